@@ -1,0 +1,117 @@
+"""What can go wrong with a user's model, said so that the user can mend it.
+
+A message has up to three parts: where and what, why that is wrong, and what to do::
+
+    deploy.prototxt:41: layer "lstm1" (LSTM), bottom "cont": shape is (20, 4), expected (10, 4)
+      because T is 10, the first dimension of bottom "data"
+      fix: give "cont" the shape { dim: 10 dim: 4 }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The Caffe layer, and the line of the user's file, that a thing came from."""
+
+    file: str
+    line: int
+    layer: str
+    type: str
+
+    def __str__(self) -> str:
+        return f'{self.file}:{self.line}: layer "{self.layer}" ({self.type})'
+
+
+class ConversionError(Exception):
+    """A model cannot be converted, for a reason that its user can cause or mend.
+
+    ``origin`` names the layer and its line; where there is no layer, ``where`` names the
+    file (``"net.prototxt"`` or ``"net.prototxt:12"``). ``blob`` says which of the layer's
+    blobs is meant, in words (``'bottom "cont"'``).
+    """
+
+    exit_code = 3
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        origin: Origin | None = None,
+        where: str | None = None,
+        blob: str | None = None,
+        because: str | None = None,
+        fix: str | None = None,
+    ) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.origin = origin
+        self.where = where
+        self.blob = blob
+        self.because = because
+        self.fix = fix
+
+    def __str__(self) -> str:
+        place = str(self.origin) if self.origin else self.where
+        if place and self.blob:
+            place = f"{place}, {self.blob}"
+        lines = [f"{place}: {self.problem}" if place else self.problem]
+        if self.because:
+            lines.append(f"  because {self.because}")
+        if self.fix:
+            lines.append(f"  fix: {self.fix}")
+        return "\n".join(lines)
+
+
+class UnreadableFileError(ConversionError):
+    """A file is not there, is cut short, or is not what its name says."""
+
+
+class NetError(ConversionError):
+    """The net contradicts itself: a missing bottom, a top written twice, a field out of range."""
+
+
+class UnsupportedLayerError(ConversionError):
+    """A layer type, or a field of a layer, for which there is no rule."""
+
+
+class ShapeError(ConversionError):
+    """A blob has not the shape that its reader needs."""
+
+
+class WeightsError(ConversionError):
+    """Weights are missing or do not fit the layer of the same name."""
+
+
+class BuildError(ConversionError):
+    """TensorRT refused the network or failed to build it."""
+
+    exit_code = 4
+
+
+class VerificationError(ConversionError):
+    """Two ways of computing the same network disagree."""
+
+    exit_code = 5
+
+
+class Problems(ConversionError):
+    """Several errors, told at once so that they can be mended at once."""
+
+    def __init__(self, errors: Sequence[ConversionError]) -> None:
+        super().__init__("\n".join(map(str, errors)))
+        self.errors = tuple(errors)
+
+    def __str__(self) -> str:
+        return f"{self.problem}\n{len(self.errors)} problems"
+
+
+def raise_all(errors: Sequence[ConversionError]) -> None:
+    """Raise nothing, the one error, or all of them as ``Problems``."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise Problems(errors)
