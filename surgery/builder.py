@@ -1,0 +1,165 @@
+"""Making a graph, node by node: names, origins, types and constants in one place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from prototrt.caffe_proto.errors import ConversionError, Origin
+from prototrt.surgery.ir import Array, DType, Graph, Node, Op, Range, Recurrence, Shape, Value
+from prototrt.surgery.ops import Axis, Identity, Reshape, Tile
+
+
+class Builder:
+    """Collects nodes. Every node gets the origin of the layer that is being expanded.
+
+    A node that is not in the prototxt is called ``__LAYER_HINT``, and never takes one of the
+    names that are ``reserved`` for the user's blobs. ``body()`` gives a builder for a Scan's
+    body that draws from the same names.
+    """
+
+    def __init__(self, reserved: Iterable[str] = ()) -> None:
+        self.inputs: list[Value] = []
+        self.nodes: list[Node] = []
+        self.recurrences: list[Recurrence] = []
+        self.symbols: dict[str, Range] = {}
+        self.warnings: list[str] = []
+        self.origin = Origin("", 0, "", "")
+        self._names = set(reserved)
+        self._node_names: set[str] = set()
+
+    def body(self) -> Builder:
+        """A builder for the body of a Scan in the layer at hand."""
+        inner = Builder()
+        inner.origin, inner._names, inner._node_names = self.origin, self._names, self._node_names
+        return inner
+
+    def input(self, name: str, shape: Shape, dtype: DType = DType.FLOAT32) -> Value:
+        """A new input of the graph, under the name that the user gave it."""
+        value = Value(name, dtype, shape)
+        self.inputs.append(value)
+        return value
+
+    def state_input(self, name: str, shape: Shape) -> Value:
+        """A new input of the graph for state that a caller carries from call to call."""
+        return self.input(_unique(name, self._names), shape)
+
+    def body_input(self, hint: str, shape: Shape, dtype: DType = DType.FLOAT32) -> Value:
+        """A new input of a Scan's body, named after the layer."""
+        return self.input(self._surgical(hint), shape, dtype)
+
+    def constant(self, array: Array, hint: str = "constant") -> Value:
+        """A value known now. The array is kept, not copied."""
+        array = np.asarray(array)
+        return Value(self._surgical(hint), DType(array.dtype.name), array.shape, array)
+
+    def scalar(self, number: float, rank: int, dtype: DType = DType.FLOAT32) -> Value:
+        """A constant that broadcasts against any shape of this rank."""
+        return self.constant(np.full((1,) * rank, number, dtype.numpy), "scalar")
+
+    def add(self, op: Op, *inputs: Value, hint: str | None = None) -> Value:
+        """Add a node with one output and return that output."""
+        (output,) = self.add_all(op, *inputs, hint=hint)
+        return output
+
+    def add_all(self, op: Op, *inputs: Value, hint: str | None = None) -> list[Value]:
+        """Add a node and return all its outputs. Shape errors get the layer's origin."""
+        for position in op.constants:
+            assert inputs[position].is_constant, f"input {position} of {op} must be constant"
+        try:
+            shapes = op.shape(*(value.shape for value in inputs))
+        except ConversionError as error:
+            error.origin = error.origin or self.origin
+            raise
+        dtypes = op.dtypes(*(value.dtype for value in inputs))
+        name = self._surgical(hint or _snake(type(op).__name__))
+        outputs = [
+            Value(name if index == 0 else f"{name}:{index}", dtype, shape)
+            for index, (dtype, shape) in enumerate(zip(dtypes, shapes, strict=True))
+        ]
+        self.nodes.append(Node(name, op, inputs, tuple(outputs), self.origin))
+        return outputs
+
+    def reshape(self, x: Value, shape: Shape, hint: str | None = None) -> Value:
+        """``x`` in another shape, or ``x`` itself. A symbol means the axis of ``x`` of that symbol."""
+        if x.shape == shape:
+            return x
+        target = tuple(Axis(x.shape.index(dim)) if isinstance(dim, str) else dim for dim in shape)
+        return self.add(Reshape(target), x, hint=hint)
+
+    def tile(self, x: Value, axis: int, copies: int, hint: str | None = None) -> Value:
+        """``x`` repeated along one axis."""
+        return self.add(Tile(axis, copies), x, hint=hint)
+
+    def recurrence(self, before: Value, after: Value) -> None:
+        """State: what ``after`` holds in one call, a caller feeds into ``before`` of the next."""
+        self.recurrences.append(Recurrence(before, after))
+
+    def warn(self, text: str) -> None:
+        """Tell the user, at the layer at hand, of something that did not stop the conversion."""
+        self.warnings.append(f"{self.origin}: {text}" if self.origin.layer else text)
+
+    def named(self, value: Value, name: str, node_name: str, since: int) -> Value:
+        """Give ``value`` a name that the user knows, and its node the layer's name.
+
+        ``since`` counts the nodes there were before the layer. A value that no node of
+        the layer wrote (its bottom, a constant) is copied by an Identity.
+        """
+        own = self.nodes[since:]
+        if not any(value in node.outputs for node in own):
+            value = self.add(Identity(), value)
+            own = self.nodes[since:]
+        renamed = replace(value, name=name)
+        stands_for = {value: renamed}
+        self.nodes[since:] = [
+            _writing(node, value, renamed, self._node_name(node_name) if node.is_surgical else node.name)
+            if value in node.outputs
+            else node.reading(stands_for)
+            for node in own
+        ]
+        self.recurrences = [
+            Recurrence(stands_for.get(pair.input, pair.input), stands_for.get(pair.output, pair.output))
+            for pair in self.recurrences
+        ]
+        return renamed
+
+    def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
+        """What was built, as a graph with these outputs."""
+        return Graph(
+            name,
+            tuple(self.inputs),
+            tuple(outputs),
+            tuple(self.nodes),
+            tuple(self.recurrences),
+            dict(self.symbols),
+            tuple(self.warnings),
+        )
+
+    def _surgical(self, hint: str) -> str:
+        return _unique(f"__{self.origin.layer}_{hint}" if self.origin.layer else f"__{hint}", self._names)
+
+    def _node_name(self, name: str) -> str:
+        return _unique(name, self._node_names)
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """The name, or the name with a number; taken from now on."""
+    candidate, count = name, 1
+    while candidate in taken:
+        count += 1
+        candidate = f"{name}_{count}"
+    taken.add(candidate)
+    return candidate
+
+
+def _writing(node: Node, value: Value, renamed: Value, name: str) -> Node:
+    return replace(
+        node, name=name, outputs=tuple(renamed if output is value else output for output in node.outputs)
+    )
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()

@@ -1,0 +1,253 @@
+"""The graph that surgery makes of a net: static single assignment, every value typed when it is made."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from prototrt.caffe_proto.errors import Origin, ShapeError
+
+Array: TypeAlias = npt.NDArray[Any]
+Dim: TypeAlias = int | str
+"""A size, or the name of a symbol (``"N"``, ``"T"``) whose range the graph knows."""
+Shape: TypeAlias = tuple[Dim, ...]
+
+
+class DType(enum.Enum):
+    """Element types, by NumPy's names."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    INT32 = "int32"
+    BOOL = "bool"
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        return np.dtype(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What a symbol may stand for when an engine runs: smallest, usual, largest."""
+
+    min: int
+    opt: int
+    max: int
+
+
+class Op:
+    """A primitive: frozen attributes, a shape rule, and a meaning in NumPy.
+
+    ``constants`` lists the positions of inputs which must be known when the graph is made
+    (kernels, biases): backends take them as weights, not as tensors.
+    """
+
+    __slots__ = ()
+    constants: ClassVar[tuple[int, ...]] = ()
+
+    def shape(self, *inputs: Any) -> list[Shape]:
+        """Shapes of the outputs for these shapes of the inputs; raises ``ShapeError``."""
+        raise AssertionError(f"{type(self).__name__} has no shape rule")
+
+    def dtypes(self, *inputs: DType) -> list[DType]:
+        """Element types of the outputs; one output of the first input's type unless overridden."""
+        return [inputs[0]]
+
+    def evaluate(self, *inputs: Any) -> list[Array]:
+        """What the primitive means, in plain NumPy."""
+        raise AssertionError(f"{type(self).__name__} has no meaning")
+
+    def multiply_adds(self, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
+        """Multiplications that a matrix unit does; element-wise work is not counted."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """Written by one node, given to the graph, or constant; read by any number of nodes.
+
+    ``data`` is what a constant holds: a view onto the mapped weights file until a pass has
+    to change it. A constant belongs to no graph: the body of a Scan reads it where it is.
+    """
+
+    name: str
+    dtype: DType
+    shape: Shape
+    data: Array | None = None
+
+    @property
+    def is_constant(self) -> bool:
+        return self.data is not None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype.value}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One primitive at work. Its op is a frozen dataclass, never a string and a loose dict."""
+
+    name: str
+    op: Op
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    origin: Origin
+
+    @property
+    def is_surgical(self) -> bool:
+        """Not in the prototxt: made by a rule or a pass."""
+        return self.name.startswith("__")
+
+    def reading(self, stands_for: Mapping[Value, Value]) -> Node:
+        """This node, reading the replacements of its inputs; itself if none is replaced."""
+        if not any(value in stands_for for value in self.inputs):
+            return self
+        return replace(self, inputs=tuple(stands_for.get(value, value) for value in self.inputs))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recurrence:
+    """State that a caller feeds back: what ``output`` held goes into ``input`` of the next call."""
+
+    input: Value
+    output: Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """Nodes in topological order between inputs and outputs."""
+
+    name: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    nodes: tuple[Node, ...]
+    recurrences: tuple[Recurrence, ...] = ()
+    symbols: Mapping[str, Range] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def with_nodes(self, nodes: Iterable[Node], stands_for: Mapping[Value, Value] | None = None) -> Graph:
+        """This graph over other nodes; ``stands_for`` also replaces what it returns and feeds back."""
+        new = stands_for or {}
+        return replace(
+            self,
+            nodes=tuple(nodes),
+            outputs=tuple(new.get(value, value) for value in self.outputs),
+            recurrences=tuple(
+                Recurrence(new.get(pair.input, pair.input), new.get(pair.output, pair.output))
+                for pair in self.recurrences
+            ),
+        )
+
+    @property
+    def state_inputs(self) -> tuple[Value, ...]:
+        return tuple(pair.input for pair in self.recurrences)
+
+    @property
+    def state_outputs(self) -> tuple[Value, ...]:
+        return tuple(pair.output for pair in self.recurrences)
+
+    def readers(self) -> dict[Value, list[Node]]:
+        """Who reads each value; a graph's own outputs are no readers."""
+        readers: dict[Value, list[Node]] = {}
+        for node in self.nodes:
+            for value in node.inputs:
+                readers.setdefault(value, []).append(node)
+        return readers
+
+    def evaluate(self, *inputs: Array) -> list[Array]:
+        """Run every node's NumPy meaning; arrays in the order of ``inputs`` and ``outputs``."""
+        held = dict(zip(self.inputs, inputs, strict=True))
+        last_reader = {value: node for node in self.nodes for value in node.inputs}
+        for node in self.nodes:
+            results = node.op.evaluate(*(read(value, held) for value in node.inputs))
+            held.update(zip(node.outputs, results, strict=True))
+            for value in node.inputs:
+                if last_reader[value] is node and value not in self.outputs:
+                    held.pop(value, None)
+        return [read(value, held) for value in self.outputs]
+
+    def verify(self) -> None:
+        """Check what every pass must leave true; a failure is our mistake, not the user's."""
+        known = set(self.inputs)
+        names: set[str] = {value.name for value in self.inputs}
+        for node in self.nodes:
+            for value in node.inputs:
+                assert value in known or value.is_constant, (
+                    f"{node.name} reads {value.name} before it is written"
+                )
+            for value in node.outputs:
+                assert value not in known, f"{value.name} has two writers"
+                assert value.name not in names, f"two values are called {value.name}"
+                names.add(value.name)
+                known.add(value)
+        for value in (*self.outputs, *self.state_outputs):
+            assert value in known or value.is_constant, f"output {value.name} is never written"
+
+    def text(self) -> str:
+        """The graph as text: one line a node, bodies of Scans indented. Deterministic."""
+        return "\n".join(self._lines()) + "\n"
+
+    def _lines(self, indent: str = "") -> Iterator[str]:
+        yield f"{indent}graph {self.name or '(no name)'}({', '.join(map(str, self.inputs))})"
+        for node in self.nodes:
+            written = ", ".join(map(str, node.outputs))
+            read = ", ".join(f"const {value}" if value.is_constant else value.name for value in node.inputs)
+            yield f"{indent}  {written} = {describe(node.op)}({read})"
+            for body in bodies(node.op):
+                yield from body._lines(indent + "    ")
+        yield f"{indent}  return {', '.join(value.name for value in self.outputs)}"
+        for pair in self.recurrences:
+            yield f"{indent}  recurrence {pair.output.name} -> {pair.input.name}"
+
+
+def read(value: Value, held: Mapping[Value, Array]) -> Array:
+    """What a value holds: its own data if it is constant, else what was computed."""
+    return value.data if value.data is not None else held[value]
+
+
+def bodies(op: Op) -> list[Graph]:
+    """The graphs inside an op: a Scan has one, other primitives have none."""
+    attributes = (getattr(op, item.name) for item in fields(op))  # type: ignore[arg-type]  # ops are dataclasses
+    return [attribute for attribute in attributes if isinstance(attribute, Graph)]
+
+
+def describe(op: Op) -> str:
+    """An op with its attributes, as in ``LeakyReLU[slope=0.1]``."""
+    shown = []
+    for item in fields(op):  # type: ignore[arg-type]  # ops are dataclasses
+        attribute = getattr(op, item.name)
+        if isinstance(attribute, enum.Enum):
+            attribute = attribute.name
+        if not isinstance(attribute, Graph):
+            shown.append(f"{item.name}={attribute}")
+    return f"{type(op).__name__}[{', '.join(shown)}]" if shown else type(op).__name__
+
+
+def walk(graph: Graph) -> Iterator[Node]:
+    """All nodes, those in the bodies of Scans after the Scan."""
+    for node in graph.nodes:
+        yield node
+        for body in bodies(node.op):
+            yield from walk(body)
+
+
+def fixed(dim: Dim, what: str) -> int:
+    """The size itself; a symbol raises ``ShapeError`` that says what must be fixed."""
+    if isinstance(dim, int):
+        return dim
+    raise ShapeError(
+        f"{what} is the symbol {dim}, but its size must be known here", fix=f"give {dim} one size"
+    )
+
+
+def element_count(shape: Shape, what: str = "the size") -> int:
+    """Product of the dimensions, 1 for a scalar; symbols raise ``ShapeError``."""
+    count = 1
+    for dim in shape:
+        count *= fixed(dim, what)
+    return count

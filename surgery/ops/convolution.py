@@ -1,0 +1,62 @@
+"""Convolution over any number of spatial axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+
+import numpy as np
+
+from prototrt.caffe_proto.errors import ShapeError
+from prototrt.surgery.ir import Array, Op, Shape, element_count, fixed
+from prototrt.surgery.ops.windows import seen_from
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution(Op):
+    """Cross-correlation of x (N, C, ...) with a kernel (O, C/group, ...), plus a bias (O,).
+
+    ``stride``, ``pad`` (at both ends, zeros) and ``dilation`` have one entry a spatial axis.
+    """
+
+    stride: tuple[int, ...]
+    pad: tuple[int, ...]
+    dilation: tuple[int, ...]
+    group: int = 1
+
+    constants: ClassVar[tuple[int, ...]] = (1, 2)
+
+    def shape(self, x: Shape, kernel: Shape, bias: Shape) -> list[Shape]:
+        spatial = tuple(self._out(x, kernel, axis) for axis in range(len(self.stride)))
+        return [(x[0], kernel[0], *spatial)]
+
+    def _out(self, x: Shape, kernel: Shape, axis: int) -> int:
+        size = fixed(x[2 + axis], f"axis {2 + axis}") + 2 * self.pad[axis]
+        extent = self.dilation[axis] * (fixed(kernel[2 + axis], "the kernel") - 1) + 1
+        if extent > size:
+            raise ShapeError(
+                f"the kernel covers {extent} elements of axis {2 + axis}, which has {size} with its padding",
+                fix="use a smaller kernel or a larger input",
+            )
+        return (size - extent) // self.stride[axis] + 1
+
+    def evaluate(self, x: Array, kernel: Array, bias: Array) -> list[Array]:
+        padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in self.pad)])
+        (out,) = self.shape(x.shape, kernel.shape, bias.shape)
+        sums = np.zeros((self.group, kernel.shape[0] // self.group, x.shape[0], *out[2:]), x.dtype)
+        images = padded.reshape(x.shape[0], self.group, -1, *padded.shape[2:])
+        kernels = kernel.reshape(self.group, -1, *kernel.shape[1:])
+        for place in product(*map(range, kernel.shape[2:])):
+            corner = [p * d for p, d in zip(place, self.dilation, strict=True)]
+            seen = images[seen_from(corner, self.stride, out[2:])]
+            weights = kernels[seen_from(place, [1] * len(place), [1] * len(place))]
+            for g in range(self.group):
+                sums[g] += np.tensordot(weights[g].reshape(weights.shape[1:3]), seen[:, g], axes=(1, 1))
+        y = np.moveaxis(sums.reshape(kernel.shape[0], *sums.shape[2:]), 0, 1)
+        return [y + bias.reshape(-1, *(1,) * len(self.stride))]
+
+    def multiply_adds(self, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
+        return element_count(outputs[0]) * math.prod(fixed(dim, "the kernel") for dim in inputs[1][1:])

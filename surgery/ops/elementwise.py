@@ -1,0 +1,76 @@
+"""Functions of several elements at the same place; sizes 1 broadcast, ranks are equal."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from prototrt.caffe_proto.errors import ShapeError
+from prototrt.surgery.ir import Array, Dim, DType, Op, Shape
+
+
+class BinaryKind(enum.Enum):
+    """Which function of two elements; the values are NumPy's names."""
+
+    ADD = "add"
+    SUBTRACT = "subtract"
+    MULTIPLY = "multiply"
+    DIVIDE = "divide"
+    MAXIMUM = "maximum"
+    MINIMUM = "minimum"
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Op):
+    """``kind(a, b)`` with NumPy's broadcasting between shapes of one rank."""
+
+    kind: BinaryKind
+
+    def shape(self, a: Shape, b: Shape) -> list[Shape]:
+        return [broadcast(a, b)]
+
+    def evaluate(self, a: Array, b: Array) -> list[Array]:
+        function: Callable[[Any, Any], Array] = getattr(np, self.kind.value)
+        return [function(a, b)]
+
+
+ADD = Binary(BinaryKind.ADD)
+SUBTRACT = Binary(BinaryKind.SUBTRACT)
+MULTIPLY = Binary(BinaryKind.MULTIPLY)
+DIVIDE = Binary(BinaryKind.DIVIDE)
+MAXIMUM = Binary(BinaryKind.MAXIMUM)
+MINIMUM = Binary(BinaryKind.MINIMUM)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Op):
+    """The same numbers in another element type; floats are cut towards zero."""
+
+    to: DType
+
+    def shape(self, x: Shape) -> list[Shape]:
+        return [x]
+
+    def dtypes(self, *inputs: DType) -> list[DType]:
+        return [self.to]
+
+    def evaluate(self, x: Array) -> list[Array]:
+        return [x.astype(self.to.numpy)]
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """The shape that these shapes of one rank broadcast to, or ``ShapeError``."""
+    if len({len(shape) for shape in shapes}) != 1:
+        raise ShapeError(f"shapes {' and '.join(map(str, shapes))} have different numbers of axes")
+    return tuple(_broadcast_dim(dims, shapes) for dims in zip(*shapes, strict=True))
+
+
+def _broadcast_dim(dims: tuple[Dim, ...], shapes: tuple[Shape, ...]) -> Dim:
+    sizes = [dim for dim in dict.fromkeys(dims) if dim != 1]
+    if len(sizes) > 1:
+        raise ShapeError(f"shapes {' and '.join(map(str, shapes))} do not fit together")
+    return sizes[0] if sizes else 1

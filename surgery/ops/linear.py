@@ -1,0 +1,36 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prototrt.caffe_proto.errors import ShapeError
+from prototrt.surgery.ir import Array, Op, Shape, element_count, fixed
+from prototrt.surgery.ops.elementwise import broadcast
+
+
+@dataclass(frozen=True, slots=True)
+class MatMul(Op):
+    """``a (..., M, K) @ b (..., K, N)``; leading axes broadcast, ranks are equal.
+
+    ``transpose_b`` reads b as (..., N, K), the way Caffe stores weights.
+    """
+
+    transpose_b: bool = False
+
+    def shape(self, a: Shape, b: Shape) -> list[Shape]:
+        inner, columns = (b[-1], b[-2]) if self.transpose_b else (b[-2], b[-1])
+        if a[-1] != inner:
+            raise ShapeError(
+                f"a product of {a} with {b} needs inner sizes that agree: {a[-1]} is not {inner}"
+            )
+        return [(*broadcast(a[:-2], b[:-2]), a[-2], columns)]
+
+    def evaluate(self, a: Array, b: Array) -> list[Array]:
+        return [np.matmul(a, np.swapaxes(b, -1, -2) if self.transpose_b else b)]
+
+    def multiply_adds(self, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
+        return element_count(outputs[0]) * fixed(inputs[0][-1], "the inner size")

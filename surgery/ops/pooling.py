@@ -1,0 +1,59 @@
+"""The largest or the mean element of sliding windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+
+import numpy as np
+
+from prototrt.surgery.ir import Array, Op, Shape, fixed
+from prototrt.surgery.ops.windows import seen_from
+
+
+@dataclass(frozen=True, slots=True)
+class Windows(Op):
+    """Windows over the last axes of x (N, C, ...): ``before`` and ``after`` are padding.
+
+    Sizes round down. Padding never counts: no window lies wholly in it.
+    """
+
+    window: tuple[int, ...]
+    stride: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    def shape(self, x: Shape) -> list[Shape]:
+        spatial = []
+        for axis in range(len(self.window)):
+            size = fixed(x[2 + axis], f"axis {2 + axis}") + self.before[axis] + self.after[axis]
+            spatial.append((size - self.window[axis]) // self.stride[axis] + 1)
+        return [(*x[:2], *spatial)]
+
+    def _seen(self, x: Array, fill: float) -> Iterator[Array]:
+        """For each place in the window, what it sees of x in every window."""
+        pads = zip(self.before, self.after, strict=True)
+        padded = np.pad(x, [(0, 0), (0, 0), *pads], constant_values=fill)
+        (out,) = self.shape(x.shape)
+        for place in product(*map(range, self.window)):
+            yield padded[seen_from(place, self.stride, out[2:])]
+
+
+@dataclass(frozen=True, slots=True)
+class MaxPool(Windows):
+    """The largest element of each window."""
+
+    def evaluate(self, x: Array) -> list[Array]:
+        return [reduce(np.maximum, self._seen(x, -np.inf))]
+
+
+@dataclass(frozen=True, slots=True)
+class AveragePool(Windows):
+    """The sum of each window divided by the number of its elements that are not padding."""
+
+    def evaluate(self, x: Array) -> list[Array]:
+        total = sum(self._seen(x, 0))
+        count = sum(self._seen(np.ones_like(x), 0))
+        return [np.asarray(total / count, x.dtype)]

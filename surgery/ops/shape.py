@@ -1,0 +1,145 @@
+"""Moving elements without changing them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from prototrt.caffe_proto.errors import ShapeError
+from prototrt.surgery.ir import Array, Dim, Op, Shape, fixed
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """In a Reshape: the size of this axis of the input, whatever it is."""
+
+    index: int
+
+    def __repr__(self) -> str:
+        return f"axis {self.index}"
+
+
+Target: TypeAlias = tuple[int | Axis, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reshape(Op):
+    """The same elements in the same order, in another shape."""
+
+    target: Target
+
+    def shape(self, x: Shape) -> list[Shape]:
+        out = tuple(x[dim.index] if isinstance(dim, Axis) else dim for dim in self.target)
+        if _measure(x) != _measure(out):
+            raise ShapeError(f"{x} cannot become {out}: the numbers of elements differ")
+        return [out]
+
+    def evaluate(self, x: Array) -> list[Array]:
+        return [x.reshape([x.shape[dim.index] if isinstance(dim, Axis) else dim for dim in self.target])]
+
+
+def _measure(shape: Shape) -> tuple[int, list[str]]:
+    """Number of elements: the product of the sizes, and the symbols."""
+    return prod(dim for dim in shape if isinstance(dim, int)), sorted(
+        dim for dim in shape if isinstance(dim, str)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Transpose(Op):
+    """Axis ``i`` of the output is axis ``order[i]`` of the input."""
+
+    order: tuple[int, ...]
+
+    def shape(self, x: Shape) -> list[Shape]:
+        return [tuple(x[axis] for axis in self.order)]
+
+    def evaluate(self, x: Array) -> list[Array]:
+        return [x.transpose(self.order)]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice(Op):
+    """``size`` elements of one axis from ``start`` on."""
+
+    axis: int
+    start: int
+    size: int
+
+    def shape(self, x: Shape) -> list[Shape]:
+        assert self.start + self.size <= fixed(x[self.axis], f"axis {self.axis}")
+        return [(*x[: self.axis], self.size, *x[self.axis + 1 :])]
+
+    def evaluate(self, x: Array) -> list[Array]:
+        index = [slice(None)] * x.ndim
+        index[self.axis] = slice(self.start, self.start + self.size)
+        return [x[tuple(index)]]
+
+
+@dataclass(frozen=True, slots=True)
+class Concat(Op):
+    """The inputs one behind the other along one axis; other sizes agree."""
+
+    axis: int
+
+    def shape(self, *inputs: Shape) -> list[Shape]:
+        first = inputs[0]
+        for other in inputs[1:]:
+            if len(other) != len(first) or self._rest(other) != self._rest(first):
+                raise ShapeError(f"shapes {first} and {other} differ outside axis {self.axis}")
+        sizes = [shape[self.axis] for shape in inputs]
+        total: Dim = sizes[0] if len(sizes) == 1 else sum(fixed(size, f"axis {self.axis}") for size in sizes)
+        return [(*first[: self.axis], total, *first[self.axis + 1 :])]
+
+    def _rest(self, shape: Shape) -> Shape:
+        return (*shape[: self.axis], *shape[self.axis + 1 :])
+
+    def evaluate(self, *inputs: Array) -> list[Array]:
+        return [np.concatenate(inputs, self.axis)]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile(Op):
+    """``copies`` of the input one behind the other along one axis."""
+
+    axis: int
+    copies: int
+
+    def shape(self, x: Shape) -> list[Shape]:
+        size = fixed(x[self.axis], f"axis {self.axis}") * self.copies
+        return [(*x[: self.axis], size, *x[self.axis + 1 :])]
+
+    def evaluate(self, x: Array) -> list[Array]:
+        copies = [1] * x.ndim
+        copies[self.axis] = self.copies
+        return [np.tile(x, copies)]
+
+
+@dataclass(frozen=True, slots=True)
+class Pad(Op):
+    """``before`` and ``after`` elements of ``value`` around each axis."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    value: float = 0.0
+
+    def shape(self, x: Shape) -> list[Shape]:
+        pads = zip(x, self.before, self.after, strict=True)
+        return [tuple(dim if not b + a else fixed(dim, "a padded axis") + b + a for dim, b, a in pads)]
+
+    def evaluate(self, x: Array) -> list[Array]:
+        return [np.pad(x, list(zip(self.before, self.after, strict=True)), constant_values=self.value)]
+
+
+@dataclass(frozen=True, slots=True)
+class Gather(Op):
+    """Rows of ``table`` (K, ...) picked by whole numbers: the shape of ``index``, then of a row."""
+
+    def shape(self, table: Shape, index: Shape) -> list[Shape]:
+        return [(*index, *table[1:])]
+
+    def evaluate(self, table: Array, index: Array) -> list[Array]:
+        return [table[index]]
