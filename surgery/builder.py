@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from prototrt.caffe_proto.errors import ConversionError, Origin
-from prototrt.surgery.ir import Array, DType, Graph, Node, Op, Range, Recurrence, Shape, Value
+from prototrt.surgery.ir import Array, DType, Graph, Node, Op, Range, Recurrence, Shape, Value, fixed
 from prototrt.surgery.ops import Axis, Identity, Reshape, Tile
 
 
@@ -87,16 +87,34 @@ class Builder:
         """``x`` in another shape, or ``x`` itself. A symbol means the axis of ``x`` of that symbol."""
         if x.shape == shape:
             return x
+        if x.data is not None:
+            return replace(
+                x, shape=shape, data=x.data.reshape([fixed(dim, "a constant's size") for dim in shape])
+            )
         target = tuple(Axis(x.shape.index(dim)) if isinstance(dim, str) else dim for dim in shape)
         return self.add(Reshape(target), x, hint=hint)
+
+    def aligned(self, x: Value, rank: int, axis: int | None = None) -> Value:
+        """``x`` with ones around its shape, so that it broadcasts against ``rank`` axes.
+
+        Its first axis meets axis ``axis``; by default its last one meets the last.
+        """
+        first = rank - len(x.shape) if axis is None else axis
+        return self.reshape(x, (*(1,) * first, *x.shape, *(1,) * (rank - first - len(x.shape))))
 
     def tile(self, x: Value, axis: int, copies: int, hint: str | None = None) -> Value:
         """``x`` repeated along one axis."""
         return self.add(Tile(axis, copies), x, hint=hint)
 
-    def recurrence(self, before: Value, after: Value) -> None:
-        """State: what ``after`` holds in one call, a caller feeds into ``before`` of the next."""
-        self.recurrences.append(Recurrence(before, after))
+    def state(self, name: str, before: Value, after: Value) -> None:
+        """State: what ``after`` holds in one call, a caller feeds into ``before`` of the next.
+
+        ``after`` becomes an output of the graph, called ``name``.
+        """
+        final = replace(after, name=_unique(name, self._names))
+        since = next(index for index, node in enumerate(self.nodes) if after in node.outputs)
+        self._substitute(after, final, since)
+        self.recurrences.append(Recurrence(before, final))
 
     def warn(self, text: str) -> None:
         """Tell the user, at the layer at hand, of something that did not stop the conversion."""
@@ -108,30 +126,31 @@ class Builder:
         ``since`` counts the nodes there were before the layer. A value that no node of
         the layer wrote (its bottom, a constant) is copied by an Identity.
         """
-        own = self.nodes[since:]
-        if not any(value in node.outputs for node in own):
+        if not any(value in node.outputs for node in self.nodes[since:]):
             value = self.add(Identity(), value)
-            own = self.nodes[since:]
         renamed = replace(value, name=name)
-        stands_for = {value: renamed}
-        self.nodes[since:] = [
-            _writing(node, value, renamed, self._node_name(node_name) if node.is_surgical else node.name)
-            if value in node.outputs
-            else node.reading(stands_for)
-            for node in own
-        ]
-        self.recurrences = [
-            Recurrence(stands_for.get(pair.input, pair.input), stands_for.get(pair.output, pair.output))
-            for pair in self.recurrences
-        ]
+        self._substitute(value, renamed, since, node_name)
         return renamed
 
+    def _substitute(self, old: Value, new: Value, since: int, node_name: str | None = None) -> None:
+        """Put ``new`` in the place of ``old``, which a node from ``since`` on writes."""
+        for index in range(since, len(self.nodes)):
+            node = self.nodes[index].reading({old: new})
+            if old in node.outputs:
+                outputs = tuple(new if output is old else output for output in node.outputs)
+                name = self._node_name(node_name) if node_name and node.is_surgical else node.name
+                node = replace(node, name=name, outputs=outputs)
+            self.nodes[index] = node
+        self.recurrences = [
+            Recurrence(pair.input, new if pair.output is old else pair.output) for pair in self.recurrences
+        ]
+
     def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
-        """What was built, as a graph with these outputs."""
+        """What was built, as a graph with these outputs, and behind them the states to feed back."""
         return Graph(
             name,
             tuple(self.inputs),
-            tuple(outputs),
+            (*outputs, *(pair.output for pair in self.recurrences)),
             tuple(self.nodes),
             tuple(self.recurrences),
             dict(self.symbols),
@@ -153,12 +172,6 @@ def _unique(name: str, taken: set[str]) -> str:
         candidate = f"{name}_{count}"
     taken.add(candidate)
     return candidate
-
-
-def _writing(node: Node, value: Value, renamed: Value, name: str) -> Node:
-    return replace(
-        node, name=name, outputs=tuple(renamed if output is value else output for output in node.outputs)
-    )
 
 
 def _snake(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeAlias
 
@@ -119,8 +119,20 @@ class Recurrence:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A file that a graph was made from. ``digest`` reads it whole: SHA-256, in hexadecimal."""
+
+    role: str
+    file: str
+    digest: Callable[[], str | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """Nodes in topological order between inputs and outputs."""
+    """Nodes in topological order between inputs and outputs.
+
+    ``outputs`` end with the outputs of the ``recurrences``.
+    """
 
     name: str
     inputs: tuple[Value, ...]
@@ -129,6 +141,7 @@ class Graph:
     recurrences: tuple[Recurrence, ...] = ()
     symbols: Mapping[str, Range] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
 
     def with_nodes(self, nodes: Iterable[Node], stands_for: Mapping[Value, Value] | None = None) -> Graph:
         """This graph over other nodes; ``stands_for`` also replaces what it returns and feeds back."""

@@ -1,0 +1,101 @@
+"""Running a graph call by call, with its state carried from one call to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.ir import Array, Graph, Value
+
+
+class Evaluator(Protocol):
+    """Computes all outputs of a graph, states included, from all its inputs."""
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]: ...
+
+
+def _reference(graph: Graph) -> Evaluator:
+    from prototrt.converter.reference import ReferenceEvaluator
+
+    return ReferenceEvaluator(graph)
+
+
+def _network(graph: Graph) -> Evaluator:
+    from prototrt.converter.network import NetworkInterpreter
+    from prototrt.converter.tensorrt.api import find_backend
+    from prototrt.converter.tensorrt.builder import network_of
+
+    network = network_of(graph, find_backend())
+    return NetworkInterpreter(network.trt, network.definition)
+
+
+WAYS: dict[str, Callable[[Graph], Evaluator]] = {"reference": _reference, "network": _network}
+
+
+class Session:
+    """A graph that is called again and again.
+
+    State is zero at first and after ``reset()``; each call starts where the last one ended,
+    exactly as in Caffe from one ``forward()`` to the next. ``on`` is ``"reference"`` (the
+    primitives in NumPy) or ``"network"`` (the network that TensorRT is given, read back and
+    evaluated in NumPy).
+    """
+
+    def __init__(self, graph: Graph, on: str = "reference") -> None:
+        if on not in WAYS:
+            raise ValueError(f"on is {on!r}, expected one of {', '.join(WAYS)}")
+        self.graph = graph
+        self._evaluator = WAYS[on](graph)
+        self._states = {value.name for value in graph.state_outputs}
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything: the state is zero again."""
+        self._state = {value.name: _zeros(value) for value in self.graph.state_inputs}
+
+    @property
+    def state(self) -> dict[str, Array]:
+        """What the next call starts with, by the name of the state's input."""
+        return dict(self._state)
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
+        """One call: the outputs of the net for these inputs.
+
+        An input for state (``NAME_h_0``) may be given, too; it then replaces the state that
+        was carried. What the net does not read is ignored. Raises ``NetError`` for inputs
+        that are missing and ``ShapeError`` for one that does not fit.
+        """
+        given = {**self._state, **feeds}
+        self._refuse_missing(given)
+        results = self._evaluator.run(
+            {value.name: _fitting(value, np.asarray(given[value.name])) for value in self.graph.inputs}
+        )
+        self._state = {pair.input.name: results[pair.output.name] for pair in self.graph.recurrences}
+        return {name: array for name, array in results.items() if name not in self._states}
+
+    def _refuse_missing(self, given: Mapping[str, Any]) -> None:
+        missing = [value for value in self.graph.inputs if value.name not in given]
+        if missing:
+            names = ", ".join(f"{value.name} {value.shape}" for value in missing)
+            raise NetError(f"inputs are missing: {names}", fix="give an array for each of them")
+
+
+def _zeros(value: Value) -> Array:
+    symbols = [dim for dim in value.shape if isinstance(dim, str)]
+    assert not symbols, f"{value} has no fixed shape"
+    return np.zeros([int(dim) for dim in value.shape], value.dtype.numpy)
+
+
+def _fitting(value: Value, array: Array) -> Array:
+    """The array in the input's type; its shape must be the input's."""
+    fits = len(array.shape) == len(value.shape) and all(
+        isinstance(dim, str) or dim == size for dim, size in zip(value.shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise ShapeError(f'input "{value.name}" has the shape {array.shape}, expected {value.shape}')
+    if not np.can_cast(array.dtype, np.float64, "safe") and array.dtype.kind not in "iu":
+        raise ShapeError(f'input "{value.name}" holds {array.dtype}, expected {value.dtype.value}')
+    return array.astype(value.dtype.numpy, copy=False)

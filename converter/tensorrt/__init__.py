@@ -1,0 +1,1 @@
+"""Primitives to TensorRT's INetworkDefinition, and that to a plan."""

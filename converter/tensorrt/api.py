@@ -1,0 +1,92 @@
+"""The one module that imports TensorRT: two flavours behind one set of names.
+
+``tensorrt_rtx`` builds without a GPU; ``tensorrt`` (10 and later) needs one. What both have
+is used, and what differs is decided here (flags, tensor types).
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from prototrt.caffe_proto.errors import BuildError
+from prototrt.surgery.ir import DType
+
+log = logging.getLogger(__name__)
+
+BACKENDS = ("auto", "rtx", "enterprise")
+_MODULES = {"rtx": "tensorrt_rtx", "enterprise": "tensorrt"}
+_INSTALL = {"rtx": "pip install tensorrt-rtx", "enterprise": "pip install tensorrt"}
+_OLDEST_ENTERPRISE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A flavour of TensorRT that can be imported here: ``"rtx"`` or ``"enterprise"``."""
+
+    name: str
+    trt: ModuleType
+
+    @property
+    def version(self) -> str:
+        return str(self.trt.__version__)
+
+    def dtype(self, dtype: DType) -> Any:
+        """TensorRT's name of an element type."""
+        names = {DType.FLOAT32: "float32", DType.FLOAT16: "float16", DType.INT32: "int32", DType.BOOL: "bool"}
+        return getattr(self.trt, names[dtype])
+
+    def network_flags(self) -> int:
+        """Strong typing where it is a choice: in ``tensorrt`` 10."""
+        flags = getattr(self.trt, "NetworkDefinitionCreationFlag", None)
+        strong = getattr(flags, "STRONGLY_TYPED", None)
+        return 0 if strong is None else 1 << int(strong)
+
+    def builder(self, logger: Any) -> Any:
+        """A builder, or ``BuildError`` that says what is missing."""
+        try:
+            return self.trt.Builder(logger)
+        except TypeError as error:  # what the bindings make of a null builder
+            raise BuildError(
+                f"{self.trt.__name__} {self.version} cannot build on this machine",
+                because="it found no GPU" if self.name == "enterprise" else "its library gave no builder",
+                fix="use --backend rtx, which builds without a GPU" if self.name == "enterprise" else None,
+            ) from error
+
+
+def find_backend(name: str = "auto") -> Backend:
+    """The flavour asked for; ``"auto"`` takes ``tensorrt`` where it can build, else RTX.
+
+    Raises ``BuildError`` where it is not installed.
+    """
+    if name not in BACKENDS:
+        raise ValueError(f"backend is {name!r}, expected one of {', '.join(BACKENDS)}")
+    if name != "auto":
+        return _imported(name)
+    try:
+        enterprise = _imported("enterprise")
+        enterprise.builder(enterprise.trt.Logger(enterprise.trt.Logger.INTERNAL_ERROR))
+    except BuildError as error:
+        log.debug("backend enterprise is not used: %s", error)
+        return _imported("rtx")
+    return enterprise
+
+
+def _imported(name: str) -> Backend:
+    try:
+        module = importlib.import_module(_MODULES[name])
+    except (ImportError, OSError) as error:
+        raise BuildError(
+            f"backend {name} needs the package {_MODULES[name]}, which cannot be imported: {error}",
+            fix=_INSTALL[name],
+        ) from error
+    backend = Backend(name, module)
+    if name == "enterprise" and int(backend.version.split(".")[0]) < _OLDEST_ENTERPRISE:
+        raise BuildError(
+            f"tensorrt {backend.version} is too old, expected {_OLDEST_ENTERPRISE} or later",
+            fix=_INSTALL[name],
+        )
+    return backend

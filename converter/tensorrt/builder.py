@@ -1,0 +1,143 @@
+"""A Graph becomes a serialized engine and its manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from prototrt.converter.files import atomic_write
+from prototrt.converter.tensorrt import linear, loop, pointwise, shape, windows  # noqa: F401  register the lowerings
+from prototrt.converter.tensorrt.api import Backend, find_backend
+from prototrt.converter.tensorrt.lowering import lower
+from prototrt.converter.tensorrt.network import Network
+from prototrt.surgery.ir import Graph, Value
+
+MANIFEST_FORMAT = 1
+
+
+class Progress(Protocol):
+    """Hears how the build goes on; ``step`` returning False cancels it."""
+
+    def phase(self, name: str, parent: str | None, steps: int) -> None: ...
+
+    def step(self, name: str, step: int) -> bool: ...
+
+    def finish(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A serialized engine, and what a caller must know to run it."""
+
+    plan: memoryview
+    manifest: Mapping[str, Any]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the plan, and the manifest as ``PATH.json``; both or nothing."""
+        manifest = json.dumps(self.manifest, indent=2).encode() + b"\n"
+        with atomic_write(Path(path)) as stream, atomic_write(Path(f"{os.fspath(path)}.json")) as notes:
+            stream.write(self.plan)
+            notes.write(manifest)
+
+
+def build(
+    graph: Graph, backend: str = "auto", *, progress: Progress | None = None, tf32: bool = False
+) -> Plan:
+    """Build a serialized engine of a graph.
+
+    ``backend`` is ``"rtx"``, ``"enterprise"``, or ``"auto"``. Numbers are float32 throughout
+    unless ``tf32`` lets matrix products round their factors to 10 bits. Raises ``BuildError``.
+    """
+    found = find_backend(backend)
+    # The files are hashed while TensorRT works.
+    with ThreadPoolExecutor(1) as background:
+        provenance = background.submit(_provenance, graph)
+        network = network_of(graph, found)
+        started = time.perf_counter()
+        plan = _serialized(network, progress, tf32)
+        seconds = time.perf_counter() - started
+        manifest = _manifest(graph, network, plan, seconds, provenance.result())
+    return Plan(plan, manifest)
+
+
+def network_of(graph: Graph, backend: Backend) -> Network:
+    """The graph as TensorRT's network, before it is built."""
+    network = Network(backend)
+    lower(graph, network)
+    return network
+
+
+def _serialized(network: Network, progress: Progress | None, tf32: bool) -> memoryview:
+    trt = network.trt
+    config = network.builder.create_builder_config()
+    if not tf32:
+        config.clear_flag(trt.BuilderFlag.TF32)
+    if progress is not None:
+        config.progress_monitor = _monitor(trt, progress)
+    network.origin = None
+    plan = network.builder.build_serialized_network(network.definition, config)
+    if plan is None:
+        raise network.error("built no engine")
+    return memoryview(plan)
+
+
+def _monitor(trt: Any, progress: Progress) -> Any:
+    class Monitor(trt.IProgressMonitor):  # type: ignore[misc]  # the bindings carry no types
+        def __init__(self) -> None:
+            trt.IProgressMonitor.__init__(self)
+
+        def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
+            progress.phase(phase_name, parent_phase, num_steps)
+
+        def step_complete(self, phase_name: str, step: int) -> bool:
+            return progress.step(phase_name, step)
+
+        def phase_finish(self, phase_name: str) -> None:
+            progress.finish(phase_name)
+
+    return Monitor()
+
+
+def _manifest(
+    graph: Graph, network: Network, plan: memoryview, seconds: float, provenance: Mapping[str, Any]
+) -> dict[str, Any]:
+    from prototrt import __version__
+
+    return {
+        "format": MANIFEST_FORMAT,
+        "tool": {"name": "prototrt", "version": __version__},
+        "tensorrt": {"flavour": network.backend.name, "version": network.backend.version},
+        "network": graph.name,
+        "sources": provenance,
+        "plan": {
+            "bytes": plan.nbytes,
+            "sha256": hashlib.sha256(plan).hexdigest(),
+            "build_seconds": round(seconds, 3),
+        },
+        "inputs": [_binding(value, graph) for value in graph.inputs],
+        "outputs": [_binding(value, graph) for value in graph.outputs],
+        "recurrences": [{"input": pair.input.name, "output": pair.output.name} for pair in graph.recurrences],
+        "layers": network.definition.num_layers,
+        "warnings": list(graph.warnings),
+    }
+
+
+def _provenance(graph: Graph) -> dict[str, Any]:
+    """What the graph was made from: by role, the name of the file and its SHA-256."""
+    return {
+        source.role: {"file": Path(source.file).name, "sha256": source.digest()} for source in graph.sources
+    }
+
+
+def _binding(value: Value, graph: Graph) -> dict[str, Any]:
+    """Name, type and shape; the profile is the range of each symbol in the shape."""
+    symbols = {dim: graph.symbols[dim] for dim in value.shape if isinstance(dim, str)}
+    profile = {dim: [span.min, span.opt, span.max] for dim, span in symbols.items()}
+    return {"name": value.name, "dtype": value.dtype.value, "shape": list(value.shape), "profile": profile}

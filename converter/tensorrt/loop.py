@@ -1,0 +1,49 @@
+"""Lowering of Scan to TensorRT's ILoop."""
+
+from __future__ import annotations
+
+from prototrt.converter.tensorrt.lowering import lower_nodes, lowers, tensor_of
+from prototrt.converter.tensorrt.network import Network, Tensor
+from prototrt.surgery.ops import Scan
+
+
+@lowers(Scan)
+def scan(network: Network, op: Scan, *inputs: Tensor) -> list[Tensor]:
+    """A loop with a recurrence per state and an iterator per sequence.
+
+    The states after the last step leave through LAST_VALUE outputs, the output sequences
+    through CONCATENATE; run backwards, iterators and outputs reverse.
+    """
+    states = inputs[: op.states]
+    sequences = inputs[op.states : op.states + op.sequences]
+    steps = network.size_of(sequences[0], 0, _static(sequences[0].shape[0]))
+    loop = network.definition.add_loop()
+    network.add("trip_limit", steps, network.enum("TripLimit", "COUNT"), owner=loop)
+    recurrences = [network.add("recurrence", state, owner=loop) for state in states]
+    iterators = [network.add("iterator", sequence, 0, op.reverse, owner=loop) for sequence in sequences]
+    inside = [layer.get_output(0) for layer in (*recurrences, *iterators)]
+    tensors = dict(zip(op.body.inputs, [*inside, *inputs[op.states + op.sequences :]], strict=True))
+    lower_nodes(network, op.body, tensors)
+    results = [tensor_of(network, value, tensors) for value in op.body.outputs]
+    for recurrence, state in zip(recurrences, results[: op.states], strict=True):
+        recurrence.set_input(1, state)
+    return [
+        *(_last(network, loop, recurrence.get_output(0)) for recurrence in recurrences),
+        *(_stacked(network, loop, result, steps, op.reverse) for result in results[op.states :]),
+    ]
+
+
+def _static(size: int) -> int | str:
+    return size if size >= 0 else "T"
+
+
+def _last(network: Network, loop: object, state: Tensor) -> Tensor:
+    kind = network.enum("LoopOutput", "LAST_VALUE")
+    return network.add("loop_output", state, kind, 0, owner=loop).get_output(0)
+
+
+def _stacked(network: Network, loop: object, element: Tensor, steps: Tensor, reverse: bool) -> Tensor:
+    kind = network.enum("LoopOutput", "REVERSE" if reverse else "CONCATENATE")
+    layer = network.add("loop_output", element, kind, 0, owner=loop)
+    layer.set_input(1, steps)
+    return layer.get_output(0)

@@ -1,0 +1,54 @@
+"""A Graph becomes a network: one function per primitive, and the walk that calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from prototrt.converter.tensorrt.network import Network, Tensor
+from prototrt.surgery.ir import Graph, Node, Op, Value
+from prototrt.surgery.registry import Registry
+
+Lowering: TypeAlias = Callable[..., list[Tensor]]
+"""``lowering(network, op, *inputs) -> outputs``. Inputs that the op lists in ``constants``
+come as arrays, the others as tensors."""
+
+lowers: Registry[type[Op], Lowering] = Registry("TensorRT lowering")
+
+
+def lower(graph: Graph, network: Network) -> None:
+    """Fill the network with the graph, and mark its outputs."""
+    tensors = {value: network.input(value) for value in graph.inputs}
+    lower_nodes(network, graph, tensors)
+    for value in graph.outputs:
+        network.output(_own_tensor(network, graph, value, tensors), value.name)
+
+
+def lower_nodes(network: Network, graph: Graph, tensors: dict[Value, Tensor]) -> None:
+    """Lower the nodes of a graph or of a body; ``tensors`` knows the inputs and learns the rest."""
+    for node in graph.nodes:
+        with network.at(node):
+            results = lowers.rules[type(node.op)](network, node.op, *_inputs(network, node, tensors))
+            for value, tensor in zip(node.outputs, results, strict=True):
+                tensor.name = value.name
+                tensors[value] = tensor
+
+
+def tensor_of(network: Network, value: Value, tensors: Mapping[Value, Tensor]) -> Tensor:
+    """The tensor of a value; a constant becomes one when it is first asked for."""
+    return network.constant(value) if value.is_constant else tensors[value]
+
+
+def _inputs(network: Network, node: Node, tensors: Mapping[Value, Tensor]) -> list[object]:
+    return [
+        value.data if position in node.op.constants else tensor_of(network, value, tensors)
+        for position, value in enumerate(node.inputs)
+    ]
+
+
+def _own_tensor(network: Network, graph: Graph, value: Value, tensors: Mapping[Value, Tensor]) -> Tensor:
+    """A tensor that may be marked as output: TensorRT takes no inputs and no constants."""
+    tensor = tensor_of(network, value, tensors)
+    if value.is_constant or value in graph.inputs:
+        return network.add("identity", tensor).get_output(0)
+    return tensor

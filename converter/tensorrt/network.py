@@ -1,0 +1,203 @@
+"""A network in the making: every layer named, its origin noted, its errors caught at once."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from prototrt.caffe_proto.errors import BuildError, Origin
+from prototrt.converter.tensorrt.api import Backend
+from prototrt.surgery.ir import Array, Dim, DType, Node, Value
+
+log = logging.getLogger(__name__)
+
+Tensor: TypeAlias = Any
+"""An ``ITensor``: the bindings carry no types."""
+Layer: TypeAlias = Any
+"""An ``ILayer``, or one of its kinds."""
+
+_NO_GPU = "cudaError 35"
+"""Follows every error on a machine without a GPU, and says nothing about the network."""
+_LOG_LINES = 20
+
+
+class Network:
+    """An ``INetworkDefinition`` that speaks of the layers it is made from.
+
+    ``add`` makes layers; each gets the name of the node at hand (``at``), and a note of the
+    Caffe layer and line as metadata. Errors come as ``BuildError`` with the origin.
+    Arrays handed over are referenced, not copied, and kept alive.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend, self.trt = backend, backend.trt
+        self.logger = _logger(self.trt)
+        self.recorder = _recorder(self.trt)
+        self.builder = backend.builder(self.logger)
+        self.builder.error_recorder = self.recorder
+        self.definition = self.builder.create_network(backend.network_flags())
+        self.definition.error_recorder = self.recorder
+        self.origin: Origin | None = None
+        self._name = ""
+        self._made: list[Layer] = []
+        self._kept: list[Array] = []
+        self._constants: dict[Value, Tensor] = {}
+
+    def enum(self, kind: str, member: str) -> Any:
+        """A member of one of TensorRT's enumerations, as in ``enum("ActivationType", "RELU")``."""
+        return getattr(getattr(self.trt, kind), member)
+
+    def add(self, method: str, *arguments: Any, owner: Any = None) -> Layer:
+        """Call ``add_METHOD`` of the network (or of ``owner``, a loop) and name the layer."""
+        layer = getattr(owner if owner is not None else self.definition, f"add_{method}")(*arguments)
+        if layer is None:
+            raise self.error(f"refuses {method}")
+        return self.register(layer)
+
+    def register(self, layer: Layer) -> Layer:
+        """Give a new layer the name and the metadata of the node at hand."""
+        count = len(self._made)
+        layer.name = self._name if count == 0 else f"{self._name}#{count + 1}"
+        if self.origin is not None:
+            layer.metadata = f"{self.origin.layer} ({self.origin.type}), line {self.origin.line}"
+        self._made.append(layer)
+        return layer
+
+    @contextmanager
+    def at(self, node: Node) -> Iterator[None]:
+        """Layers made inside belong to this node; they are checked at the end."""
+        outer = self._name, self.origin, self._made
+        self._name, self.origin, self._made = node.name, node.origin, []
+        yield
+        self.check()
+        self._name, self.origin, self._made = outer
+
+    def check(self) -> None:
+        """Shapes are computed when they are asked for: ask, so that errors come now."""
+        for layer in self._made:
+            for index in range(layer.num_outputs):
+                try:
+                    tuple(layer.get_output(index).shape)
+                except RuntimeError as error:
+                    raise self.error(f"finds no shape for {layer.name}") from error
+        if self.recorder.messages:
+            raise self.error("refuses the layer")
+
+    def error(self, what: str) -> BuildError:
+        """What TensorRT has said since the last error, at the layer at hand."""
+        said = self.recorder.drain() or list(self.logger.last)
+        return BuildError(
+            f"TensorRT {what}", origin=self.origin, because="\n          ".join(said) or "it gave no reason"
+        )
+
+    def weights(self, array: Array) -> Any:
+        """An array as ``Weights`` which point to it; copied only if it is not contiguous."""
+        if not array.flags.c_contiguous:
+            array = np.array(array, order="C")
+        self._kept.append(array)
+        dtype = self.backend.dtype(DType(array.dtype.name))
+        return self.trt.Weights(dtype, array.ctypes.data, array.size)
+
+    def constant(self, value: Value) -> Tensor:
+        """The tensor of a constant, made once."""
+        if value not in self._constants:
+            assert value.data is not None
+            self._constants[value] = self.constant_array(value.data)
+        return self._constants[value]
+
+    def constant_array(self, array: Array) -> Tensor:
+        """A new constant tensor."""
+        return self.add("constant", array.shape, self.weights(array)).get_output(0)
+
+    def scalar(self, number: int) -> Tensor:
+        """A 0-dimensional int32, as loops want them."""
+        return self.constant_array(np.array(number, np.int32))
+
+    def input(self, value: Value) -> Tensor:
+        """A network input; symbols become -1."""
+        sizes = tuple(dim if isinstance(dim, int) else -1 for dim in value.shape)
+        tensor = self.definition.add_input(value.name, self.backend.dtype(value.dtype), sizes)
+        if tensor is None:
+            raise self.error(f'refuses the input "{value.name}"')
+        return tensor
+
+    def output(self, tensor: Tensor, name: str) -> None:
+        """Mark a tensor as output of this name."""
+        tensor.name = name
+        self.definition.mark_output(tensor)
+        if tensor.name != name or self.recorder.messages:
+            raise self.error(f'refuses the output "{name}"')
+
+    def size_of(self, tensor: Tensor, axis: int, dim: Dim) -> Tensor:
+        """The size of an axis as a 0-dimensional int32 tensor, whether known or not."""
+        if isinstance(dim, int):
+            return self.scalar(dim)
+        shape = self.add("cast", self.add("shape", tensor).get_output(0), self.trt.int32).get_output(0)
+        return self.add("gather", shape, self.scalar(axis), 0).get_output(0)
+
+
+def dims(shape: Sequence[Dim]) -> tuple[int, ...]:
+    """A shape without symbols, as TensorRT takes it."""
+    assert all(isinstance(dim, int) for dim in shape), shape
+    return tuple(int(dim) for dim in shape)
+
+
+def _logger(trt: Any) -> Any:
+    """A logger that passes on to Python's, and remembers the last lines for failures without words."""
+
+    class Logger(trt.ILogger):  # type: ignore[misc]  # the bindings carry no types
+        def __init__(self) -> None:
+            trt.ILogger.__init__(self)
+            self.last: deque[str] = deque(maxlen=_LOG_LINES)
+
+        def log(self, severity: Any, text: str) -> None:
+            levels = {"INTERNAL_ERROR": 40, "ERROR": 40, "WARNING": 30, "INFO": 20, "VERBOSE": 10}
+            level = levels[severity.name]
+            log.log(min(level, logging.INFO), "TensorRT: %s", text)
+            if level >= logging.WARNING and _NO_GPU not in text:
+                self.last.append(text)
+
+    return Logger()
+
+
+def _recorder(trt: Any) -> Any:
+    """TensorRT's errors as a list of texts. Once it is set, they do not reach the logger."""
+
+    class Recorder(trt.IErrorRecorder):  # type: ignore[misc]  # the bindings carry no types
+        def __init__(self) -> None:
+            trt.IErrorRecorder.__init__(self)
+            self.messages: list[str] = []
+            self.codes: list[Any] = []
+
+        def drain(self) -> list[str]:
+            said, self.messages = self.messages, []
+            return said
+
+        def num_errors(self) -> int:
+            return len(self.messages)
+
+        def get_error_code(self, index: int) -> Any:
+            return self.codes[index]
+
+        def get_error_desc(self, index: int) -> str:
+            return self.messages[index]
+
+        def has_overflowed(self) -> bool:
+            return False
+
+        def clear(self) -> None:
+            self.messages, self.codes = [], []
+
+        def report_error(self, code: Any, text: str) -> bool:
+            log.debug("TensorRT error: %s", text)
+            if _NO_GPU not in text:
+                self.messages.append(text)
+                self.codes.append(code)
+            return False
+
+    return Recorder()

@@ -1,0 +1,79 @@
+"""Lowerings of what moves elements without changing them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prototrt.caffe_proto.errors import ShapeError
+from prototrt.converter.tensorrt.lowering import lowers
+from prototrt.converter.tensorrt.network import Network, Tensor
+from prototrt.surgery.ops import Concat, Gather, Pad, Reshape, Slice, Tile, Transpose
+
+
+@lowers(Reshape)
+def reshape(network: Network, op: Reshape, x: Tensor) -> list[Tensor]:
+    layer = network.add("shuffle", x)
+    # 0 copies the size at the same place, one -1 takes what is left.
+    layer.reshape_dims = tuple(
+        dim if isinstance(dim, int) else 0 if dim.index == place else -1
+        for place, dim in enumerate(op.target)
+    )
+    if sum(size == -1 for size in layer.reshape_dims) > 1:
+        raise ShapeError(
+            f"more than one unknown size changes its place in {op.target}",
+            origin=network.origin,
+            fix="fix one of them",
+        )
+    return [layer.get_output(0)]
+
+
+@lowers(Transpose)
+def transpose(network: Network, op: Transpose, x: Tensor) -> list[Tensor]:
+    layer = network.add("shuffle", x)
+    layer.first_transpose = network.trt.Permutation(op.order)
+    return [layer.get_output(0)]
+
+
+@lowers(Slice)
+def slice_(network: Network, op: Slice, x: Tensor) -> list[Tensor]:
+    sizes = list(x.shape)
+    start, sizes[op.axis] = [0] * len(sizes), op.size
+    start[op.axis] = op.start
+    return [_sliced(network, x, start, sizes, None)]
+
+
+@lowers(Tile)
+def tile(network: Network, op: Tile, x: Tensor) -> list[Tensor]:
+    sizes = list(x.shape)
+    sizes[op.axis] *= op.copies
+    return [_sliced(network, x, [0] * len(sizes), sizes, "WRAP")]
+
+
+@lowers(Pad)
+def pad(network: Network, op: Pad, x: Tensor) -> list[Tensor]:
+    sizes = [size + b + a for size, b, a in zip(x.shape, op.before, op.after, strict=True)]
+    return [_sliced(network, x, [-b for b in op.before], sizes, "FILL", op.value)]
+
+
+def _sliced(
+    network: Network, x: Tensor, start: list[int], sizes: list[int], mode: str | None, fill: float = 0.0
+) -> Tensor:
+    """Elements from ``start`` on; what lies outside follows ``mode``."""
+    layer = network.add("slice", x, start, sizes, [1] * len(sizes))
+    if mode is not None:
+        layer.mode = network.enum("SampleMode", mode)
+    if mode == "FILL" and fill:
+        layer.set_input(4, network.constant_array(np.array(fill, np.float32)))
+    return layer.get_output(0)
+
+
+@lowers(Concat)
+def concat(network: Network, op: Concat, *inputs: Tensor) -> list[Tensor]:
+    layer = network.add("concatenation", list(inputs))
+    layer.axis = op.axis
+    return [layer.get_output(0)]
+
+
+@lowers(Gather)
+def gather(network: Network, op: Gather, table: Tensor, index: Tensor) -> list[Tensor]:
+    return [network.add("gather", table, index, 0).get_output(0)]

@@ -1,0 +1,197 @@
+"""A net becomes a graph: every layer is expanded into primitives by its rule."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto.errors import (
+    ConversionError,
+    NetError,
+    UnsupportedLayerError,
+    WeightsError,
+    raise_all,
+)
+from prototrt.caffe_proto.weights import sha256_of
+from prototrt.surgery import layers as _rules  # noqa: F401  registers the rules
+from prototrt.surgery import recurrent as _recurrent_rules  # noqa: F401  registers the rules
+from prototrt.surgery.ir import Graph, Shape, Source, Value
+from prototrt.surgery.layer_builder import LayerBuilder, LayerRule, Options, layer_rule
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """A net in primitives, before any pass.
+
+    ``tops`` maps the blobs of the expanded layers to their values, ``parameters`` the
+    layers to how many numbers they have read from the weights file.
+    """
+
+    graph: Graph
+    tops: Mapping[str, Value]
+    parameters: Mapping[str, int]
+
+
+def expand(
+    model: Model,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    outputs: Sequence[str] | None = None,
+    cont: str = "keep",
+    require_weights: bool = True,
+) -> Expansion:
+    """Expand the layers that the outputs need.
+
+    ``shapes`` override those of inputs; ``outputs`` are blobs of the net, by default those
+    that nobody reads; ``cont`` ``"drop"`` takes cont as 1 everywhere. Without
+    ``require_weights`` a net without weights gets zeros, to look at its shapes.
+    Raises ``ConversionError`` with all the problems that can be told apart.
+    """
+    assert cont in ("keep", "drop"), cont
+    wanted = _wanted(model, outputs)
+    layers = _needed(model, wanted)
+    _refuse_unknown(layers)
+    given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+    _refuse_shapes_of_nothing(model, given)
+    reserved = {name for layer in model.layers for name in layer.tops}
+    build = LayerBuilder(reserved, model.weights, Options(given, cont == "drop"))
+    values: dict[str, Value] = {}
+    errors: list[ConversionError] = []
+    for layer in layers:
+        # What an unsound layer writes is unknown: its readers are left out, not blamed.
+        if all(bottom in values for bottom in layer.bottoms):
+            try:
+                values.update(_expand_layer(build, layer, [values[bottom] for bottom in layer.bottoms]))
+            except ConversionError as error:
+                error.origin = error.origin or layer.origin
+                errors.append(error)
+    raise_all(errors)
+    if require_weights:
+        _refuse_missing_weights(model, build.without_weights)
+    unread = [layer.tops[0] for layer in model.layers if layer.type == "Input" and layer not in layers]
+    build.warnings += [f'{model.file}: input "{name}" is not needed for the outputs' for name in unread]
+    build.warnings[:0] = model.warnings
+    graph = build.graph(model.name, [values[name] for name in wanted])
+    return Expansion(replace(graph, sources=_sources(model)), values, build.parameters)
+
+
+def _sources(model: Model) -> tuple[Source, ...]:
+    prototxt = Source("prototxt", model.file, lambda: sha256_of(model.file))
+    weights = model.weights
+    if weights.file is None:
+        return (prototxt,)
+    return prototxt, Source("weights", weights.file, lambda: weights.sha256)
+
+
+def _wanted(model: Model, outputs: Sequence[str] | None) -> list[str]:
+    """SSA names of the blobs to compute."""
+    inputs = {top for layer in model.layers if layer.type == "Input" for top in layer.tops}
+    if outputs is None:
+        names = [name for name in model.outputs if name not in inputs]
+        if not names:
+            raise NetError(
+                "the net computes nothing: no layer writes a blob that is left over", where=model.file
+            )
+        return names
+    written = {name for layer in model.layers for name in layer.tops}
+    wanted = [model.blobs.get(name, name) for name in dict.fromkeys(outputs)]
+    for asked, name in zip(dict.fromkeys(outputs), wanted, strict=True):
+        if name not in written:
+            close = difflib.get_close_matches(asked, [*model.blobs, *written], 5) or sorted(model.blobs)
+            raise NetError(
+                f'no layer writes the output "{asked}"',
+                where=model.file,
+                fix=f"ask for a blob of the net, such as {', '.join(close)}",
+            )
+        if name in inputs:
+            raise NetError(f'"{asked}" is an input, not an output', where=model.file)
+    return wanted
+
+
+def _needed(model: Model, wanted: Sequence[str]) -> list[Layer]:
+    """The layers that the wanted blobs depend on, in the order of the file."""
+    needed = set(wanted)
+    kept: list[Layer] = []
+    for layer in reversed(model.layers):
+        if needed.intersection(layer.tops):
+            needed.update(layer.bottoms)
+            kept.append(layer)
+    return kept[::-1]
+
+
+def _refuse_unknown(layers: Sequence[Layer]) -> None:
+    raise_all(
+        [
+            UnsupportedLayerError(
+                "there is no rule for this layer type",
+                origin=layer.origin,
+                fix=_similar(layer.type),
+            )
+            for layer in layers
+            if layer.type not in layer_rule.rules
+        ]
+    )
+
+
+def _similar(name: str) -> str:
+    close = difflib.get_close_matches(name, layer_rule.rules, 3)
+    cut = "cut the net before it with --output BLOB"
+    return (
+        f"write {' or '.join(close)} if that is meant, or {cut}" if close else f"{cut}; see `prototrt layers`"
+    )
+
+
+def _refuse_shapes_of_nothing(model: Model, shapes: Mapping[str, Shape]) -> None:
+    inputs = [top for layer in model.layers if layer.type == "Input" for top in layer.tops]
+    for name in shapes:
+        if name not in inputs:
+            raise NetError(
+                f'a shape is given for "{name}", which is no input',
+                where=model.file,
+                fix=f"the inputs are {', '.join(inputs) or 'none'}",
+            )
+
+
+def _refuse_missing_weights(model: Model, names: Sequence[str]) -> None:
+    if names:
+        raise WeightsError(
+            f"no weights are given, but {len(names)} layers need them: {', '.join(names)}",
+            where=model.file,
+            fix="give the .caffemodel, or --random-weights SEED to try the topology alone",
+        )
+
+
+def _expand_layer(build: LayerBuilder, layer: Layer, bottoms: Sequence[Value]) -> dict[str, Value]:
+    rule = layer_rule.rules[layer.type]
+    _check_bottoms(rule, layer)
+    build.begin(layer)
+    since = len(build.nodes)
+    results = rule(build, layer, *bottoms)
+    build.end(layer)
+    if len(results) != len(layer.tops):
+        raise NetError(f"has {len(layer.tops)} tops, expected {len(results)}", origin=layer.origin)
+    if layer.type == "Input":
+        return dict(zip(layer.tops, results, strict=True))
+    names = [layer.name if index == 0 else f"{layer.name}:{index}" for index in range(len(results))]
+    return {
+        top: build.named(value, top, name, since)
+        for top, value, name in zip(layer.tops, results, names, strict=True)
+    }
+
+
+def _check_bottoms(rule: LayerRule, layer: Layer) -> None:
+    """The rule's signature says which bottoms a layer has."""
+    _, _, *parameters = inspect.signature(rule).parameters.values()
+    named = [item for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
+    least = sum(item.default is item.empty for item in named)
+    most = len(named) if len(named) == len(parameters) else None
+    count = len(layer.bottoms)
+    if count < least or (most is not None and count > most):
+        span = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+        names = ", ".join(item.name for item in named)
+        raise NetError(
+            f"has {count} bottoms, expected {span}{f' ({names})' if names else ''}", origin=layer.origin
+        )

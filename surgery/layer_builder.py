@@ -1,0 +1,153 @@
+"""What a layer rule works with: the builder, the layer's parameters, the user's options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from google.protobuf.message import Message
+
+from prototrt.caffe_proto import Layer, NoWeights, RandomWeights, StoredBlob, Weights
+from prototrt.caffe_proto.errors import NetError, WeightsError
+from prototrt.surgery.builder import Builder
+from prototrt.surgery.ir import Array, Shape, Value, element_count
+from prototrt.surgery.registry import Registry
+
+LayerRule: TypeAlias = Callable[..., list[Value]]
+"""``rule(build, layer, *bottoms) -> tops``; its signature says how many bottoms there are."""
+
+layer_rule: Registry[str, LayerRule] = Registry("layer rule")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked of the expansion.
+
+    ``shapes`` override those of the file, by input; ``drop_cont`` means that cont is 1
+    everywhere and no input.
+    """
+
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    drop_cont: bool = False
+
+
+class LayerBuilder(Builder):
+    """A ``Builder`` that also hands out the stored parameters of layers."""
+
+    def __init__(self, reserved: set[str], weights: Weights, options: Options) -> None:
+        super().__init__(reserved)
+        self.weights = weights
+        self.options = options
+        self.parameters: dict[str, int] = {}
+        """How many numbers each layer has read from the weights file."""
+        self.without_weights: list[str] = []
+        """Layers which need weights although no weights were given."""
+        self._read: list[Value] = []
+
+    def begin(self, layer: Layer) -> None:
+        """From now on nodes and parameters belong to this layer."""
+        self.origin = layer.origin
+        self._read = []
+
+    def parameter(
+        self, layer: Layer, shape: Shape, what: str, *, filler: Message | None = None, kind: str = "weights"
+    ) -> Value:
+        """The next stored blob of the layer, which must have this shape.
+
+        ``what`` is its name in messages and in the graph. ``filler`` is the filler that the
+        prototxt states, if any: a layer that the weights file lacks keeps its value, as in
+        Caffe, but only where it is constant. ``kind`` tells random weights what they are.
+        Raises ``WeightsError``.
+        """
+        index = len(self._read)
+        array = self._array(layer, index, shape, what, filler, kind)
+        value = self.constant(array, what)
+        self._read.append(value)
+        self.parameters[layer.name] = self.parameters.get(layer.name, 0) + array.size
+        return value
+
+    def end(self, layer: Layer) -> None:
+        """Refuse blobs in the file that the layer has no use for."""
+        if layer.blobs is not None and len(layer.blobs) != len(self._read):
+            read = ", ".join(f"{value.shape}" for value in self._read) or "none"
+            raise WeightsError(
+                f"the weights file has {len(layer.blobs)} blobs, expected {len(self._read)}",
+                origin=layer.origin,
+                because=f"the layer's blobs have the shapes {read}",
+                fix="use the prototxt that these weights were trained with",
+            )
+
+    def _array(
+        self, layer: Layer, index: int, shape: Shape, what: str, filler: Message | None, kind: str
+    ) -> Array:
+        sizes = [dim for dim in shape if isinstance(dim, int)]
+        if len(sizes) != len(shape):
+            element_count(shape, f"a size of the {what}")
+        if isinstance(self.weights, RandomWeights):
+            return self.weights.draw(layer.name, index, tuple(sizes), kind)
+        if layer.blobs is not None:
+            return _stored(layer, index, tuple(sizes), what)
+        value = constant_of(filler)
+        if value is not None:
+            self.warn(f"the weights file has no such layer: its {what} keep the filler value {value:g}")
+            return np.full(sizes, value, np.float32)
+        if not isinstance(self.weights, NoWeights):
+            raise WeightsError(
+                f"the weights file has no such layer, expected {what} of shape {shape}",
+                origin=layer.origin,
+                fix="use the prototxt that these weights were trained with: layers are matched by name",
+            )
+        if layer.name not in self.without_weights:
+            self.without_weights.append(layer.name)
+        return np.broadcast_to(np.float32(0), sizes)
+
+
+def constant_of(filler: Any) -> float | None:
+    """The value of a constant filler; None where there is no filler or another one."""
+    return float(filler.value) if filler is not None and filler.type == "constant" else None
+
+
+def _stored(layer: Layer, index: int, shape: tuple[int, ...], what: str) -> Array:
+    assert layer.blobs is not None
+    if index >= len(layer.blobs):
+        raise WeightsError(
+            f"the weights file has {len(layer.blobs)} blobs, expected {what} of shape {shape} as number {index}",
+            origin=layer.origin,
+            fix="use the prototxt that these weights were trained with",
+        )
+    blob = layer.blobs[index]
+    if not _fits(blob, shape):
+        raise WeightsError(
+            f"shape in the weights file is {blob.shape}, expected {shape}",
+            origin=layer.origin,
+            blob=f"blob {index} ({what})",
+            fix="use the prototxt that these weights were trained with",
+        )
+    return blob.array.reshape(shape)
+
+
+def _fits(blob: StoredBlob, shape: tuple[int, ...]) -> bool:
+    """Equal shapes; old files have four axes, with ones in front.
+
+    Source: caffe ``src/caffe/blob.cpp``, ``Blob::ShapeEquals``.
+    """
+    if blob.legacy:
+        return len(shape) <= 4 and blob.shape == (1,) * (4 - len(shape)) + shape
+    return blob.shape == shape
+
+
+def stated(param: Message, name: str) -> Any:
+    """A field of a message if the file states it, else None."""
+    return getattr(param, name) if param.HasField(name) else None
+
+
+def canonical_axis(axis: int, shape: Shape, field_name: str) -> int:
+    """A Caffe axis, which may count from the end, as an index into ``shape``."""
+    if not -len(shape) <= axis < len(shape):
+        raise NetError(
+            f"{field_name} is {axis}, but the bottom has {len(shape)} axes: {shape}",
+            fix=f"use an axis from {-len(shape)} to {len(shape) - 1}",
+        )
+    return axis % len(shape)

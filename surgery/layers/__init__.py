@@ -1,0 +1,23 @@
+"""One rule per Caffe layer type. A module is a family; to add one, import it here."""
+
+from prototrt.surgery.layers import (
+    activation,
+    convolution,
+    data,
+    elementwise,
+    inner_product,
+    normalization,
+    pooling,
+    shape,
+)
+
+__all__ = [
+    "activation",
+    "convolution",
+    "data",
+    "elementwise",
+    "inner_product",
+    "normalization",
+    "pooling",
+    "shape",
+]

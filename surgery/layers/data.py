@@ -1,0 +1,118 @@
+"""Layers that bring data in, and those that only pass it on or swallow it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.surgery.ir import Array, Shape, Value
+from prototrt.surgery.layer_builder import LayerBuilder, constant_of, layer_rule
+
+
+@layer_rule("Input")
+def input_layer(build: LayerBuilder, layer: Layer) -> list[Value]:
+    """An input of the net, one a top; the old ``input`` fields are read as this layer.
+
+    Becomes: an input of the engine.
+    Source: caffe ``src/caffe/layers/input_layer.cpp``.
+    """
+    shapes = layer.param.shape
+    if len(shapes) not in (0, 1, len(layer.tops)):
+        raise NetError(f"has {len(shapes)} shapes for {len(layer.tops)} tops, expected 1 or one a top")
+    stated = [
+        tuple(shapes[index if len(shapes) > 1 else 0].dim) if shapes else None
+        for index in range(len(layer.tops))
+    ]
+    return [_input(build, layer, top, shape) for top, shape in zip(layer.tops, stated, strict=True)]
+
+
+def _input(build: LayerBuilder, layer: Layer, top: str, stated: Shape | None) -> Value:
+    shape = build.options.shapes.get(top, stated)
+    if shape is None:
+        raise ShapeError(
+            "the file states no shape", blob=f'top "{top}"', fix=f"give one: --shape {top}:1x3x224x224"
+        )
+    if any(isinstance(dim, int) and dim < 1 for dim in shape):
+        raise ShapeError(
+            f"shape is {shape}, expected sizes of at least 1",
+            blob=f'top "{top}"',
+            fix=f"state the sizes in the file, or give them: --shape {top}:1x3x224x224",
+        )
+    return build.input(top, shape)
+
+
+@layer_rule("DummyData")
+def dummy_data(build: LayerBuilder, layer: Layer) -> list[Value]:
+    """Constants. Random fillers are refused: Caffe would draw other numbers on every call.
+
+    Becomes: constants.
+    Source: caffe ``src/caffe/layers/dummy_data_layer.cpp``.
+    """
+    param = layer.param
+    count = len(layer.tops)
+    if len(param.data_filler) not in (0, 1, count):
+        raise NetError(f"has {len(param.data_filler)} fillers, expected 0, 1 or {count}")
+    tops = []
+    for index, shape in enumerate(_dummy_shapes(param, count)):
+        fillers = param.data_filler
+        filler = fillers[index if len(fillers) > 1 else 0] if fillers else None
+        value = 0.0 if filler is None else constant_of(filler)
+        if value is None:
+            raise UnsupportedLayerError(
+                f'data_filler is "{filler.type}", expected "constant"',
+                because="every call of Caffe draws other numbers",
+                fix=f'make "{layer.tops[index]}" an Input layer',
+            )
+        tops.append(build.constant(_filled(shape, value), "data"))
+    return tops
+
+
+def _dummy_shapes(param: Any, count: int) -> list[tuple[int, ...]]:
+    """One shape a top, from ``shape`` or from the old num, channels, height and width."""
+    legacy = [param.num, param.channels, param.height, param.width]
+    if any(len(sizes) for sizes in legacy):
+        if len(param.shape) or any(len(sizes) not in (1, count) for sizes in legacy):
+            raise NetError("needs either shape or num, channels, height and width, each once or once a top")
+        return [tuple(sizes[index if len(sizes) > 1 else 0] for sizes in legacy) for index in range(count)]
+    if len(param.shape) not in (1, count):
+        raise NetError(f"has {len(param.shape)} shapes for {count} tops, expected 1 or {count}")
+    return [tuple(param.shape[index if len(param.shape) > 1 else 0].dim) for index in range(count)]
+
+
+def _filled(shape: tuple[int, ...], value: float) -> Array:
+    if any(dim < 0 for dim in shape):
+        raise ShapeError(f"shape is {shape}, expected sizes that are not negative")
+    return np.broadcast_to(np.float32(value), shape)
+
+
+@layer_rule("Silence")
+def silence(build: LayerBuilder, layer: Layer, *bottoms: Value) -> list[Value]:
+    """Swallows its bottoms, so that they are no outputs of the net.
+
+    Becomes: nothing.
+    Source: caffe ``src/caffe/layers/silence_layer.cpp``.
+    """
+    return []
+
+
+@layer_rule("Split")
+def split(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """The bottom under several names. Caffe inserts these layers itself and saves them.
+
+    Becomes: nothing.
+    Source: caffe ``src/caffe/layers/split_layer.cpp``.
+    """
+    return [x] * len(layer.tops)
+
+
+@layer_rule("Dropout")
+def dropout(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """The identity at inference: Caffe scales while it trains.
+
+    Becomes: nothing.
+    Source: caffe ``src/caffe/layers/dropout_layer.cpp``, phase TEST.
+    """
+    return [x]

@@ -1,0 +1,55 @@
+"""Full connection and lookup of learned rows."""
+
+from __future__ import annotations
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.ir import DType, Value, element_count
+from prototrt.surgery.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
+from prototrt.surgery.ops import ADD, Cast, Gather, MatMul
+
+
+@layer_rule("InnerProduct")
+def inner_product(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``x W^T + b`` over everything from ``axis`` on.
+
+    Becomes: MatMul, Add.
+    Bottoms: (..., K...), axes from ``axis`` on are flattened to K. Tops: (..., num_output).
+    Blobs: weights (num_output, K), or (K, num_output) with ``transpose``; bias (num_output,).
+    Source: caffe ``src/caffe/layers/inner_product_layer.cpp``.
+    """
+    param = layer.param
+    axis = canonical_axis(param.axis, x.shape, "axis")
+    inputs, outputs = element_count(x.shape[axis:], "a flattened axis"), int(param.num_output)
+    if outputs < 1:
+        raise NetError(f"num_output is {outputs}, expected at least 1")
+    shape = (inputs, outputs) if param.transpose else (outputs, inputs)
+    weights = build.parameter(layer, shape, "weights", filler=stated(param, "weight_filler"))
+    rows = build.reshape(x, (*x.shape[:axis], inputs) if axis else (1, inputs), hint="rows")
+    y = build.add(MatMul(transpose_b=not param.transpose), rows, weights)
+    if param.bias_term:
+        bias = build.parameter(layer, (outputs,), "bias", filler=stated(param, "bias_filler"), kind="bias")
+        y = build.add(ADD, y, build.aligned(bias, len(y.shape)))
+    return [build.reshape(y, (*x.shape[:axis], outputs))]
+
+
+@layer_rule("Embed")
+def embed(build: LayerBuilder, layer: Layer, ids: Value) -> list[Value]:
+    """The learned row of each id, plus a bias.
+
+    Becomes: Cast, Gather, Add.
+    Bottoms: ids of any shape, whole numbers from 0 to input_dim - 1 held in floats.
+    Tops: the shape of the bottom, then num_output.
+    Blobs: weights (input_dim, num_output), bias (num_output,).
+    Source: caffe ``src/caffe/layers/embed_layer.cpp``.
+    """
+    param = layer.param
+    rows, outputs = int(param.input_dim), int(param.num_output)
+    if rows < 1 or outputs < 1:
+        raise NetError(f"input_dim is {rows} and num_output {outputs}, expected at least 1")
+    table = build.parameter(layer, (rows, outputs), "weights", filler=stated(param, "weight_filler"))
+    y = build.add(Gather(), table, build.add(Cast(DType.INT32), ids))
+    if param.bias_term:
+        bias = build.parameter(layer, (outputs,), "bias", filler=stated(param, "bias_filler"), kind="bias")
+        y = build.add(ADD, y, build.aligned(bias, len(y.shape)))
+    return [y]

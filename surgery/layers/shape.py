@@ -1,0 +1,153 @@
+"""Layers that move elements without changing them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.ir import Dim, Shape, Value, element_count, fixed
+from prototrt.surgery.layer_builder import LayerBuilder, canonical_axis, layer_rule
+from prototrt.surgery.ops import Concat, Slice, Transpose
+
+
+@layer_rule("Reshape")
+def reshape(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """The axes from ``axis`` on, ``num_axes`` of them, in a new shape.
+
+    Becomes: Reshape.
+    A size of 0 copies that of the bottom at the same place, one size of -1 takes the rest.
+    Source: caffe ``src/caffe/layers/reshape_layer.cpp``.
+    """
+    param = layer.param
+    rank = len(x.shape)
+    first = param.axis if param.axis >= 0 else rank + param.axis + 1
+    if not 0 <= first <= rank:
+        raise NetError(f"axis is {param.axis}, but the bottom has {rank} axes: {x.shape}")
+    if param.num_axes < -1 or first + param.num_axes > rank:
+        raise NetError(f"num_axes is {param.num_axes} from axis {first} on, but the bottom has {rank} axes")
+    last = rank if param.num_axes == -1 else first + param.num_axes
+    return [build.reshape(x, _reshaped(x.shape, first, last, list(param.shape.dim)))]
+
+
+def _reshaped(shape: Shape, first: int, last: int, dims: Sequence[int]) -> Shape:
+    middle: list[Dim] = []
+    for index, dim in enumerate(dims):
+        if dim == 0 and first + index >= len(shape):
+            raise NetError(f"dim {index} is 0, which copies axis {first + index}, but the bottom is {shape}")
+        middle.append(shape[first + index] if dim == 0 else dim)
+    unknown = [index for index, dim in enumerate(middle) if dim == -1]
+    if len(unknown) > 1 or any(isinstance(dim, int) and dim < -1 for dim in middle):
+        raise NetError(f"shape is {list(dims)}, expected sizes of which at most one is -1")
+    if unknown:
+        middle[unknown[0]] = _rest(shape, (*shape[:first], *middle, *shape[last:]))
+    return (*shape[:first], *middle, *shape[last:])
+
+
+def _rest(shape: Shape, target: Shape) -> Dim:
+    """What -1 in ``target`` stands for; symbols on both sides cancel."""
+    there, wanted = list(shape), [dim for dim in target if dim != -1]
+    for dim in [dim for dim in wanted if isinstance(dim, str)]:
+        there.remove(dim)
+        wanted.remove(dim)
+    if len(there) == 1 and not wanted:
+        return there[0]
+    have, explicit = element_count(tuple(there), "an axis"), element_count(tuple(wanted))
+    if explicit == 0 or have % explicit:
+        raise ShapeError(f"shape is {shape}: its {have} elements cannot be cut into parts of {explicit}")
+    return have // explicit
+
+
+@layer_rule("Flatten")
+def flatten(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """The axes from ``axis`` to ``end_axis`` as one.
+
+    Becomes: Reshape.
+    Source: caffe ``src/caffe/layers/flatten_layer.cpp``.
+    """
+    first = canonical_axis(layer.param.axis, x.shape, "axis")
+    last = canonical_axis(layer.param.end_axis, x.shape, "end_axis")
+    if last < first:
+        raise NetError(f"end_axis is {layer.param.end_axis}, expected axis {first} or one behind it")
+    merged = x.shape[first] if first == last else element_count(x.shape[first : last + 1], "a flattened axis")
+    return [build.reshape(x, (*x.shape[:first], merged, *x.shape[last + 1 :]))]
+
+
+@layer_rule("Concat")
+def concat(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[Value]:
+    """The bottoms one behind the other along ``axis`` (in old files: ``concat_dim``).
+
+    Becomes: Concat.
+    Source: caffe ``src/caffe/layers/concat_layer.cpp``.
+    """
+    axis = _axis(layer.param, "concat_dim", x.shape)
+    return [build.add(Concat(axis), x, *others) if others else x]
+
+
+@layer_rule("Slice")
+def slice_layer(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """The bottom cut along ``axis`` (in old files: ``slice_dim``) at ``slice_point``, or evenly.
+
+    Becomes: Slice, one a top.
+    Source: caffe ``src/caffe/layers/slice_layer.cpp``.
+    """
+    axis = _axis(layer.param, "slice_dim", x.shape)
+    size, count = fixed(x.shape[axis], f"axis {axis}"), len(layer.tops)
+    if count == 1 and not layer.param.slice_point:
+        return [x]
+    cuts = [0, *_cuts(list(layer.param.slice_point), size, count), size]
+    return [
+        build.add(Slice(axis, start, end - start), x) for start, end in zip(cuts[:-1], cuts[1:], strict=True)
+    ]
+
+
+def _cuts(points: list[int], size: int, count: int) -> list[int]:
+    """Where to cut ``size`` elements into ``count`` parts."""
+    if not points:
+        if size % count:
+            raise ShapeError(
+                f"{size} elements cannot be cut into {count} equal parts", fix="state slice_point"
+            )
+        return list(range(size // count, size, size // count))
+    if len(points) != count - 1:
+        raise NetError(f"has {len(points)} slice points for {count} tops, expected {count - 1}")
+    if any(end <= start for start, end in zip([0, *points], [*points, size], strict=True)):
+        raise NetError(f"slice_point is {points}, expected growing numbers between 0 and {size}")
+    return points
+
+
+def _axis(param: Any, legacy: str, shape: Shape) -> int:
+    """``axis``, or its old name, which counts from the front only."""
+    if param.HasField(legacy):
+        if param.HasField("axis"):
+            raise NetError(f"states both axis and {legacy}", fix="state axis alone")
+        return canonical_axis(getattr(param, legacy), shape, legacy)
+    return canonical_axis(param.axis, shape, "axis")
+
+
+@layer_rule("Tile")
+def tile(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``tiles`` copies of the bottom one behind the other along ``axis``.
+
+    Becomes: Tile.
+    Source: caffe ``src/caffe/layers/tile_layer.cpp``.
+    """
+    axis, copies = canonical_axis(layer.param.axis, x.shape, "axis"), int(layer.param.tiles)
+    if copies < 1:
+        raise NetError(f"tiles is {copies}, expected at least 1")
+    return [build.tile(x, axis, copies)]
+
+
+@layer_rule("Permute")
+def permute(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """The axes in the given order; those not listed follow as they are. From the SSD fork.
+
+    Becomes: Transpose.
+    Source: ssd ``src/caffe/layers/permute_layer.cpp``.
+    """
+    order = list(layer.param.order)
+    rest = [axis for axis in range(len(x.shape)) if axis not in order]
+    if len(set(order)) != len(order) or any(axis >= len(x.shape) for axis in order):
+        raise NetError(f"order is {order}, expected different axes below {len(x.shape)}")
+    return [build.add(Transpose((*order, *rest)), x)]

@@ -1,0 +1,73 @@
+"""Pass: let a broadcast do what a Tile does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from prototrt.surgery.ir import Graph, Node, Value
+from prototrt.surgery.ops import Binary, Scan, Tile
+
+
+def elide_tiles(graph: Graph) -> Graph:
+    """Remove a Tile of an axis of size 1 where its reader broadcasts.
+
+    Before: ``d = Tile[axis=2, copies=H](c)``, ``y = Multiply(d, x)`` with x (T, N, H)
+    After:  ``y = Multiply(c, x)``
+    The reader may be in the body of a Scan that runs along d.
+    Left alone: a Tile that writes an output, one of a larger axis, and one with a reader
+    that does not broadcast (two tiled operands: neither says how large the result is).
+    """
+    readers = graph.readers()
+    untiled = {
+        node.outputs[0]: node.inputs[0]
+        for node in graph.nodes
+        if isinstance(node.op, Tile)
+        and node.inputs[0].shape[node.op.axis] == 1
+        and node.outputs[0] not in graph.outputs
+        and all(
+            _broadcasts(reader, node.outputs[0], node.op.axis) for reader in readers.get(node.outputs[0], [])
+        )
+    }
+    if not untiled:
+        return graph
+    nodes = [_reading_untiled(node, untiled) for node in graph.nodes if node.outputs[0] not in untiled]
+    return graph.with_nodes(nodes)
+
+
+def _broadcasts(reader: Node, tiled: Value, axis: int) -> bool:
+    """Whether the reader gives the same with size 1 along this axis."""
+    if isinstance(reader.op, Binary):
+        others = [value for value in reader.inputs if value is not tiled]
+        return len(others) == 1 and others[0].shape[axis] == tiled.shape[axis]
+    if not isinstance(reader.op, Scan) or axis == 0:
+        return False
+    scan, inner = reader.op, _inside(reader, tiled)
+    if inner is None:
+        return False
+    uses = scan.body.readers().get(inner, [])
+    return inner not in scan.body.outputs and all(_broadcasts(use, inner, axis - 1) for use in uses)
+
+
+def _inside(reader: Node, value: Value) -> Value | None:
+    """What the body of a Scan sees of a value that it runs along, if that is all it reads of it."""
+    scan = reader.op
+    assert isinstance(scan, Scan)
+    positions = [index for index, read in enumerate(reader.inputs) if read is value]
+    sequences = range(scan.states, scan.states + scan.sequences)
+    return scan.body.inputs[positions[0]] if len(positions) == 1 and positions[0] in sequences else None
+
+
+def _reading_untiled(node: Node, untiled: Mapping[Value, Value]) -> Node:
+    """The node over the values before tiling; the body of a Scan sees them, too."""
+    if isinstance(node.op, Scan) and any(value in untiled for value in node.inputs):
+        inner = {
+            inside: replace(inside, shape=untiled[outside].shape[1:])
+            for outside, inside in zip(node.inputs, node.op.body.inputs, strict=True)
+            if outside in untiled
+        }
+        body = node.op.body
+        nodes = [inside.reading(inner) for inside in body.nodes]
+        inputs = tuple(inner.get(value, value) for value in body.inputs)
+        node = replace(node, op=replace(node.op, body=replace(body, nodes=tuple(nodes), inputs=inputs)))
+    return node.reading(untiled)

@@ -1,0 +1,74 @@
+"""Pass: write a Scan out, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from prototrt.caffe_proto.errors import Origin
+from prototrt.surgery.builder import Builder
+from prototrt.surgery.ir import Graph, Node, Value
+from prototrt.surgery.ops import Concat, Scan, Slice, steps_of
+
+
+def unroll_scans(graph: Graph, chosen: Collection[Node]) -> Graph:
+    """Replace each of the chosen Scans by as many copies of its body as there are steps.
+
+    Before: ``h, y = Scan[body](h0, x)`` with x (T, ...)
+    After:  for each t: a Slice and Reshape of x, the nodes of the body; at the end Reshapes
+            and a Concat of the outputs. With T = 1 nothing is cut and nothing joined.
+    Left alone: everything else.
+    """
+    if not chosen:
+        return graph
+    names = {value.name for node in graph.nodes for value in node.outputs} | {v.name for v in graph.inputs}
+    build = Builder(names)
+    stands_for: dict[Value, Value] = {}
+    for original in graph.nodes:
+        node = original.reading(stands_for)
+        if isinstance(node.op, Scan) and original in chosen:
+            stands_for.update(zip(node.outputs, _unrolled(build, node, node.op), strict=True))
+        else:
+            build.nodes.append(node)
+    return graph.with_nodes(build.nodes, stands_for)
+
+
+def _unrolled(build: Builder, node: Node, scan: Scan) -> list[Value]:
+    """The outputs of a Scan, written out behind the nodes that ``build`` has."""
+    build.origin = node.origin
+    steps = steps_of(scan, tuple(value.shape for value in node.inputs))
+    states = list(node.inputs[: scan.states])
+    sequences = node.inputs[scan.states : scan.states + scan.sequences]
+    invariants = node.inputs[scan.states + scan.sequences :]
+    written: dict[int, list[Value]] = {}
+    for t in reversed(range(steps)) if scan.reverse else range(steps):
+        here = [_element(build, sequence, t, steps) for sequence in sequences]
+        results = _inlined(build, scan.body, [*states, *here, *invariants], f"t{t}", node.origin)
+        states, written[t] = results[: scan.states], results[scan.states :]
+    outputs = [
+        _stacked(build, [written[t][index] for t in range(steps)])
+        for index in range(len(node.outputs) - scan.states)
+    ]
+    return [*states, *outputs]
+
+
+def _element(build: Builder, sequence: Value, t: int, steps: int) -> Value:
+    """Element t of a sequence, without the axis of time."""
+    one = sequence if steps == 1 else build.add(Slice(0, t, 1), sequence, hint=f"t{t}_slice")
+    return build.reshape(one, sequence.shape[1:], hint=f"t{t}_step")
+
+
+def _stacked(build: Builder, elements: list[Value]) -> Value:
+    rows = [build.reshape(element, (1, *element.shape), hint="row") for element in elements]
+    return rows[0] if len(rows) == 1 else build.add(Concat(0), *rows, hint="rows")
+
+
+def _inlined(build: Builder, body: Graph, inputs: list[Value], mark: str, origin: Origin) -> list[Value]:
+    """The body's outputs for these inputs, its nodes copied."""
+    held = dict(zip(body.inputs, inputs, strict=True))
+    for node in body.nodes:
+        build.origin = node.origin
+        read = [held.get(value, value) for value in node.inputs]
+        hint = f"{mark}_{node.name.removeprefix(f'__{node.origin.layer}_')}"
+        held.update(zip(node.outputs, build.add_all(node.op, *read, hint=hint), strict=True))
+    build.origin = origin
+    return [held.get(value, value) for value in body.outputs]

@@ -1,0 +1,105 @@
+"""From a net to the graph that backends lower: expansion, then the list of passes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from prototrt.caffe_proto import Model
+from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
+from prototrt.surgery.expand import expand
+from prototrt.surgery.ir import Graph, Node
+from prototrt.surgery.ops import Scan
+from prototrt.surgery.passes.drop_identities import drop_identities
+from prototrt.surgery.passes.drop_unused import drop_unused
+from prototrt.surgery.passes.elide_tiles import elide_tiles
+from prototrt.surgery.passes.fold_constants import fold_constants
+from prototrt.surgery.passes.unroll_scans import unroll_scans
+
+log = logging.getLogger(__name__)
+
+Pass: TypeAlias = Callable[[Graph], Graph]
+
+PASSES: tuple[Pass, ...] = (drop_identities, fold_constants, elide_tiles, drop_unused)
+
+SEQUENCES = ("auto", "loop", "unroll", "step")
+UNROLL_AT_MOST = 64
+"""Steps: TensorRT's time to build an unrolled net grows faster than their number."""
+
+
+def rewrite(
+    model: Model,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    sequence: str = "auto",
+    outputs: Sequence[str] | None = None,
+    cont: str = "keep",
+    force: bool = False,
+    require_weights: bool = True,
+) -> Graph:
+    """Rewrite a net as a graph of primitives.
+
+    ``shapes`` override those of the file, by input. ``sequence`` says how recurrences are
+    written: ``"loop"``, ``"unroll"`` (at most 64 steps unless ``force``), ``"step"`` (one
+    step: T must be 1), or ``"auto"``: step where T is 1, else loop. ``outputs`` are blobs at
+    which the net is cut. ``cont`` ``"drop"`` takes every sequence as continuing: cont is 1
+    everywhere and no input. Without ``require_weights`` a net without weights gets zeros.
+    Raises ``ConversionError``.
+    """
+    if sequence not in SEQUENCES:
+        raise ValueError(f"sequence is {sequence!r}, expected one of {', '.join(SEQUENCES)}")
+    if cont not in ("keep", "drop"):
+        raise ValueError(f"cont is {cont!r}, expected 'keep' or 'drop'")
+    expansion = expand(model, shapes=shapes, outputs=outputs, cont=cont, require_weights=require_weights)
+    graph = run_passes(expansion.graph, PASSES)
+    return lower_scans(graph, sequence, force)
+
+
+def run_passes(graph: Graph, passes: Sequence[Pass]) -> Graph:
+    """Run passes one after the other; the graph is verified after each."""
+    graph.verify()
+    for change in passes:
+        before = graph
+        graph = change(graph)
+        if graph is not before:
+            graph.verify()
+            log.debug("%s: %d nodes, before %d", change.__name__, len(graph.nodes), len(before.nodes))
+    return graph
+
+
+def lower_scans(graph: Graph, sequence: str, force: bool = False) -> Graph:
+    """Choose how the Scans of a graph run: as loops, written out, or as a single step."""
+    scans = [node for node in graph.nodes if isinstance(node.op, Scan)]
+    steps = {node: node.inputs[node.op.states].shape[0] for node in scans if isinstance(node.op, Scan)}
+    if sequence == "step":
+        raise_all([_not_one_step(node, steps[node]) for node in scans if steps[node] != 1])
+    if sequence == "unroll" and not force:
+        raise_all([_too_many(node, steps[node]) for node in scans if _exceeds(steps[node])])
+    chosen = {
+        node for node in scans if sequence in ("unroll", "step") or (sequence == "auto" and steps[node] == 1)
+    }
+    if not chosen:
+        return graph
+    return run_passes(graph, [lambda before: unroll_scans(before, chosen), fold_constants, drop_unused])
+
+
+def _exceeds(steps: int | str) -> bool:
+    return isinstance(steps, str) or steps > UNROLL_AT_MOST
+
+
+def _not_one_step(node: Node, steps: int | str) -> ConversionError:
+    return NetError(
+        f"runs {steps} steps, but --sequence step is for nets of one step",
+        origin=node.origin,
+        fix="give the inputs shapes with T = 1 (--shape), or use --sequence loop",
+    )
+
+
+def _too_many(node: Node, steps: int | str) -> ConversionError:
+    return NetError(
+        f"runs {steps} steps, expected at most {UNROLL_AT_MOST} with --sequence unroll",
+        origin=node.origin,
+        because="TensorRT's time to build an unrolled net grows faster than the number of its steps",
+        fix="use --sequence loop, or --force",
+    )

@@ -1,0 +1,5 @@
+"""Recurrent layers: cells, the function that makes a Scan of a cell, and the layer rules."""
+
+from prototrt.surgery.recurrent import rules
+
+__all__ = ["rules"]

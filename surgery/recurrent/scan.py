@@ -1,0 +1,52 @@
+"""The one function that makes a Scan of a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from prototrt.surgery.builder import Builder
+from prototrt.surgery.ir import Graph, Value
+from prototrt.surgery.ops import Scan
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a cell makes of one step: the new states, and what it adds to each output sequence."""
+
+    states: Sequence[Value]
+    outputs: Sequence[Value]
+
+
+Cell: TypeAlias = Callable[[Builder, Sequence[Value], Sequence[Value]], Step]
+"""``cell(body, inputs of this step, states) -> Step``: one step, in primitives."""
+
+
+def scan(
+    build: Builder, cell: Cell, sequences: Sequence[Value], states: Sequence[Value], *, reverse: bool = False
+) -> Step:
+    """Run a cell along axis 0 of the sequences, (T, ...) each, from these initial states.
+
+    Gives the states after the last step and the output sequences (T, ...). What the cell
+    reads from outside becomes a loop invariant.
+    """
+    body = build.body()
+    now = [body.body_input("state", value.shape, value.dtype) for value in states]
+    here = [body.body_input("step", value.shape[1:], value.dtype) for value in sequences]
+    step = cell(body, here, now)
+    graph, outside = _closed(body.graph("", [*step.states, *step.outputs]))
+    results = build.add_all(
+        Scan(graph, len(states), len(sequences), reverse), *states, *sequences, *outside, hint="scan"
+    )
+    return Step(results[: len(states)], results[len(states) :])
+
+
+def _closed(body: Graph) -> tuple[Graph, list[Value]]:
+    """The body with an input for each value that it reads from outside, and those values."""
+    known = {*body.inputs, *(value for node in body.nodes for value in node.outputs)}
+    read = [value for node in body.nodes for value in node.inputs] + list(body.outputs)
+    outside = [value for value in dict.fromkeys(read) if value not in known and not value.is_constant]
+    inner = {value: replace(value, name=f"__{value.name}_invariant") for value in outside}
+    closed = body.with_nodes([node.reading(inner) for node in body.nodes], inner)
+    return replace(closed, inputs=(*body.inputs, *inner.values())), outside
