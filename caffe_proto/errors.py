@@ -98,7 +98,7 @@ class VerificationError(ConversionError):
     exit_code = 5
 
 
-class Problems(ConversionError):
+class Problems(ConversionError):  # noqa: N818 - it is several errors, not one
     """Several errors, told at once so that they can be mended at once."""
 
     def __init__(self, errors: Sequence[ConversionError]) -> None:
