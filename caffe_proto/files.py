@@ -1,0 +1,98 @@
+"""Opening what the user named, and telling what it is when it is not what was meant."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prototrt.caffe_proto.errors import UnreadableFileError
+from prototrt.caffe_proto.scalars import text_from_bytes
+from prototrt.caffe_proto.suggestions import close_names
+
+HEAD = 4096
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+ZIP_SIGNATURE = b"PK\x03\x04"
+_LARGEST_TEXT = 64 << 20  # bytes; the largest published prototxt has less than 1 MiB
+
+
+@contextmanager
+def told_to_the_user(file: str, what: str) -> Iterator[None]:
+    """Turn the operating system's refusals into messages. ``what``: "a prototxt", as the message calls it."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise UnreadableFileError("there is no such file", where=file, fix=_fix_of_missing(file)) from error
+    except IsADirectoryError as error:
+        raise UnreadableFileError(f"this is a directory, expected {what}", where=file) from error
+    except PermissionError as error:
+        fix = "allow reading the file (chmod u+r)"
+        raise UnreadableFileError(
+            "the file may not be read: permission denied", where=file, fix=fix
+        ) from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise UnreadableFileError(f"the file cannot be read: {error}", where=file) from error
+
+
+def read_prototxt(file: str) -> str:
+    """The text of a prototxt, without byte order mark. Bytes that are not UTF-8 are taken as Latin-1."""
+    data = read_small(file, "a prototxt")
+    refuse_strangers(data[:HEAD], file, "a prototxt")
+    refuse_binary(data, file)
+    return text_from_bytes(data.removeprefix(b"\xef\xbb\xbf"))
+
+
+def read_small(file: str, what: str) -> bytes:
+    """All of a file that has no reason to be large."""
+    with told_to_the_user(file, what), open(file, "rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size > _LARGEST_TEXT:
+            raise UnreadableFileError(f"the file has {size >> 20} MiB, too many for {what}", where=file)
+        return stream.read(_LARGEST_TEXT)
+
+
+def refuse_strangers(head: bytes, file: str, what: str) -> None:
+    """Raise where the first bytes say that a file was never what its name says."""
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:40].lower()
+    if not head.strip():
+        raise UnreadableFileError("the file is empty", where=file, fix=f"give {what}, or get the file again")
+    if start.startswith(b"version https://") and b"oid sha256:" in head:
+        raise UnreadableFileError(
+            f"this is a Git LFS pointer, expected {what}",
+            where=file,
+            because="the repository it comes from was cloned without Git LFS",
+            fix='run "git lfs pull" in that repository',
+        )
+    if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<head")):
+        raise UnreadableFileError(
+            f"this is a web page, expected {what}",
+            where=file,
+            fix="download the file itself (the raw link), not the page that shows it",
+        )
+
+
+def refuse_binary(data: bytes, file: str) -> None:
+    """Raise where bytes that should be a prototxt are no text."""
+    if not looks_binary(data):
+        return
+    raise UnreadableFileError(
+        "this is a binary file, expected a prototxt (text)",
+        where=file,
+        fix="give the prototxt first and the weights second",
+    )
+
+
+def looks_binary(data: bytes) -> bool:
+    controls = sum(data.count(bytes([byte])) for byte in (*range(9), *range(14, 32), 127))
+    return b"\0" in data or controls * 10 > len(data)
+
+
+def _fix_of_missing(file: str) -> str | None:
+    path = Path(file)
+    try:
+        names = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return f"there is no directory {path.parent} either"
+    close = close_names(path.name, names)
+    return f"did you mean {path.with_name(close[0])}?" if close else None

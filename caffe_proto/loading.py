@@ -1,0 +1,144 @@
+"""Files -> Model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from prototrt.caffe_proto.array_files import open_hdf5, open_npz
+from prototrt.caffe_proto.caffemodel import open_caffemodel
+from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.files import HDF5_SIGNATURE, ZIP_SIGNATURE, read_prototxt, told_to_the_user
+from prototrt.caffe_proto.model import Layer, Model
+from prototrt.caffe_proto.phase import PHASES, NetState, is_included
+from prototrt.caffe_proto.prototxt import parse_net
+from prototrt.caffe_proto.schema import Message
+from prototrt.caffe_proto.untangle import untangle
+from prototrt.caffe_proto.upgrade import Entry, upgraded_layers
+from prototrt.caffe_proto.weights import NoWeights, RandomWeights, StoredBlob, Weights
+
+PathLike = str | os.PathLike[str]
+
+
+def load(
+    prototxt: PathLike,
+    weights: PathLike | None = None,
+    *,
+    phase: str = "TEST",
+    level: int = 0,
+    stages: Iterable[str] = (),
+    random_weights: int | None = None,
+    allow_unknown: bool = False,
+) -> Model:
+    """Read a net and, if given, its weights (caffemodel, HDF5 or npz; told apart by content).
+
+    ``phase``, ``level`` and ``stages`` say which of the layers with include and exclude rules belong to
+    the net. ``random_weights`` is the seed of weights that are drawn instead of read. With
+    ``allow_unknown``, fields that Caffe's messages lack are dropped with a warning. Every mistake of a
+    user raises a ConversionError.
+    """
+    file = os.fspath(prototxt)
+    net = parse_net(read_prototxt(file), file, allow_unknown=allow_unknown)
+    state = _state(net.message, phase, level, stages)
+    entries = [
+        entry for entry in upgraded_layers(net, file) if is_included(entry.message, state, entry.origin(file))
+    ]
+    _check_layers(entries, file)
+    source = _open_weights(weights, random_weights)
+    untangled = untangle(entries, file)
+    layers = _layers(entries, file, source, untangled.bottoms, untangled.tops)
+    return Model(
+        name=net.message.name,
+        file=file,
+        layers=layers,
+        weights=source,
+        warnings=(*net.warnings, *_warnings(entries, file, source)),
+        outputs=untangled.outputs,
+        blobs=untangled.blobs,
+    )
+
+
+def _layers(
+    entries: Sequence[Entry],
+    file: str,
+    weights: Weights,
+    bottoms: Sequence[tuple[str, ...]],
+    tops: Sequence[tuple[str, ...]],
+) -> tuple[Layer, ...]:
+    layers, named = [], set()
+    for entry, bottom, top in zip(entries, bottoms, tops, strict=True):
+        message = entry.message
+        # Of layers with one name, Caffe gives the stored blobs to the first.
+        stored = weights.stored(message.name) if message.name not in named else None
+        named.add(message.name)
+        blobs = stored or _blobs_in_text(message)
+        layers.append(Layer(message.name, message.type, message, bottom, top, entry.origin(file), blobs))
+    return tuple(layers)
+
+
+def _state(net: Message, phase: str, level: int, stages: Iterable[str]) -> NetState:
+    """Caffe adds the stages it is given to those in the file, and replaces phase and level."""
+    if phase not in PHASES:
+        raise NetError(f'the phase is "{phase}", expected {" or ".join(PHASES)}')
+    return NetState(phase, level, frozenset(stages) | frozenset(net.state.stage))
+
+
+def _check_layers(entries: Sequence[Entry], file: str) -> None:
+    if not entries:
+        raise NetError(
+            "the net has no layers", where=file, fix="give the prototxt of a net, and the phase it is for"
+        )
+    for entry in entries:
+        if not entry.message.type:
+            raise NetError(
+                "the layer has no type",
+                origin=entry.origin(file),
+                fix='say what it is, as in type: "Convolution"',
+            )
+        if not entry.message.name:
+            raise NetError(
+                "the layer has no name", origin=entry.origin(file), fix='name it, as in name: "conv1"'
+            )
+
+
+def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
+    if weights is None:
+        return NoWeights() if seed is None else RandomWeights(seed=seed)
+    file = os.fspath(weights)
+    with told_to_the_user(file, "a weights file"), open(file, "rb") as stream:
+        head = stream.read(len(HDF5_SIGNATURE))
+    if head == HDF5_SIGNATURE:
+        return open_hdf5(file)
+    return open_npz(file) if head.startswith(ZIP_SIGNATURE) else open_caffemodel(file)
+
+
+def _blobs_in_text(message: Message) -> Sequence[StoredBlob] | None:
+    """Caffe takes the blobs that a prototxt holds as the first weights of the layer."""
+    return tuple(_blob_in_text(blob) for blob in message.blobs) or None
+
+
+def _blob_in_text(blob: Message) -> StoredBlob:
+    array = np.array(blob.double_data or blob.data, np.float32)
+    legacy = any(blob.HasField(name) for name in ("num", "channels", "height", "width"))
+    shape = (blob.num, blob.channels, blob.height, blob.width) if legacy else tuple(blob.shape.dim)
+    return StoredBlob(shape, legacy, lambda: array.reshape(shape))
+
+
+def _warnings(entries: Sequence[Entry], file: str, weights: Weights) -> list[str]:
+    names = [entry.message.name for entry in entries]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    unused = [name for name in weights.names() if name not in set(names)]
+    warnings = list(weights.warnings)
+    warnings += [f'{file}: two layers are called "{name}"; stored weights go to the first' for name in twice]
+    if unused:
+        warnings.append(f"{weights.file}: the net has no layers for the weights of {_enumerated(unused)}")
+    return warnings
+
+
+def _enumerated(names: Sequence[str]) -> str:
+    shown = [f'"{name}"' for name in names[:5]]
+    if len(names) > len(shown):
+        shown.append(f"{len(names) - len(shown)} others")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -1,0 +1,54 @@
+"""A net as surgery sees it: layers in order, with their bottoms and tops untangled and their stored blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prototrt.caffe_proto.errors import Origin
+from prototrt.caffe_proto.schema import Message, parameter_field
+from prototrt.caffe_proto.weights import StoredBlob, Weights
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """One layer of a net, in today's form whatever the form of its file.
+
+    ``bottoms`` and ``tops`` name values: where an in-place layer writes over a blob, the values before
+    and after have two names. ``message.bottom`` and ``message.top`` are what the user wrote.
+    """
+
+    name: str
+    type: str
+    message: Message  # LayerParameter
+    bottoms: tuple[str, ...]
+    tops: tuple[str, ...]
+    origin: Origin
+    blobs: Sequence[StoredBlob] | None  # None where the weights have no such layer
+
+    @property
+    def param(self) -> Message:
+        """The parameters of the layer's type, ``relu_param`` for a ReLU. Unset fields read as defaults."""
+        field = parameter_field(self.type)
+        assert field is not None, f"{self.type} has no parameters in caffe.proto"
+        return getattr(self.message, field)
+
+    def bottom_blob(self, index: int) -> str:
+        """The blob as the user calls it, for messages."""
+        return str(self.message.bottom[index])
+
+    def top_blob(self, index: int) -> str:
+        return str(self.message.top[index])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """A net for one phase, level and set of stages."""
+
+    name: str
+    file: str
+    layers: tuple[Layer, ...]
+    weights: Weights
+    warnings: tuple[str, ...]
+    outputs: tuple[str, ...]  # the values that nobody reads, in Caffe's order: that of their blobs' names
+    blobs: dict[str, str]  # the user's name of a blob -> the name of its last value

@@ -1,0 +1,45 @@
+"""Which layers of a file belong to the net, by phase, level and stages.
+
+Source: caffe ``src/caffe/net.cpp``, ``Net::FilterNet`` and ``Net::StateMeetsRule``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prototrt.caffe_proto.errors import NetError, Origin
+from prototrt.caffe_proto.schema import Message
+
+PHASES = ("TRAIN", "TEST")  # numbered in this order
+
+
+@dataclass(frozen=True, slots=True)
+class NetState:
+    """What a net is built for. A layer's include and exclude rules are tested against it."""
+
+    phase: str = "TEST"
+    level: int = 0
+    stages: frozenset[str] = frozenset()
+
+
+def is_included(layer: Message, state: NetState, origin: Origin) -> bool:
+    """Whether a layer belongs to the net: any include rule met, or no exclude rule met."""
+    if layer.include and layer.exclude:
+        raise NetError(
+            "the layer has include rules and exclude rules, expected only one kind",
+            origin=origin,
+            fix="say the same with include rules alone, or with exclude rules alone",
+        )
+    if layer.include:
+        return any(_meets(state, rule) for rule in layer.include)
+    return not any(_meets(state, rule) for rule in layer.exclude)
+
+
+def _meets(state: NetState, rule: Message) -> bool:
+    if rule.HasField("phase") and PHASES[rule.phase] != state.phase:
+        return False
+    if rule.HasField("min_level") and state.level < rule.min_level:
+        return False
+    if rule.HasField("max_level") and state.level > rule.max_level:
+        return False
+    return state.stages.issuperset(rule.stage) and state.stages.isdisjoint(rule.not_stage)

@@ -1,0 +1,74 @@
+"""Caffe's messages, loaded so that they meet no other ``caffe.proto`` of the same process.
+
+See docs/decisions/0001-private-descriptor-pool.md.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor import FieldDescriptor
+
+# The fields of these messages exist only at run time, so there is nothing that a type checker could know.
+Message: TypeAlias = Any
+
+# Types whose parameters stand under the name of another type.
+_PARAMETER_FIELDS = {
+    "ConvolutionDepthwise": "convolution_param",
+    "Deconvolution": "convolution_param",
+    "DepthwiseConvolution": "convolution_param",
+    "Im2col": "convolution_param",
+    "LSTM": "recurrent_param",
+    "RNN": "recurrent_param",
+    "SoftmaxWithLoss": "softmax_param",
+}
+
+
+@cache
+def _pool() -> descriptor_pool.DescriptorPool:
+    files = descriptor_pb2.FileDescriptorSet()
+    files.ParseFromString(Path(__file__).with_name("caffe.binpb").read_bytes())
+    pool = descriptor_pool.DescriptorPool()
+    for file in files.file:
+        pool.Add(file)
+    return pool
+
+
+@cache
+def message_class(name: str) -> Message:
+    """The class of a message of caffe.proto, as in ``message_class("NetParameter")``."""
+    descriptor = _pool().FindMessageTypeByName(f"caffe.{name}")
+    return message_factory.GetMessageClass(descriptor)
+
+
+def enum_name(enum: str, number: int) -> str | None:
+    """The word for a number of an enum, as in ``enum_name("V1LayerParameter.LayerType", 4)``."""
+    value = _pool().FindEnumTypeByName(f"caffe.{enum}").values_by_number.get(number)
+    return value.name if value else None
+
+
+def is_repeated(field: FieldDescriptor) -> bool:
+    return _has_label(field, "repeated", 3)
+
+
+def is_required(field: FieldDescriptor) -> bool:
+    return _has_label(field, "required", 2)
+
+
+def _has_label(field: Message, word: str, number: int) -> bool:
+    """Protobuf 6 gave labels their words, and protobuf 7 no longer knows their numbers."""
+    known = getattr(field, f"is_{word}", None)
+    return bool(field.label == number if known is None else known)
+
+
+@cache
+def parameter_field(layer_type: str) -> str | None:
+    """The field of LayerParameter with the parameters of a type: ``"relu_param"`` for ``"ReLU"``."""
+    if layer_type in _PARAMETER_FIELDS:
+        return _PARAMETER_FIELDS[layer_type]
+    squashed = layer_type.lower() + "param"
+    names = (str(field.name) for field in message_class("LayerParameter").DESCRIPTOR.fields)
+    return next((name for name in names if name.replace("_", "") == squashed), None)

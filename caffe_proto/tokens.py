@@ -1,0 +1,107 @@
+"""Protobuf text, cut into tokens that know their line."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from enum import Enum, auto
+from typing import NamedTuple
+
+from prototrt.caffe_proto.errors import UnreadableFileError
+
+
+class Kind(Enum):
+    WORD = auto()
+    INTEGER = auto()
+    FLOAT = auto()
+    STRING = auto()
+    SIGN = auto()
+    END = auto()
+
+
+class Token(NamedTuple):
+    kind: Kind
+    text: str
+    offset: int
+
+    def __str__(self) -> str:
+        """As a message quotes it, shortened where it is long."""
+        if self.kind is Kind.END:
+            return "the end of the file"
+        return self.text if len(self.text) <= 40 else f"{self.text[:37]}..."
+
+
+# Backslash pairs are taken whole, so that \" does not end a string. A string never spans lines.
+_TOKEN = re.compile(
+    r"""
+      (?: [ \t\r\n\v\f]+ | \#[^\n]* )+
+    | (?P<WORD> [A-Za-z_][A-Za-z0-9_]* )
+    | (?P<INTEGER> 0[xX][0-9a-fA-F]+ | [0-9]+ ) (?![.\w])
+    | (?P<FLOAT> (?: [0-9]+ \.? [0-9]* | \.[0-9]+ ) (?: [eE][+-]?[0-9]+ )? [fF]? ) (?![.\w])
+    | (?P<STRING> "[^"\\\n]*(?:\\.[^"\\\n]*)*" | '[^'\\\n]*(?:\\.[^'\\\n]*)*' )
+    | (?P<SIGN> [{}<>\[\]:;,/-] )
+    """,
+    re.VERBOSE | re.ASCII,
+)
+
+
+class Tokens:
+    """The tokens of one file, with one token of look-ahead."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.file = file
+        self._text = text
+        self._line_ends = [match.start() for match in re.finditer("\n", text)]
+        self._tokens = self._cut()
+        self._next = 0
+
+    def line(self, token: Token) -> int:
+        return bisect_right(self._line_ends, token.offset - 1) + 1
+
+    def peek(self) -> Token:
+        return self._tokens[self._next]
+
+    def take(self) -> Token:
+        token = self._tokens[self._next]
+        if token.kind is not Kind.END:
+            self._next += 1
+        return token
+
+    def take_if(self, sign: str) -> bool:
+        """Whether the next token was this sign; if so it is taken."""
+        token = self._tokens[self._next]
+        if token.kind is Kind.SIGN and token.text == sign:
+            self._next += 1
+            return True
+        return False
+
+    def _cut(self) -> list[Token]:
+        tokens = []
+        position = 0
+        while position < len(self._text):
+            match = _TOKEN.match(self._text, position)
+            if match is None:
+                raise self._unreadable(position)
+            if match.lastgroup:
+                tokens.append(Token(Kind[match.lastgroup], match.group(match.lastgroup), position))
+            position = match.end()
+        tokens.append(Token(Kind.END, "", max(len(self._text.rstrip()) - 1, 0)))
+        return tokens
+
+    def _unreadable(self, offset: int) -> UnreadableFileError:
+        line = bisect_right(self._line_ends, offset - 1) + 1
+        where = f"{self.file}:{line}"
+        rest = self._text[offset : offset + 80].split("\n", 1)[0]
+        if rest[0] in "\"'":
+            return UnreadableFileError(
+                f"a string begins here and does not end in this line: {rest[:40]}",
+                where=where,
+                fix=f"close the string with {rest[0]}",
+            )
+        if rest[0].isdigit() or rest[0] == ".":
+            return UnreadableFileError(f"{rest.split()[0][:40]} is neither a number nor a name", where=where)
+        return UnreadableFileError(
+            f"the character {rest[0]!r} has no meaning here",
+            where=where,
+            fix='remove it, begin a comment with "#", or put quotes around a text',
+        )

@@ -1,0 +1,122 @@
+"""Blobs, which layers may write over, -> values, each written once.
+
+A layer works in place where one of its tops is one of its bottoms. The last value of a blob keeps the
+blob's name; an earlier one is called ``BLOB@LAYER``, after the layer that wrote it. The value of an Input
+keeps the plain name always, since users feed it; what is written over it later is called ``BLOB@LAYER``
+down to the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
+from prototrt.caffe_proto.suggestions import choices, close_names
+from prototrt.caffe_proto.upgrade import Entry
+
+
+@dataclass(slots=True, eq=False)
+class _Value:
+    blob: str
+    writer: Entry
+    is_read: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Untangled:
+    """The names of values, by layer in the order of the net, and what the net makes."""
+
+    bottoms: list[tuple[str, ...]]
+    tops: list[tuple[str, ...]]
+    outputs: tuple[str, ...]
+    blobs: dict[str, str]
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Values written so far, by blob, the first one first."""
+
+    file: str
+    values: dict[str, list[_Value]] = field(default_factory=dict)
+    errors: list[ConversionError] = field(default_factory=list)
+
+
+def untangle(entries: Sequence[Entry], file: str) -> Untangled:
+    """Name the values of a net; raise all missing bottoms and doubly written tops at once."""
+    walk = _Walk(file)
+    bottoms, tops = [], []
+    for index, entry in enumerate(entries):
+        bottoms.append([_read(walk, entry, blob, entries[index:]) for blob in entry.message.bottom])
+        tops.append([_write(walk, entry, blob, position) for position, blob in enumerate(entry.message.top)])
+    raise_all(walk.errors)
+    names = _names(walk)
+    return Untangled(
+        [tuple(names[value] for value in values if value) for values in bottoms],
+        [tuple(names[value] for value in values) for values in tops],
+        tuple(names[values[-1]] for _, values in sorted(walk.values.items()) if not values[-1].is_read),
+        {blob: names[values[-1]] for blob, values in walk.values.items()},
+    )
+
+
+def _read(walk: _Walk, entry: Entry, blob: str, later: Sequence[Entry]) -> _Value | None:
+    if blob in walk.values:
+        walk.values[blob][-1].is_read = True
+        return walk.values[blob][-1]
+    writer = next((other for other in later if blob in other.message.top), None)
+    problem = f"no layer before this one makes it, and there is no input {blob}"
+    because, fix = None, None
+    if writer is entry:
+        because = "only this layer makes it, and no layer can read what it has yet to write"
+    elif writer is not None:
+        because = f'layer "{writer.message.name}", which makes it, comes later, in line {writer.line}'
+        fix = "put the layers in the order in which they run, and let no two read each other"
+    elif walk.values:
+        close = close_names(blob, walk.values)
+        fix = f"{'did you mean' if close else 'the blobs before it are'} {choices(blob, walk.values)}"
+        fix += "?" if close else ""
+    origin, where = entry.origin(walk.file), f'bottom "{blob}"'
+    walk.errors.append(NetError(problem, origin=origin, blob=where, because=because, fix=fix))
+    return None
+
+
+def _write(walk: _Walk, entry: Entry, blob: str, position: int) -> _Value:
+    value = _Value(blob, entry)
+    earlier = walk.values.get(blob, [])
+    is_second_top = blob in entry.message.top[:position]
+    if earlier and (blob not in entry.message.bottom or is_second_top):
+        first = earlier[-1].writer
+        maker = f'layer "{first.message.name}" ({first.message.type}) in line {first.line}'
+        walk.errors.append(
+            NetError(
+                "the blob is made twice",
+                origin=entry.origin(walk.file),
+                blob=f'top "{blob}"',
+                because=f"{maker} makes it, too",
+                fix="give one of the two tops another name, or read the blob to write it in place",
+            )
+        )
+    walk.values.setdefault(blob, []).append(value)
+    return value
+
+
+def _names(walk: _Walk) -> dict[_Value, str]:
+    taken = set(walk.values)
+    names: dict[_Value, str] = {}
+    for blob, values in walk.values.items():
+        is_input = values[0].writer.message.type == "Input"
+        plain = values[0] if is_input else values[-1]
+        for value in values:
+            names[value] = (
+                blob if value is plain else _free_name(f"{blob}@{value.writer.message.name}", taken)
+            )
+    return names
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """``name``, or where something is called so already, the next free ``name@2``, ``name@3`` ..."""
+    free, number = name, 2
+    while free in taken:
+        free, number = f"{name}@{number}", number + 1
+    taken.add(free)
+    return free

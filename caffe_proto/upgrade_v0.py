@@ -1,0 +1,174 @@
+"""The first form of a net, ``layers { layer { type: "conv" } bottom: ... }`` -> V1.
+
+Its layer was one flat message for all types, and padding was a layer of its own, which is folded into the
+convolution or pooling that reads it.
+
+Source: caffe ``src/caffe/util/upgrade_proto.cpp``, ``UpgradeV0PaddingLayers`` and
+``UpgradeV0LayerParameter``.
+"""
+
+from __future__ import annotations
+
+from prototrt.caffe_proto.errors import NetError, Origin
+from prototrt.caffe_proto.schema import Message, message_class
+from prototrt.caffe_proto.suggestions import choices
+
+Placed = tuple[Message, int]  # a V1 layer and its line
+
+_TYPES = {
+    "accuracy": "ACCURACY",
+    "bnll": "BNLL",
+    "concat": "CONCAT",
+    "conv": "CONVOLUTION",
+    "data": "DATA",
+    "dropout": "DROPOUT",
+    "euclidean_loss": "EUCLIDEAN_LOSS",
+    "flatten": "FLATTEN",
+    "hdf5_data": "HDF5_DATA",
+    "hdf5_output": "HDF5_OUTPUT",
+    "im2col": "IM2COL",
+    "images": "IMAGE_DATA",
+    "infogain_loss": "INFOGAIN_LOSS",
+    "innerproduct": "INNER_PRODUCT",
+    "lrn": "LRN",
+    "multinomial_logistic_loss": "MULTINOMIAL_LOGISTIC_LOSS",
+    "pool": "POOLING",
+    "relu": "RELU",
+    "sigmoid": "SIGMOID",
+    "softmax": "SOFTMAX",
+    "softmax_loss": "SOFTMAX_LOSS",
+    "split": "SPLIT",
+    "tanh": "TANH",
+    "window_data": "WINDOW_DATA",
+}
+
+# Where each flat field went: by type, (message, field). "*" stands for every type.
+_CONV, _POOL, _FC, _LRN = "convolution_param", "pooling_param", "inner_product_param", "lrn_param"
+_DATA = {"data": "data_param", "hdf5_data": "hdf5_data_param", "images": "image_data_param"}
+_WINDOW = {"window_data": "window_data_param"}
+_SOURCES = {**_DATA, **_WINDOW, "infogain_loss": "infogain_loss_param"}
+_IMAGES = {"images": "image_data_param"}
+_TRANSFORM = {"*": "transform_param"}
+_MOVED: dict[str, tuple[dict[str, str], str]] = {
+    "num_output": ({"conv": _CONV, "innerproduct": _FC}, "num_output"),
+    "biasterm": ({"conv": _CONV, "innerproduct": _FC}, "bias_term"),
+    "weight_filler": ({"conv": _CONV, "innerproduct": _FC}, "weight_filler"),
+    "bias_filler": ({"conv": _CONV, "innerproduct": _FC}, "bias_filler"),
+    "pad": ({"conv": _CONV, "pool": _POOL}, "pad"),
+    "kernelsize": ({"conv": _CONV, "pool": _POOL}, "kernel_size"),
+    "group": ({"conv": _CONV}, "group"),
+    "stride": ({"conv": _CONV, "pool": _POOL}, "stride"),
+    "pool": ({"pool": _POOL}, "pool"),
+    "dropout_ratio": ({"dropout": "dropout_param"}, "dropout_ratio"),
+    "local_size": ({"lrn": _LRN}, "local_size"),
+    "alpha": ({"lrn": _LRN}, "alpha"),
+    "beta": ({"lrn": _LRN}, "beta"),
+    "k": ({"lrn": _LRN}, "k"),
+    "source": (_SOURCES, "source"),
+    "scale": (_TRANSFORM, "scale"),
+    "meanfile": (_TRANSFORM, "mean_file"),
+    "batchsize": ({**_DATA, **_WINDOW}, "batch_size"),
+    "cropsize": (_TRANSFORM, "crop_size"),
+    "mirror": (_TRANSFORM, "mirror"),
+    "rand_skip": ({"data": "data_param", **_IMAGES}, "rand_skip"),
+    "shuffle_images": (_IMAGES, "shuffle"),
+    "new_height": (_IMAGES, "new_height"),
+    "new_width": (_IMAGES, "new_width"),
+    "concat_dim": ({"concat": "concat_param"}, "concat_dim"),
+    "det_fg_threshold": (_WINDOW, "fg_threshold"),
+    "det_bg_threshold": (_WINDOW, "bg_threshold"),
+    "det_fg_fraction": (_WINDOW, "fg_fraction"),
+    "det_context_pad": (_WINDOW, "context_pad"),
+    "det_crop_mode": (_WINDOW, "crop_mode"),
+}
+_KEPT = ("blobs", "blobs_lr", "weight_decay")
+
+
+def v1_from_v0(layers: list[Placed], file: str) -> list[Placed]:
+    """V1 layers pass through; where any layer has the first form, padding is folded and all are rewritten."""
+    if not any(layer.HasField("layer") for layer, _ in layers):
+        return layers
+    return [
+        (_v1_layer(layer, _origin(layer, line, file)), line) for layer, line in _fold_padding(layers, file)
+    ]
+
+
+def _origin(layer: Message, line: int, file: str) -> Origin:
+    return Origin(file, line, layer.layer.name, layer.layer.type)
+
+
+def _fold_padding(layers: list[Placed], file: str) -> list[Placed]:
+    """Give the pad of each padding layer to its readers, and drop the padding layers."""
+    padding: dict[str, Message] = {}  # by the blob a padding layer wrote last
+    kept = []
+    for layer, line in layers:
+        is_padding = layer.layer.type == "padding"
+        for index, blob in enumerate(layer.bottom):
+            if blob in padding:
+                _take_padding(layer, index, padding[blob], _origin(layer, line, file))
+        for blob in layer.top:
+            padding.pop(blob, None)
+        if is_padding:
+            _check_padding(layer, _origin(layer, line, file))
+            padding[layer.top[0]] = layer
+        else:
+            kept.append((layer, line))
+    return kept
+
+
+def _check_padding(layer: Message, origin: Origin) -> None:
+    if len(layer.bottom) != 1 or len(layer.top) != 1:
+        raise NetError(
+            f"the layer has {len(layer.bottom)} bottoms and {len(layer.top)} tops, expected one of each",
+            origin=origin,
+        )
+
+
+def _take_padding(layer: Message, index: int, padding: Message, origin: Origin) -> None:
+    if layer.layer.type not in ("conv", "pool") or len(layer.bottom) != 1:
+        raise NetError(
+            f'a "{layer.layer.type}" layer reads a padding layer, expected conv or pool with one bottom',
+            origin=origin,
+            blob=f'bottom "{layer.bottom[index]}"',
+            fix="remove the padding layer, or let only a conv or pool layer read it",
+        )
+    layer.layer.pad = padding.layer.pad
+    layer.bottom[index] = padding.bottom[0]
+
+
+def _v1_layer(old: Message, origin: Origin) -> Message:
+    new = message_class("V1LayerParameter")()
+    new.bottom.extend(old.bottom)
+    new.top.extend(old.top)
+    flat = old.layer
+    if flat.type not in _TYPES:
+        problem = f'the type is "{flat.type}", expected {choices(flat.type, _TYPES)}'
+        raise NetError(problem, origin=origin, because="this layer has the form that Caffe first had")
+    new.name = flat.name
+    new.type = new.DESCRIPTOR.fields_by_name["type"].enum_type.values_by_name[_TYPES[flat.type]].number
+    for field, value in flat.ListFields():
+        if field.name in _KEPT:
+            getattr(new, field.name).MergeFrom(value)
+        elif field.name == "hdf5_output_param":
+            new.hdf5_output_param.CopyFrom(value)
+        elif field.name not in ("name", "type"):
+            _move(new, flat.type, field.name, value, origin)
+    return new
+
+
+def _move(new: Message, kind: str, field: str, value: object, origin: Origin) -> None:
+    homes, name = _MOVED.get(field, ({}, ""))
+    home = homes.get(kind) or homes.get("*")
+    if home is None:
+        raise NetError(
+            f'a layer of type "{kind}" has no field "{field}"',
+            origin=origin,
+            fix=f"remove {field} from this layer",
+        )
+    parameters = getattr(new, home)
+    if hasattr(value, "CopyFrom"):
+        getattr(parameters, name).CopyFrom(value)
+    elif hasattr(getattr(parameters, name), "append"):
+        getattr(parameters, name).append(value)
+    else:
+        setattr(parameters, name, value)

@@ -1,0 +1,116 @@
+"""Weights as the rest of the house sees them, wherever they are stored."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prototrt.caffe_proto.errors import WeightsError
+from prototrt.caffe_proto.files import told_to_the_user
+
+Array: TypeAlias = NDArray[Any]
+
+# Caffe counts the elements of a blob in an int.
+LARGEST_COUNT = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredBlob:
+    """One array of a layer. Nothing is read before ``array`` is asked for."""
+
+    shape: tuple[int, ...]
+    legacy: bool  # the shape is the old num, channels, height, width: leading ones may not mean anything
+    read: Callable[[], Array] = field(repr=False)
+
+    @property
+    def array(self) -> Array:
+        """float32, in ``shape``: a view onto the file if it holds float32, else converted at each call."""
+        return self.read()
+
+
+class Weights(Protocol):
+    """Where the arrays of a net come from."""
+
+    @property
+    def file(self) -> str | None:
+        """As the user gave it; None where there is no file."""
+
+    @property
+    def sha256(self) -> str | None:
+        """Of the file, in hexadecimal. Reads it whole."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is odd about the file."""
+
+    def stored(self, layer: str) -> Sequence[StoredBlob] | None:
+        """The blobs of a layer, or None where the layer has none here."""
+
+    def names(self) -> Iterable[str]:
+        """The layers that have blobs here."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoWeights:
+    """A net whose weights were not given."""
+
+    file: str | None = None
+    sha256: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    def stored(self, layer: str) -> Sequence[StoredBlob] | None:
+        return None
+
+    def names(self) -> Iterable[str]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RandomWeights(NoWeights):
+    """Weights drawn when a layer's rule asks for them, since only the rule knows their shapes."""
+
+    seed: int = 0
+
+    def draw(self, layer: str, index: int, shape: tuple[int, ...], kind: str = "weight") -> Array:
+        """A float32 array that depends on seed, layer, index and shape alone.
+
+        ``kind`` "weight" has deviation 1/sqrt(fan-in); "bias" is small; "variance" and "scale" are near 1 and
+        positive; "mean" is small.
+        """
+        if prod(shape) > LARGEST_COUNT:
+            raise WeightsError(
+                f"a blob of shape {shape} has {prod(shape)} elements, expected at most {LARGEST_COUNT}",
+                where=f'layer "{layer}", blob {index}',
+            )
+        random = np.random.default_rng([self.seed, zlib.crc32(layer.encode()), index])
+        if kind in ("variance", "scale"):
+            return random.uniform(0.5, 1.5, shape).astype(np.float32)
+        deviation = 0.1 if kind in ("bias", "mean") else max(prod(shape[1:]), 1) ** -0.5
+        return random.standard_normal(shape, np.float32) * np.float32(deviation)
+
+
+def sha256_of(file: str) -> str:
+    digest = hashlib.sha256()
+    with told_to_the_user(file, "a weights file"), open(file, "rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def checked_count(shape: tuple[int, ...], found: int, where: str, blob: str) -> None:
+    """Raise where a blob holds another number of elements than its shape says."""
+    if any(dim < 0 for dim in shape) or prod(shape) > LARGEST_COUNT:
+        problem = (
+            f"the stored shape is {shape}, expected sizes from 0 up and at most {LARGEST_COUNT} elements"
+        )
+        raise WeightsError(problem, where=where, blob=blob, fix="get the weights file again: it is damaged")
+    if prod(shape) != found:
+        problem = f"the stored shape {shape} has {prod(shape)} elements, found {found}"
+        raise WeightsError(problem, where=where, blob=blob, fix="get the weights file again: it is damaged")
