@@ -1,0 +1,61 @@
+"""Which rule reads which kind of TensorRT layer, and what the rules share.
+
+A rule is called once for each layer of the network. It reads the layer's attributes and returns a function
+of the layer's inputs, which is called as often as the layer runs. An input that the layer has not got is
+``None``, or left out at the end.
+
+Floating-point tensors are float32 arrays here, whatever their type in the network: the values of a HALF or
+BF16 tensor are float32 numbers which that type can hold (see ``dtypes``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from prototrt.caffe_proto.errors import UnsupportedLayerError
+
+Array: TypeAlias = npt.NDArray[Any]
+Layer: TypeAlias = Any  # TensorRT's bindings carry no types
+Shape: TypeAlias = tuple[int, ...]
+Evaluate: TypeAlias = Callable[..., "Array | tuple[Array, ...]"]
+Rule: TypeAlias = Callable[[Layer], Evaluate]
+
+RULES: dict[str, Rule] = {}
+
+
+def evaluates(layer_type: str) -> Callable[[Rule], Rule]:
+    """Register the rule for the layers whose ``LayerType`` has this name."""
+
+    def add(rule: Rule) -> Rule:
+        if layer_type in RULES:
+            raise RuntimeError(f"{layer_type} has two rules: {RULES[layer_type]} and {rule}")
+        RULES[layer_type] = rule
+        return rule
+
+    return add
+
+
+def weights_array(weights: Any) -> Array | None:
+    """The weights as a flat array, a view where the type allows it; None where there are none."""
+    if weights.size == 0:
+        return None
+    if not isinstance(weights, np.ndarray):
+        raise UnsupportedLayerError(
+            f"weights of type {weights.dtype.name} cannot be read back",
+            because="TensorRT's Python bindings keep their values to themselves",
+            fix="store the weights as FLOAT and cast them in the network",
+        )
+    return weights.astype(np.float32) if weights.dtype == np.float16 else weights
+
+
+def axes_of_mask(mask: int) -> Shape:
+    """TensorRT names a set of axes by the bits of an integer."""
+    return tuple(axis for axis in range(32) if mask >> axis & 1)
+
+
+def integers(values: Iterable[Any]) -> Shape:
+    return tuple(int(value) for value in values)
