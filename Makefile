@@ -1,8 +1,51 @@
-.PHONY: proto
+# On a fresh clone, with nothing but Python >= 3.10 and make:
+#   make convert   converts the sample and reads its strips on the CPU
+#   make test      lints, checks types and runs every test
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DIGITS := samples/digits
 
-# Needed only after a change of caffe.proto. grpcio-tools brings protoc; it is installed nowhere else.
+.PHONY: convert test lint bench proto clean
+
+convert: build/digits.plan
+	$(BIN)/python $(DIGITS)/read_strips.py
+
+build/digits.plan: $(VENV)/installed $(DIGITS)/deploy.prototxt $(DIGITS)/digits.caffemodel
+	@mkdir -p build
+	$(BIN)/prototrt convert $(DIGITS)/deploy.prototxt $(DIGITS)/digits.caffemodel --backend rtx -o $@
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/installed-dev
+	$(BIN)/python tests/bench/bench.py
+
+# protoc comes with grpcio-tools, in an environment of its own: it pins protobuf.
 proto:
-	python3 -m venv build/protoc
-	build/protoc/bin/pip install --quiet grpcio-tools
-	build/protoc/bin/python -m grpc_tools.protoc -I caffe_proto \
-		--descriptor_set_out=caffe_proto/caffe.binpb caffe_proto/caffe.proto
+	$(PYTHON) -m venv build/proto
+	build/proto/bin/pip install --quiet grpcio-tools
+	build/proto/bin/python -m grpc_tools.protoc --proto_path=caffe_proto \
+		--descriptor_set_out=caffe_proto/caffe.binpb caffe.proto
+
+clean:
+	rm -rf build dist *.egg-info .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+
+# The stamps make an installation happen once, and again when what is needed changes.
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "prototrt needs Python 3.10 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: setup.cfg pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable '.[samples]'
+	touch $@
+
+$(VENV)/installed-dev: setup.cfg pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@

@@ -58,7 +58,7 @@ def dummy_data(build: LayerBuilder, layer: Layer) -> list[Value]:
     tops = []
     for index, shape in enumerate(_dummy_shapes(param, count)):
         fillers = param.data_filler
-        filler = fillers[index if len(fillers) > 1 else 0] if fillers else None
+        filler: Any = fillers[index if len(fillers) > 1 else 0] if fillers else None
         value = 0.0 if filler is None else constant_of(filler)
         if value is None:
             raise UnsupportedLayerError(

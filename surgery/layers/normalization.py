@@ -6,7 +6,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.surgery.ir import Shape, Value, fixed
+from prototrt.surgery.ir import Array, Shape, Value, fixed
 from prototrt.surgery.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
 from prototrt.surgery.ops import ADD, LRN, MULTIPLY, Affine, Softmax
 
@@ -35,7 +35,7 @@ def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     return [affine(build, x, scale.astype(np.float32), shift.astype(np.float32))]
 
 
-def affine(build: LayerBuilder, x: Value, scale: np.ndarray, shift: np.ndarray) -> Value:  # type: ignore[type-arg]
+def affine(build: LayerBuilder, x: Value, scale: Array, shift: Array) -> Value:
     """``x * scale + shift`` along axis 1; a blob of one axis is a single channel."""
     rows = x if len(x.shape) > 1 else build.reshape(x, (*x.shape, 1))
     y = build.add(Affine(), rows, build.constant(scale, "scale"), build.constant(shift, "shift"))

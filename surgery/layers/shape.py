@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from prototrt.caffe_proto import Layer
@@ -97,9 +98,7 @@ def slice_layer(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     if count == 1 and not layer.param.slice_point:
         return [x]
     cuts = [0, *_cuts(list(layer.param.slice_point), size, count), size]
-    return [
-        build.add(Slice(axis, start, end - start), x) for start, end in zip(cuts[:-1], cuts[1:], strict=True)
-    ]
+    return [build.add(Slice(axis, start, end - start), x) for start, end in pairwise(cuts)]
 
 
 def _cuts(points: list[int], size: int, count: int) -> list[int]:

@@ -1,0 +1,75 @@
+"""Inputs for several calls out of an npz file, and their outputs into one."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.converter.files import atomic_write
+from prototrt.surgery.ir import Array
+
+Feeds = dict[str, Array]
+
+
+def read_feeds(path: str, inputs: Iterable[str], calls: int | None = None) -> list[Feeds]:
+    """What to feed in each call.
+
+    An array called ``NAME`` is fed in every call, ``NAME/0``, ``NAME/1``, ... in that call
+    alone. Without ``calls`` there are as many as the numbered arrays ask for, at least one.
+    """
+    arrays = _load(path)
+    names = set(inputs)
+    every: Feeds = {}
+    single: dict[int, Feeds] = {}
+    for key, array in arrays.items():
+        name, _, number = key.rpartition("/")
+        if key not in names and name in names and number.isdecimal():
+            single.setdefault(int(number), {})[name] = array
+        else:
+            every[key] = array
+    count = calls or max(single, default=0) + 1
+    if beyond := [call for call in single if call >= count]:
+        raise ConversionError(
+            f"has inputs for call {max(beyond)}, but there are {count} calls, from 0 to {count - 1}",
+            where=path,
+            fix=f"run with --calls {max(beyond) + 1}, or leave --calls out",
+        )
+    return [{**every, **single.get(call, {})} for call in range(count)]
+
+
+def write_results(path: str, results: Sequence[Mapping[str, Array]]) -> None:
+    """Outputs under their names; of several calls under ``NAME/0``, ``NAME/1``, ..."""
+    with atomic_write(path) as stream, zipfile.ZipFile(stream, "w") as archive:
+        # Not np.savez: it takes the names as keywords, so that no blob could be called "file".
+        for key, array in _keyed(results):
+            with archive.open(zipfile.ZipInfo(f"{key}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def _keyed(results: Sequence[Mapping[str, Array]]) -> Iterator[tuple[str, Array]]:
+    for call, outputs in enumerate(results):
+        for name, array in outputs.items():
+            yield (name if len(results) == 1 else f"{name}/{call}"), array
+
+
+def _load(path: str) -> Feeds:
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError("it holds one array without a name")
+        with archive:
+            return {name: archive[name] for name in archive.files}
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+        raise UnreadableFileError(problem, where=path, fix="give an npz file") from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise UnreadableFileError(
+            "is not an npz file",
+            where=path,
+            because=str(error).splitlines()[0] if str(error) else "it ends too early",
+            fix=f'write it with numpy.savez("{Path(path).stem}.npz", NAME=array, ...)',
+        ) from error

@@ -1,0 +1,64 @@
+"""Writing files so that a failed run leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from prototrt.caffe_proto.errors import ConversionError
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A stream whose bytes become the file only when the block ends well.
+
+    They are written beside the target and renamed. What cannot be replaced by renaming
+    (``/dev/null``, a pipe) is written as it stands.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        with _plain(target) if _is_device(target) else _renamed(target) as stream:
+            yield stream
+    except OSError as error:
+        raise ConversionError(
+            f"cannot be written: {error.strerror or error}",
+            where=str(path),
+            fix="give another output file, or make room for this one",
+        ) from error
+
+
+def why_unwritable(path: str | os.PathLike[str]) -> str | None:
+    """Why a file cannot be written there, as far as can be seen beforehand; None if it can."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        return f'"{path}" is a folder'
+    if not target.parent.is_dir():
+        return f'the folder "{Path(path).parent}" does not exist'
+    if not os.access(target if _is_device(target) else target.parent, os.W_OK):
+        return f'the folder "{Path(path).parent}" is not writable'
+    return None
+
+
+def _is_device(target: Path) -> bool:
+    return target.exists() and not target.is_file()
+
+
+@contextmanager
+def _plain(target: Path) -> Iterator[BinaryIO]:
+    with target.open("wb") as stream:
+        yield stream
+
+
+@contextmanager
+def _renamed(target: Path) -> Iterator[BinaryIO]:
+    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with beside.open("xb") as stream:  # unlike tempfile's, readable for whom the umask allows
+            yield stream
+        beside.replace(target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise

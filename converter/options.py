@@ -1,0 +1,167 @@
+"""Which net a command is about, and how it is rewritten: options that commands share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+import prototrt
+
+if TYPE_CHECKING:
+    from prototrt.caffe_proto import Model
+    from prototrt.surgery.ir import Graph
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class BlobShape(click.ParamType):
+    """``NAME:1x3x224x224``"""
+
+    name = "NAME:SIZExSIZE..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[int, ...]]:
+        blob, colon, sizes = value.rpartition(":")
+        parts = sizes.split("x")
+        if not (blob and colon and all(part.isdecimal() and int(part) > 0 for part in parts)):
+            self.fail(
+                f'"{value}" is no shape: write the blob\'s name, a colon, and sizes of 1 or more'
+                " with x between them, as in data:1x3x224x224",
+                param,
+                ctx,
+            )
+        return blob, tuple(map(int, parts))
+
+
+class OutputFile(click.ParamType):
+    """A file that can be written, told before the work begins."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from prototrt.converter.files import why_unwritable
+
+        if problem := why_unwritable(value):
+            self.fail(f'cannot write "{value}": {problem}', param, ctx)
+        return str(value)
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Which net is meant: the options that all commands about a model share."""
+
+    model: str
+    weights: str | None
+    phase: str
+    level: int
+    stages: tuple[str, ...]
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+    outputs: tuple[str, ...]
+    cont: str
+    random_weights: int | None
+
+    def load(self) -> Model:
+        """The net with weights, which must be given or invented."""
+        if self.weights is None and self.random_weights is None:
+            raise click.UsageError("give WEIGHTS, or --random-weights SEED to try the topology alone")
+        return self.load_topology()
+
+    def load_topology(self) -> Model:
+        """The net, with its weights if they are given."""
+        if self.weights is not None and self.random_weights is not None:
+            raise click.UsageError("give WEIGHTS or --random-weights, not both")
+        return prototrt.load(
+            self.model,
+            self.weights,
+            phase=self.phase,
+            level=self.level,
+            stages=self.stages,
+            random_weights=self.random_weights,
+        )
+
+    @property
+    def expansion(self) -> dict[str, Any]:
+        """What surgery is told of the net, by any command."""
+        return {"shapes": dict(self.shapes), "outputs": list(self.outputs) or None, "cont": self.cont}
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """How a net is rewritten."""
+
+    sequence: str
+    force: bool
+
+    def rewrite(self, options: ModelOptions, model: Model) -> Graph:
+        return prototrt.rewrite(model, **options.expansion, sequence=self.sequence, force=self.force)
+
+
+def _gathered(kind: type[Any], keyword: str, *options: Callable[[F], F]) -> Callable[[F], F]:
+    """A decorator: adds options to a command, which gets them together as one ``kind``."""
+
+    def decorate(command: F) -> F:
+        @functools.wraps(command)
+        def gathered(**given: Any) -> Any:
+            own = {field.name: given.pop(field.name) for field in fields(kind)}
+            return command(**given, **{keyword: kind(**own)})
+
+        result: Any = gathered
+        for option in reversed(options):
+            result = option(result)
+        return result  # type: ignore[no-any-return]  # click's decorators keep the type
+
+    return decorate
+
+
+def _model_options(*stage_names: str) -> Callable[[F], F]:
+    return _gathered(
+        ModelOptions,
+        "options",
+        click.argument("model"),
+        click.argument("weights", required=False),
+        click.option("--phase", type=click.Choice(["TEST", "TRAIN"], case_sensitive=False), default="TEST"),
+        click.option("--level", type=int, default=0, help="NetState level."),
+        click.option(
+            *stage_names, "stages", multiple=True, metavar="NAME", help="NetState stage; repeatable."
+        ),
+        click.option(
+            "--shape",
+            "shapes",
+            type=BlobShape(),
+            multiple=True,
+            help="Shape of an input, as in data:1x3x224x224; repeatable.",
+        ),
+        click.option(
+            "--output", "outputs", multiple=True, metavar="BLOB", help="Cut the net at this blob; repeatable."
+        ),
+        click.option(
+            "--cont",
+            type=click.Choice(["keep", "drop"]),
+            default="keep",
+            help="drop: cont is 1 everywhere and no input; a sequence begins by zeroing the state.",
+        ),
+        click.option(
+            "--random-weights", type=int, metavar="SEED", help="Invent the weights: the topology alone."
+        ),
+    )
+
+
+model_options = _model_options("--stage", "--net-stage")
+drawing_options = _model_options("--net-stage")  # there, --stage says what is drawn
+
+rewrite_options = _gathered(
+    Rewriting,
+    "rewriting",
+    click.option(
+        "--sequence",
+        type=click.Choice(["auto", "loop", "unroll", "step"]),
+        default="auto",
+        help="How recurrent layers run; auto: step where there is one step, else loop.",
+    ),
+    click.option("--force", is_flag=True, help="Unroll more than 64 steps, however long that builds."),
+)

@@ -1,0 +1,81 @@
+"""What a user sees while TensorRT builds, and how Ctrl-C reaches the builder."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+
+class BuildProgress:
+    """Bars for the builder's phases, drawn on ``console``; none when there is no console.
+
+    The builder is native code: raising KeyboardInterrupt inside it would leave it in an
+    unknown state. So Ctrl-C only makes the next ``step`` answer False, the builder stops
+    by itself, and leaving the block raises KeyboardInterrupt.
+    """
+
+    def __init__(self, console: Console | None) -> None:
+        self.cancelled = False
+        self._bars = _bars(console) if console else None
+        self._tasks: dict[str, TaskID] = {}
+        self._before: object = None
+
+    def __enter__(self) -> BuildProgress:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._cancel)
+        if self._bars:
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bars:
+            self._bars.stop()
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)  # type: ignore[arg-type]  # what signal() gave us
+        if self.cancelled:
+            raise KeyboardInterrupt from error
+
+    def phase(self, name: str, parent: str | None, steps: int) -> None:
+        """The builder begins a phase, or begins it again with another number of steps."""
+        if self._bars:
+            indent = "  " if parent else ""
+            self._tasks[name] = self._bars.add_task(indent + name, total=steps)
+
+    def step(self, name: str, step: int) -> bool:
+        """The builder has done a step; False asks it to stop."""
+        if self._bars and name in self._tasks:
+            self._bars.update(self._tasks[name], completed=step + 1)
+        return not self.cancelled
+
+    def finish(self, name: str) -> None:
+        """The builder has ended a phase."""
+        if self._bars and name in self._tasks:
+            self._bars.remove_task(self._tasks.pop(name))
+
+    def _cancel(self, number: int, frame: FrameType | None) -> None:
+        self.cancelled = True
+
+
+def terminal() -> Console | None:
+    """The terminal that bars can be drawn on, or None: a log file is no place for them."""
+    if not sys.stderr.isatty():
+        return None
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def _bars(console: Console) -> Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True)

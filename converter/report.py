@@ -1,0 +1,101 @@
+"""What the commands print: tables and summaries."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from prototrt.caffe_proto import Model
+    from prototrt.converter.tensorrt.builder import Plan
+    from prototrt.surgery.inspection import Blob, Inspection
+    from prototrt.surgery.ir import Array, Graph, Shape
+    from prototrt.surgery.support import Support
+
+
+def conversion_summary(model: Model, graph: Graph, plan: Plan, path: str, seconds: float) -> str:
+    """What went in, what came out, and what a caller of the engine must feed back."""
+    size = f"{len(plan.plan) / 1e6:.1f} MB"
+    layers = len(plan.manifest["layers"])
+    lines = [
+        f"{model.name or Path(model.file).stem}: {len(model.layers)} Caffe layers -> {len(graph.nodes)} nodes"
+        f" -> {layers} TensorRT layers",
+        *(_pair(pair.output.name, pair.input.name, pair.input.shape) for pair in graph.recurrences),
+        f"{path}: {size}, {seconds:.1f} s{_warnings(graph.warnings)}",
+    ]
+    return "\n".join(lines)
+
+
+def results_summary(path: str, results: Sequence[Mapping[str, Array]]) -> str:
+    """How many calls, and the shapes of what each returned."""
+    shapes = ", ".join(f"{name} {_sizes(array.shape)}" for name, array in results[-1].items())
+    return f"{path}: {len(results)} call{'s' if len(results) > 1 else ''}, {shapes}"
+
+
+def print_inspection(inspection: Inspection) -> None:
+    """The table of layers, the totals, inputs, outputs and recurrent pairs."""
+    table = _table(("layer", "type", "line", "tops", "parameters", "multiply-adds"), right=(2, 4, 5))
+    for layer in inspection.layers:
+        tops = "\n".join(map(_blob, layer.tops))
+        numbers = (f"{layer.parameters:,}", f"{layer.multiply_adds:,}")
+        table.add_row(layer.name, layer.type, str(layer.line), tops, *numbers)
+    table.add_section()
+    totals = (f"{inspection.parameters:,}", f"{inspection.multiply_adds:,}")
+    table.add_row(f"{len(inspection.layers)} layers", "", "", "", *totals)
+    _print(table)
+    print(f"inputs   {', '.join(map(_blob, inspection.inputs))}")
+    print(f"outputs  {', '.join(map(_blob, inspection.outputs))}")
+    shapes = {blob.name: blob.shape for blob in inspection.inputs}
+    for before, after in inspection.recurrent_pairs:
+        print(_pair(after, before, shapes[before]))
+
+
+def print_support(rows: Iterable[Support]) -> None:
+    """The table of supported layers."""
+    table = _table(("layer", "becomes", "notes"))
+    for row in rows:
+        table.add_row(row.type, row.becomes, row.notes)
+    _print(table)
+
+
+def _pair(after: str, before: str, shape: Shape) -> str:
+    return f"state    {after} -> {before} {_sizes(shape)}"
+
+
+def _blob(blob: Blob) -> str:
+    return f"{blob.name} {_sizes(blob.shape)}"
+
+
+def _sizes(shape: Shape) -> str:
+    return "x".join(map(str, shape)) if shape else "scalar"
+
+
+def _warnings(warnings: Sequence[str]) -> str:
+    if not warnings:
+        return ""
+    return f", {len(warnings)} warning{'s' if len(warnings) > 1 else ''} (above)"
+
+
+def _table(headers: Sequence[str], right: Sequence[int] = ()) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for position, header in enumerate(headers):
+        table.add_column(header, justify="right" if position in right else "left", overflow="fold")
+    return table
+
+
+def _print(table: Table) -> None:
+    """As wide as the terminal; where there is none, as wide as the table."""
+    from rich.console import Console
+
+    console = Console(file=sys.stdout, markup=False, emoji=False, highlight=False)
+    if not console.is_terminal:
+        console.width = 10_000
+        console.width = console.measure(table).maximum
+    console.print(table)

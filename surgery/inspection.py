@@ -1,0 +1,117 @@
+"""What a net costs, layer by layer: shapes, stored numbers, multiplications."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto.errors import Origin
+from prototrt.surgery.expand import expand
+from prototrt.surgery.ir import Graph, Shape, Value
+from prototrt.surgery.ops import Scan, steps_of
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A blob by the user's name."""
+
+    name: str
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class LayerFacts:
+    """One layer. ``parameters`` are stored numbers, ``multiply_adds`` are those of one call."""
+
+    name: str
+    type: str
+    line: int
+    tops: tuple[Blob, ...]
+    parameters: int
+    multiply_adds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A net and what it costs. ``recurrent_pairs`` are (state input, state output) names."""
+
+    name: str
+    file: str
+    layers: tuple[LayerFacts, ...]
+    inputs: tuple[Blob, ...]
+    outputs: tuple[Blob, ...]
+    recurrent_pairs: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def parameters(self) -> int:
+        return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def multiply_adds(self) -> int:
+        return sum(layer.multiply_adds for layer in self.layers)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: the fields and the two totals."""
+        return {**asdict(self), "parameters": self.parameters, "multiply_adds": self.multiply_adds}
+
+
+def inspect(
+    model: Model,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    outputs: Sequence[str] | None = None,
+    cont: str = "keep",
+) -> Inspection:
+    """Take a net's measure. Works without weights: shapes do not depend on them."""
+    expansion = expand(model, shapes=shapes, outputs=outputs, cont=cont, require_weights=False)
+    graph = expansion.graph
+    work = multiply_adds(graph)
+    return Inspection(
+        name=model.name,
+        file=model.file,
+        layers=tuple(
+            LayerFacts(
+                name=layer.name,
+                type=layer.type,
+                line=layer.origin.line,
+                tops=_tops(layer, expansion.tops),
+                parameters=expansion.parameters.get(layer.name, 0),
+                multiply_adds=work[layer.origin],
+            )
+            for layer in model.layers
+        ),
+        inputs=_blobs(graph.inputs),
+        outputs=_blobs(graph.outputs),
+        recurrent_pairs=tuple((pair.input.name, pair.output.name) for pair in graph.recurrences),
+        warnings=graph.warnings,
+    )
+
+
+def multiply_adds(graph: Graph) -> Counter[Origin]:
+    """Multiplications per Caffe layer; the body of a Scan counts once for each step."""
+    counts: Counter[Origin] = Counter()
+    for node in graph.nodes:
+        inputs = tuple(value.shape for value in node.inputs)
+        if isinstance(node.op, Scan):
+            steps = steps_of(node.op, inputs)
+            for origin, count in multiply_adds(node.op.body).items():
+                counts[origin] += steps * count
+        counts[node.origin] += node.op.multiply_adds(inputs, [value.shape for value in node.outputs])
+    return counts
+
+
+def _tops(layer: Layer, values: Mapping[str, Value]) -> tuple[Blob, ...]:
+    """Those tops that were computed: with ``outputs`` given, layers behind them are left out."""
+    return tuple(
+        Blob(layer.top_blob(position), values[top].shape)
+        for position, top in enumerate(layer.tops)
+        if top in values
+    )
+
+
+def _blobs(values: Sequence[Value]) -> tuple[Blob, ...]:
+    return tuple(Blob(value.name, value.shape) for value in values)
