@@ -23,16 +23,22 @@ def _reference(graph: Graph) -> Evaluator:
     return ReferenceEvaluator(graph)
 
 
-def _network(graph: Graph) -> Evaluator:
-    from prototrt.converter.network import NetworkInterpreter
-    from prototrt.converter.tensorrt.api import find_backend
-    from prototrt.converter.tensorrt.builder import network_of
+class _NetworkEvaluator:
+    """The network that TensorRT is given, read back; it only points to weights that ``Network`` keeps."""
 
-    network = network_of(graph, find_backend())
-    return NetworkInterpreter(network.trt, network.definition)
+    def __init__(self, graph: Graph) -> None:
+        from prototrt.converter.network import NetworkInterpreter
+        from prototrt.converter.tensorrt.api import find_backend
+        from prototrt.converter.tensorrt.builder import network_of
+
+        self._network = network_of(graph, find_backend())
+        self._interpreter = NetworkInterpreter(self._network.trt, self._network.definition)
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        return self._interpreter.run(feeds)
 
 
-WAYS: dict[str, Callable[[Graph], Evaluator]] = {"reference": _reference, "network": _network}
+WAYS: dict[str, Callable[[Graph], Evaluator]] = {"reference": _reference, "network": _NetworkEvaluator}
 
 
 class Session:

@@ -10,7 +10,7 @@ import numpy as np
 
 from prototrt.caffe_proto.errors import ConversionError, Origin
 from prototrt.surgery.ir import Array, DType, Graph, Node, Op, Range, Recurrence, Shape, Value, fixed
-from prototrt.surgery.ops import Axis, Identity, Reshape, Tile
+from prototrt.surgery.ops import Axis, Identity, MatMul, Reshape, Tile
 
 
 class Builder:
@@ -102,6 +102,14 @@ class Builder:
         first = rank - len(x.shape) if axis is None else axis
         return self.reshape(x, (*(1,) * first, *x.shape, *(1,) * (rank - first - len(x.shape))))
 
+    def product(self, x: Value, weights: Value, *, transpose: bool = False, hint: str | None = None) -> Value:
+        """``x W^T`` over the last axis of x, for weights W (outputs, inputs) as Caffe stores them.
+
+        ``transpose`` takes weights (inputs, outputs): ``x W``.
+        """
+        rows = self.aligned(weights, len(x.shape))
+        return self.add(MatMul(transpose_b=not transpose), x, rows, hint=hint)
+
     def tile(self, x: Value, axis: int, copies: int, hint: str | None = None) -> Value:
         """``x`` repeated along one axis."""
         return self.add(Tile(axis, copies), x, hint=hint)
@@ -126,11 +134,15 @@ class Builder:
         ``since`` counts the nodes there were before the layer. A value that no node of
         the layer wrote (its bottom, a constant) is copied by an Identity.
         """
+        renamed = replace(value, name=name, data=None)
+        self.write(value, renamed, node_name, since)
+        return renamed
+
+    def write(self, value: Value, target: Value, node_name: str, since: int) -> None:
+        """Let the node that makes ``value``, one since ``since``, write ``target`` in its place."""
         if not any(value in node.outputs for node in self.nodes[since:]):
             value = self.add(Identity(), value)
-        renamed = replace(value, name=name)
-        self._substitute(value, renamed, since, node_name)
-        return renamed
+        self._substitute(value, target, since, node_name)
 
     def _substitute(self, old: Value, new: Value, since: int, node_name: str | None = None) -> None:
         """Put ``new`` in the place of ``old``, which a node from ``since`` on writes."""

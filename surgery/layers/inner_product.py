@@ -6,7 +6,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
 from prototrt.surgery.ir import DType, Value, element_count
 from prototrt.surgery.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
-from prototrt.surgery.ops import ADD, Cast, Gather, MatMul
+from prototrt.surgery.ops import ADD, Cast, Gather
 
 
 @layer_rule("InnerProduct")
@@ -26,7 +26,7 @@ def inner_product(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     shape = (inputs, outputs) if param.transpose else (outputs, inputs)
     weights = build.parameter(layer, shape, "weights", filler=stated(param, "weight_filler"))
     rows = build.reshape(x, (*x.shape[:axis], inputs) if axis else (1, inputs), hint="rows")
-    y = build.add(MatMul(transpose_b=not param.transpose), rows, weights)
+    y = build.product(rows, weights, transpose=param.transpose)
     if param.bias_term:
         bias = build.parameter(layer, (outputs,), "bias", filler=stated(param, "bias_filler"), kind="bias")
         y = build.add(ADD, y, build.aligned(bias, len(y.shape)))

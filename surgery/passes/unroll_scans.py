@@ -22,14 +22,17 @@ def unroll_scans(graph: Graph, chosen: Collection[Node]) -> Graph:
         return graph
     names = {value.name for node in graph.nodes for value in node.outputs} | {v.name for v in graph.inputs}
     build = Builder(names)
-    stands_for: dict[Value, Value] = {}
-    for original in graph.nodes:
-        node = original.reading(stands_for)
-        if isinstance(node.op, Scan) and original in chosen:
-            stands_for.update(zip(node.outputs, _unrolled(build, node, node.op), strict=True))
+    for node in graph.nodes:
+        if isinstance(node.op, Scan) and node in chosen:
+            since = len(build.nodes)
+            results = _unrolled(build, node, node.op)
+            for index, target in enumerate(node.outputs):
+                result = results[index]
+                build.write(result, target, node.name, since)
+                results = [target if other is result else other for other in results]
         else:
             build.nodes.append(node)
-    return graph.with_nodes(build.nodes, stands_for)
+    return graph.with_nodes(build.nodes)
 
 
 def _unrolled(build: Builder, node: Node, scan: Scan) -> list[Value]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from prototrt.surgery.builder import Builder
 from prototrt.surgery.ir import Value, fixed
-from prototrt.surgery.ops import ADD, MULTIPLY, MatMul, Sigmoid, Slice, TanH
+from prototrt.surgery.ops import ADD, MULTIPLY, Sigmoid, Slice, TanH
 from prototrt.surgery.recurrent.scan import Step
 
 
@@ -71,4 +71,4 @@ def recurrent_product(body: Builder, h: Value, weights: Value, delta: Sequence[V
     """``W (delta h)`` for all gates at once."""
     for cont in delta:
         h = body.add(MULTIPLY, h, cont, hint="delta_product")
-    return body.add(MatMul(transpose_b=True), h, weights, hint="recurrent_product")
+    return body.product(h, weights, hint="recurrent_product")

@@ -8,7 +8,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.ir import Dim, Value, element_count
 from prototrt.surgery.layer_builder import LayerBuilder, layer_rule, stated
-from prototrt.surgery.ops import ADD, MatMul, TanH
+from prototrt.surgery.ops import ADD, TanH
 from prototrt.surgery.recurrent.cells import LSTMCell, RNNCell
 from prototrt.surgery.recurrent.scan import Cell, scan
 
@@ -43,7 +43,7 @@ def rnn(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others: Value
     b_o = parts.bias((parts.hidden,), "b_o")
 
     def output(h: Value) -> Value:
-        product = build.add(MatMul(transpose_b=True), h, w_ho, hint="output_product")
+        product = build.product(h, w_ho, hint="output_product")
         return build.add(TanH(), build.add(ADD, product, build.aligned(b_o, 3), hint="output_sum"))
 
     return parts.run(RNNCell(recurrent), output)
@@ -141,14 +141,14 @@ class Parts:
         inputs = element_count(x.shape[2:], "an axis of x")
         w_x = self.weights((rows, inputs), names[0])
         flat = build.reshape(x, (self.steps, self.streams, inputs), hint="x")
-        product = build.add(MatMul(transpose_b=True), flat, w_x, hint="x_product")
+        product = build.product(flat, w_x, hint="x_product")
         total = build.add(ADD, product, build.aligned(self.bias((rows,), names[1]), 3), hint="x_sum")
         if static is None:
             return total
         size = element_count(static.shape[1:], "an axis of x_static")
         w_static = self.weights((rows, size), names[2])
         flat = build.reshape(static, (1, self.streams, size), hint="static")
-        product = build.add(MatMul(transpose_b=True), flat, w_static, hint="static_product")
+        product = build.product(flat, w_static, hint="static_product")
         return build.add(ADD, total, product, hint="x_static_sum")
 
     def _delta(self, cont: Value) -> Value:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 
-from prototrt.converter.network import NetworkInterpreter
 from prototrt.converter.network.registry import Array
 
 trt: Any = pytest.importorskip("tensorrt_rtx", reason="needs TensorRT for RTX")
