@@ -1,0 +1,87 @@
+"""What real Caffe computed: the cases under tests/goldens/caffe, and how a graph is held against them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import prototrt
+from prototrt.surgery.ir import Array, Graph
+
+GOLDENS = Path(__file__).parent / "goldens"
+SEQUENCES = ("loop", "unroll", "step")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One net, run by real Caffe on given inputs in one or several calls."""
+
+    folder: Path
+    facts: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return self.folder.name
+
+    @property
+    def is_recurrent(self) -> bool:
+        return not {"LSTM", "RNN"}.isdisjoint(self.facts["layer_types"])
+
+    @property
+    def calls(self) -> int:
+        return int(self.facts["calls"])
+
+    def load(self) -> prototrt.Model:
+        return prototrt.load(
+            self.folder / "model.prototxt",
+            self.folder / self.facts["weights_file"],
+            phase=self.facts["phase"],
+            level=self.facts["level"],
+            stages=self.facts["stages"],
+        )
+
+    def arrays(self, kind: str) -> list[dict[str, Array]]:
+        """``inputs`` or ``outputs``, call by call."""
+        names = [f"{kind}_{call}.npz" for call in range(self.calls)] if self.calls > 1 else [f"{kind}.npz"]
+        return [dict(np.load(self.folder / name)) for name in names]
+
+    def tolerance(self, output: str) -> dict[str, float]:
+        """What the index allows; ``exact`` cases compare equal."""
+        hint = self.facts["tolerance_hint"]
+        if "exact" in hint:
+            return {"rtol": 0, "atol": 0}
+        return {"rtol": hint["fp32"]["rtol"], "atol": hint["fp32"]["atol"][output]}
+
+
+def caffe_cases() -> list[Case]:
+    index = json.loads((GOLDENS / "caffe" / "index.json").read_text())
+    return [Case(GOLDENS / "caffe" / facts["case"], facts) for facts in index]
+
+
+def rewritten(case: Case, inputs: Mapping[str, Array], sequence: str = "auto") -> Graph:
+    """The case's graph for inputs of these shapes, cut at every blob that Caffe's answers hold."""
+    shapes = {name: array.shape for name, array in inputs.items()}
+    outputs = list(case.arrays("outputs")[0])
+    return prototrt.rewrite(case.load(), shapes=shapes, outputs=outputs, sequence=sequence)
+
+
+def runs(case: Case, on: str, sequence: str = "auto") -> Iterator[tuple[dict[str, Array], dict[str, Array]]]:
+    """What we compute and what Caffe computed, call by call. A call of other shapes begins anew."""
+    session, shapes = None, None
+    for inputs, expected in zip(case.arrays("inputs"), case.arrays("outputs"), strict=True):
+        new = {name: array.shape for name, array in inputs.items()}
+        if session is None or new != shapes:
+            session, shapes = prototrt.Session(rewritten(case, inputs, sequence), on=on), new
+        yield session.run(inputs), expected
+
+
+def check(case: Case, on: str, sequence: str = "auto") -> None:
+    """Every output of every call within the tolerance of the index."""
+    for results, expected in runs(case, on, sequence):
+        for name, wanted in expected.items():
+            assert results[name].shape == wanted.shape, name
+            np.testing.assert_allclose(results[name], wanted, err_msg=name, **case.tolerance(name))

@@ -1,0 +1,74 @@
+"""Every net that real Caffe ran gives Caffe's numbers, on every way we have of running it."""
+
+from __future__ import annotations
+
+import pytest
+
+import prototrt
+from prototrt.converter.tensorrt.api import find_backend
+from prototrt.surgery.expand import layer_rule
+from prototrt.tests.golden_cases import SEQUENCES, Case, caffe_cases, check, rewritten
+
+AWAITED = {"batchnorm_batch_statistics", "lrn_within", "train_val_digits"}
+CASES = [
+    case
+    for case in caffe_cases()
+    if set(case.facts["layer_types"]) <= set(layer_rule.rules) and str(case) not in AWAITED
+]
+RECURRENT = [case for case in CASES if case.is_recurrent]
+WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt)]
+
+
+def is_sound(plan: memoryview) -> bool:
+    """RTX reads the header of a plan without a GPU: a sound one is told from a malformed one."""
+    trt = find_backend("rtx").trt
+    malformed = 32
+    _, diagnostics = trt.Runtime(trt.Logger()).get_engine_validity(bytes(plan))
+    return int(diagnostics) & malformed == 0
+
+
+def has_one_step(case: Case) -> bool:
+    return all(shape[0] == 1 for shape in case.facts["inputs"].values())
+
+
+def sequences(case: Case) -> list[str]:
+    """The ways in which a recurrence can be written: as a single step only where T is 1."""
+    return [sequence for sequence in SEQUENCES if sequence != "step" or has_one_step(case)]
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_golden(case: Case, on: str) -> None:
+    check(case, on)
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize(
+    ("case", "sequence"),
+    [
+        pytest.param(case, sequence, id=f"{case}-{sequence}")
+        for case in RECURRENT
+        for sequence in sequences(case)
+    ],
+)
+def test_recurrent_golden_in_every_sequence(case: Case, sequence: str, on: str) -> None:
+    check(case, on, sequence)
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_golden_builds(case: Case) -> None:
+    plan = prototrt.build(rewritten(case, case.arrays("inputs")[0]), backend="rtx")
+    assert is_sound(plan.plan)
+    bindings = {binding["name"] for binding in plan.manifest["inputs"] + plan.manifest["outputs"]}
+    assert set(case.arrays("outputs")[0]) <= bindings
+    assert all(name.encode() in bytes(plan.plan) for name in bindings), (
+        "the engine knows its bindings by name"
+    )
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("case", [case for case in RECURRENT if has_one_step(case)], ids=str)
+def test_one_step_builds_as_a_loop(case: Case) -> None:
+    graph = rewritten(case, case.arrays("inputs")[0], "loop")
+    assert prototrt.build(graph, backend="rtx").manifest["recurrences"]
