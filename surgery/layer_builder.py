@@ -52,7 +52,7 @@ class LayerBuilder(Builder):
         self._read = []
 
     def parameter(
-        self, layer: Layer, shape: Shape, what: str, *, filler: Message | None = None, kind: str = "weights"
+        self, layer: Layer, shape: Shape, what: str, *, filler: Message | None = None, kind: str = "weight"
     ) -> Value:
         """The next stored blob of the layer, which must have this shape.
 

@@ -6,14 +6,15 @@ import pytest
 
 import prototrt
 from prototrt.converter.tensorrt.api import find_backend
-from prototrt.surgery.expand import layer_rule
+from prototrt.surgery.support import supported_layers
 from prototrt.tests.golden_cases import SEQUENCES, Case, caffe_cases, check, rewritten
 
+SUPPORTED = {row.type for row in supported_layers()}
 AWAITED = {"batchnorm_batch_statistics", "lrn_within", "train_val_digits"}
 CASES = [
     case
     for case in caffe_cases()
-    if set(case.facts["layer_types"]) <= set(layer_rule.rules) and str(case) not in AWAITED
+    if set(case.facts["layer_types"]) <= SUPPORTED and str(case) not in AWAITED
 ]
 RECURRENT = [case for case in CASES if case.is_recurrent]
 WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt)]

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,19 +33,33 @@ class Progress(Protocol):
     def finish(self, name: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """A serialized engine, and what a caller must know to run it."""
 
     plan: memoryview
-    manifest: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    """The manifest without the SHA-256 of the plan."""
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 of the plan, in hexadecimal."""
+        return hashlib.sha256(self.plan).hexdigest()
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What is written beside the plan: see docs/manifest.md."""
+        return {**self.facts, "plan": {**self.facts["plan"], "sha256": self.sha256}}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the plan, and the manifest as ``PATH.json``; both or nothing."""
-        manifest = json.dumps(self.manifest, indent=2).encode() + b"\n"
-        with atomic_write(Path(path)) as stream, atomic_write(Path(f"{os.fspath(path)}.json")) as notes:
-            stream.write(self.plan)
-            notes.write(manifest)
+        with atomic_write(path) as stream, atomic_write(f"{os.fspath(path)}.json") as notes:
+            # The plan is hashed while it is written: both take as long as reading it.
+            with ThreadPoolExecutor(1) as background:
+                hashed = background.submit(lambda: self.sha256)
+                stream.write(self.plan)
+                hashed.result()
+            notes.write(json.dumps(self.manifest, indent=2).encode() + b"\n")
 
 
 def build(
@@ -63,8 +78,8 @@ def build(
         started = time.perf_counter()
         plan = _serialized(network, progress, tf32)
         seconds = time.perf_counter() - started
-        manifest = _manifest(graph, network, plan, seconds, provenance.result())
-    return Plan(plan, manifest)
+        facts = _facts(graph, network, plan, seconds, provenance.result())
+    return Plan(plan, facts)
 
 
 def network_of(graph: Graph, backend: Backend) -> Network:
@@ -105,7 +120,7 @@ def _monitor(trt: Any, progress: Progress) -> Any:
     return Monitor()
 
 
-def _manifest(
+def _facts(
     graph: Graph, network: Network, plan: memoryview, seconds: float, provenance: Mapping[str, Any]
 ) -> dict[str, Any]:
     from prototrt import __version__

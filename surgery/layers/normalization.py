@@ -23,9 +23,9 @@ def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     if stated(layer.param, "use_global_stats") is False:
         raise UnsupportedLayerError("use_global_stats is false, expected the stored statistics")
     channels = fixed(x.shape[1], "axis 1 (channels)") if len(x.shape) > 1 else 1
-    mean = build.parameter(layer, (channels,), "mean", kind="bias")
+    mean = build.parameter(layer, (channels,), "mean", kind="mean")
     variance = build.parameter(layer, (channels,), "variance", kind="variance")
-    factor = build.parameter(layer, (1,), "scale_factor", kind="factor")
+    factor = build.parameter(layer, (1,), "scale_factor", kind="scale")
     assert mean.data is not None
     assert variance.data is not None
     assert factor.data is not None
