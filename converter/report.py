@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 def conversion_summary(model: Model, graph: Graph, plan: Plan, path: str, seconds: float) -> str:
     """What went in, what came out, and what a caller of the engine must feed back."""
     size = f"{len(plan.plan) / 1e6:.1f} MB"
-    layers = len(plan.manifest["layers"])
     lines = [
         f"{model.name or Path(model.file).stem}: {len(model.layers)} Caffe layers -> {len(graph.nodes)} nodes"
-        f" -> {layers} TensorRT layers",
+        f" -> {plan.manifest['layers']} TensorRT layers",
         *(_pair(pair.output.name, pair.input.name, pair.input.shape) for pair in graph.recurrences),
         f"{path}: {size}, {seconds:.1f} s{_warnings(graph.warnings)}",
     ]
@@ -98,4 +97,7 @@ def _print(table: Table) -> None:
     if not console.is_terminal:
         console.width = 10_000
         console.width = console.measure(table).maximum
-    console.print(table)
+    with console.capture() as text:
+        console.print(table)
+    for line in text.get().strip("\n").splitlines():
+        print(line.rstrip())

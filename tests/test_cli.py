@@ -73,7 +73,7 @@ def test_public_names_are_found_and_others_are_not() -> None:
         assert getattr(prototrt, name).__name__ == name
     assert set(prototrt.__all__) <= set(dir(prototrt))
     with pytest.raises(AttributeError, match="module 'prototrt' has no attribute 'nothing'"):
-        prototrt.nothing  # type: ignore[attr-defined]  # noqa: B018  what a user might write
+        prototrt.nothing  # noqa: B018  what a user might write
 
 
 # ---------------------------------------------------------------- usage errors: 2
