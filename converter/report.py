@@ -46,11 +46,12 @@ def print_inspection(inspection: Inspection) -> None:
     totals = (f"{inspection.parameters:,}", f"{inspection.multiply_adds:,}")
     table.add_row(f"{len(inspection.layers)} layers", "", "", "", *totals)
     _print(table)
-    print(f"inputs   {', '.join(map(_blob, inspection.inputs))}")
-    print(f"outputs  {', '.join(map(_blob, inspection.outputs))}")
-    shapes = {blob.name: blob.shape for blob in inspection.inputs}
-    for before, after in inspection.recurrent_pairs:
-        print(_pair(after, before, shapes[before]))
+    state = {name for pair in inspection.recurrences for name in (pair.input, pair.output)}
+    print()
+    for title, blobs in (("inputs", inspection.inputs), ("outputs", inspection.outputs)):
+        print(f"{title:8} {', '.join(_blob(blob) for blob in blobs if blob.name not in state)}")
+    for pair in inspection.recurrences:
+        print(_pair(pair.output, pair.input, pair.shape))
 
 
 def print_support(rows: Iterable[Support]) -> None:
