@@ -140,8 +140,10 @@ def _warn(warnings: Sequence[str]) -> None:
             click.echo(f"warning: {warning}", err=True)
 
 
-def _rewritten(options: ModelOptions, rewriting: Rewriting, model: Model) -> Graph:
-    graph = rewriting.rewrite(options, model)
+def _rewritten(
+    options: ModelOptions, rewriting: Rewriting, model: Model, require_weights: bool = True
+) -> Graph:
+    graph = rewriting.rewrite(options, model, require_weights)
     _warn(graph.warnings)
     return graph
 
@@ -211,7 +213,7 @@ def dot(options: ModelOptions, rewriting: Rewriting, target: str | None, picture
 
     model = options.load_topology()
     if picture == "rewritten":
-        text = dot_from_graph(_rewritten(options, rewriting, model))
+        text = dot_from_graph(_rewritten(options, rewriting, model, require_weights=False))
     else:
         text, warnings = dot_from_net(model, **options.expansion)
         _warn(warnings)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class BlobShape(click.ParamType):
+class BlobShape(click.ParamType):  # type: ignore[type-arg]  # generic only in new versions of click
     """``NAME:1x3x224x224``"""
 
     name = "NAME:SIZExSIZE..."
@@ -38,7 +38,7 @@ class BlobShape(click.ParamType):
         return blob, tuple(map(int, parts))
 
 
-class OutputFile(click.ParamType):
+class OutputFile(click.ParamType):  # type: ignore[type-arg]  # as above
     """A file that can be written, told before the work begins."""
 
     name = "FILE"
@@ -97,8 +97,14 @@ class Rewriting:
     sequence: str
     force: bool
 
-    def rewrite(self, options: ModelOptions, model: Model) -> Graph:
-        return prototrt.rewrite(model, **options.expansion, sequence=self.sequence, force=self.force)
+    def rewrite(self, options: ModelOptions, model: Model, require_weights: bool = True) -> Graph:
+        return prototrt.rewrite(
+            model,
+            **options.expansion,
+            sequence=self.sequence,
+            force=self.force,
+            require_weights=require_weights,
+        )
 
 
 def _gathered(kind: type[Any], keyword: str, *options: Callable[[F], F]) -> Callable[[F], F]:

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 def conversion_summary(model: Model, graph: Graph, plan: Plan, path: str, seconds: float) -> str:
     """What went in, what came out, and what a caller of the engine must feed back."""
     size = f"{len(plan.plan) / 1e6:.1f} MB"
-    layers = len(plan.manifest["layers"])
     lines = [
         f"{model.name or Path(model.file).stem}: {len(model.layers)} Caffe layers -> {len(graph.nodes)} nodes"
-        f" -> {layers} TensorRT layers",
+        f" -> {plan.manifest['layers']} TensorRT layers",
         *(_pair(pair.output.name, pair.input.name, pair.input.shape) for pair in graph.recurrences),
         f"{path}: {size}, {seconds:.1f} s{_warnings(graph.warnings)}",
     ]
@@ -47,11 +46,12 @@ def print_inspection(inspection: Inspection) -> None:
     totals = (f"{inspection.parameters:,}", f"{inspection.multiply_adds:,}")
     table.add_row(f"{len(inspection.layers)} layers", "", "", "", *totals)
     _print(table)
-    print(f"inputs   {', '.join(map(_blob, inspection.inputs))}")
-    print(f"outputs  {', '.join(map(_blob, inspection.outputs))}")
-    shapes = {blob.name: blob.shape for blob in inspection.inputs}
-    for before, after in inspection.recurrent_pairs:
-        print(_pair(after, before, shapes[before]))
+    state = {name for pair in inspection.recurrences for name in (pair.input, pair.output)}
+    print()
+    for title, blobs in (("inputs", inspection.inputs), ("outputs", inspection.outputs)):
+        print(f"{title:8} {', '.join(_blob(blob) for blob in blobs if blob.name not in state)}")
+    for pair in inspection.recurrences:
+        print(_pair(pair.output, pair.input, pair.shape))
 
 
 def print_support(rows: Iterable[Support]) -> None:
@@ -98,4 +98,7 @@ def _print(table: Table) -> None:
     if not console.is_terminal:
         console.width = 10_000
         console.width = console.measure(table).maximum
-    console.print(table)
+    with console.capture() as text:
+        console.print(table)
+    for line in text.get().strip("\n").splitlines():
+        print(line.rstrip())

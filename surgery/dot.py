@@ -172,6 +172,7 @@ class _Page:
     def text(self) -> str:
         head = [
             f"digraph {_quoted(self._title)} {{",
+            '  graph [fontname="Helvetica", fontsize="11"];',
             '  node [fontname="Helvetica", fontsize="11"];',
             '  edge [fontname="Helvetica", fontsize="9"];',
         ]

@@ -35,15 +35,24 @@ class LayerFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class StatePair:
+    """What ``output`` holds after a call is fed into ``input`` of the next one."""
+
+    input: str
+    output: str
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
 class Inspection:
-    """A net and what it costs. ``recurrent_pairs`` are (state input, state output) names."""
+    """A net and what it costs. ``inputs`` and ``outputs`` have those for state, too."""
 
     name: str
     file: str
     layers: tuple[LayerFacts, ...]
     inputs: tuple[Blob, ...]
     outputs: tuple[Blob, ...]
-    recurrent_pairs: tuple[tuple[str, str], ...]
+    recurrences: tuple[StatePair, ...]
     warnings: tuple[str, ...]
 
     @property
@@ -86,7 +95,9 @@ def inspect(
         ),
         inputs=_blobs(graph.inputs),
         outputs=_blobs(graph.outputs),
-        recurrent_pairs=tuple((pair.input.name, pair.output.name) for pair in graph.recurrences),
+        recurrences=tuple(
+            StatePair(pair.input.name, pair.output.name, pair.input.shape) for pair in graph.recurrences
+        ),
         warnings=graph.warnings,
     )
 

@@ -82,7 +82,9 @@ def render(
     size, spacing = int(rng.integers(36, 61)), rng.uniform(0, 10)
     while True:  # smaller until the text fits
         font = load_font(name, size)
-        pen, pens, middles = 0.0, [], []
+        pen = 0.0
+        pens: list[float] = []
+        middles: list[float] = []
         for digit in text:
             x0, _, x1, _ = font.getbbox(digit, anchor="ls")
             middle = (x0 + x1) / 2
@@ -108,15 +110,15 @@ def render(
         draw.text((x, y), digit, font=font, fill=255, anchor="ls")
         dx, dy = x + middle - WIDTH, y - tall / 2 - HEIGHT
         centres.append((WIDTH + dx * cos + dy * sin) / 2)
-    ink = ink.rotate(angle, Image.BICUBIC)
+    ink = ink.rotate(angle, Image.Resampling.BICUBIC)
     ink = ink.filter(ImageFilter.GaussianBlur(rng.uniform(0, 1.6))).reduce(2)
-    ink = np.asarray(ink, np.float32) / 255
+    inked = np.asarray(ink, np.float32) / 255
 
     paper = rng.uniform(150, 250)
     contrast = rng.uniform(45, 80) if hard else rng.uniform(70, paper - 10)
     noise = rng.uniform(10, 16) if hard else rng.uniform(2, 10)
     light = rng.uniform(-15, 15) * np.linspace(-1, 1, WIDTH)
-    grey = paper - contrast * ink + light + rng.normal(0, noise, ink.shape)
+    grey = paper - contrast * inked + light + rng.normal(0, noise, inked.shape)
     return text, np.clip(np.rint(grey), 0, 255).astype(np.uint8), centres
 
 
@@ -127,8 +129,8 @@ def windows(strip: Strip) -> Array:
     window t is columns 4t .. 4t+15 of that, which is 4t-6 .. 4t+9 of the strip.
     Values are pixel / 255.
     """
-    wide = np.pad(strip, ((0, 0), (MARGIN, MARGIN)), mode="edge")
-    wide = wide.astype(np.float32) / np.float32(255)
+    grey = np.pad(strip, ((0, 0), (MARGIN, MARGIN)), mode="edge")
+    wide = grey.astype(np.float32) / np.float32(255)
     cut = [wide[:, STEP * t : STEP * t + WINDOW] for t in range(STEPS)]
     return np.stack(cut)[:, None]
 
@@ -166,7 +168,7 @@ def write_batches(path: str, rng: np.random.Generator, count: int) -> None:
     A row is one step of 16 strips read side by side; cont is 0 where strips begin.
     Every fourth strip is a hard one.
     """
-    import h5py
+    import h5py  # type: ignore[import-untyped]  # has no types
 
     rows = count // STREAMS * STEPS
     data = np.empty((rows, STREAMS, HEIGHT, WINDOW), np.float32)
@@ -200,7 +202,7 @@ def train(folder: Path) -> None:
         random_seed: 1  solver_mode: CPU
         snapshot_prefix: "digits"  snapshot_after_train: false
         """)
-    import caffe
+    import caffe  # type: ignore[import-not-found]  # not to be had for new Pythons
 
     caffe.set_mode_cpu()
     solver = caffe.get_solver("solver.prototxt")
@@ -224,7 +226,8 @@ def read(net: Net, cut: Array, forget: bool = False) -> Array:
     """Softmax of a whole strip, float32 [40, 1, 11], in one call of deploy.prototxt."""
     cont = np.full((STEPS, 1), 0.0 if forget else 1.0, np.float32)
     cont[0] = 0  # 0: start from an empty state; 1: go on from the last step
-    return net.forward(data=cut, cont=cont)["prob"].copy()
+    answer: Array = net.forward(data=cut, cont=cont)["prob"].copy()
+    return answer
 
 
 def read_stream(net: Net, cut: Array) -> Array:

@@ -1,0 +1,90 @@
+"""Inputs for several calls, and their outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.converter.feeds import read_feeds, write_results
+from prototrt.surgery.ir import Array
+
+
+def write(path: Path, **arrays: Array) -> str:
+    np.savez(path, allow_pickle=True, **{name.replace("__", "/"): array for name, array in arrays.items()})
+    return str(path)
+
+
+def test_an_array_is_fed_in_every_call(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.npz", data=np.arange(3))
+    feeds = read_feeds(path, ["data"], calls=2)
+    assert [feed["data"].tolist() for feed in feeds] == [[0, 1, 2], [0, 1, 2]]
+
+
+def test_numbered_arrays_are_fed_in_their_call(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.npz", data__0=np.array(5), data__1=np.array(6), cont=np.array(1))
+    feeds = read_feeds(path, ["data", "cont"])
+    assert [(int(feed["data"]), int(feed["cont"])) for feed in feeds] == [(5, 1), (6, 1)]
+
+
+def test_a_blob_whose_own_name_ends_in_a_number(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.npz", stage__1=np.array(5))
+    assert [list(feed) for feed in read_feeds(path, ["stage/1", "stage"])] == [["stage/1"]]
+
+
+def test_more_inputs_than_calls(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.npz", data__0=np.array(5), data__3=np.array(6))
+    with pytest.raises(ConversionError) as caught:
+        read_feeds(path, ["data"], calls=2)
+    assert str(caught.value) == (
+        f"{path}: has inputs for call 3, but there are 2 calls, from 0 to 1\n"
+        "  fix: run with --calls 4, or leave --calls out"
+    )
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(UnreadableFileError) as caught:
+        read_feeds("nowhere.npz", ["data"])
+    assert str(caught.value) == (
+        "nowhere.npz: cannot be read: No such file or directory\n  fix: give an npz file"
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>", b"PK\x03\x04 cut short"])
+def test_what_is_not_an_npz_file(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "in.npz").write_bytes(content)
+    with pytest.raises(
+        UnreadableFileError, match=r"in\.npz: is not an npz file\n  because .*\n  fix: write it"
+    ):
+        read_feeds(str(tmp_path / "in.npz"), ["data"])
+
+
+def test_one_array_without_a_name(tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.zeros(3))
+    with pytest.raises(UnreadableFileError) as caught:
+        read_feeds(str(tmp_path / "in.npy"), ["data"])
+    assert str(caught.value) == (
+        f"{tmp_path / 'in.npy'}: is not an npz file\n"
+        "  because it holds one array without a name\n"
+        '  fix: write it with numpy.savez("in.npz", NAME=array, ...)'
+    )
+
+
+def test_pickled_objects_are_not_loaded(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.npz", data=np.array([{}], object))
+    with pytest.raises(UnreadableFileError, match="is not an npz file"):
+        read_feeds(path, ["data"])
+
+
+def test_results_of_one_call_keep_their_names(tmp_path: Path) -> None:
+    write_results(str(tmp_path / "out.npz"), [{"file": np.arange(2), "a/b": np.array(3.5)}])
+    with np.load(tmp_path / "out.npz") as archive:
+        assert {name: archive[name].tolist() for name in archive} == {"file": [0, 1], "a/b": 3.5}
+
+
+def test_results_of_several_calls_are_numbered(tmp_path: Path) -> None:
+    write_results(str(tmp_path / "out.npz"), [{"y": np.array(1)}, {"y": np.array(2)}])
+    with np.load(tmp_path / "out.npz") as archive:
+        assert {name: archive[name].tolist() for name in archive} == {"y/0": 1, "y/1": 2}

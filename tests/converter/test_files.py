@@ -1,0 +1,83 @@
+"""A failed run leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from prototrt.caffe_proto.errors import ConversionError
+from prototrt.converter.files import atomic_write, why_unwritable
+
+
+def write_half(target: Path, interruption: BaseException) -> None:
+    with atomic_write(target) as stream:
+        stream.write(b"half")
+        raise interruption
+
+
+def test_the_file_appears_when_the_block_ends(tmp_path: Path) -> None:
+    target = tmp_path / "engine.plan"
+    with atomic_write(target) as stream:
+        stream.write(b"plan")
+        assert not target.exists()
+    assert target.read_bytes() == b"plan"
+    assert os.listdir(tmp_path) == ["engine.plan"]
+
+
+@pytest.mark.parametrize("interruption", [ValueError, KeyboardInterrupt])
+def test_a_failure_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, interruption: type[BaseException]
+) -> None:
+    target = tmp_path / "engine.plan"
+    target.write_bytes(b"old")
+    with pytest.raises(interruption):
+        write_half(target, interruption())
+    assert target.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["engine.plan"]
+
+
+def test_permissions_are_those_of_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with atomic_write(tmp_path / "a") as stream:
+            stream.write(b"x")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_link_keeps_pointing(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    with atomic_write(tmp_path / "link") as stream:
+        stream.write(b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_a_device_is_written_not_replaced() -> None:
+    with atomic_write(os.devnull) as stream:
+        stream.write(b"x")
+    assert Path(os.devnull).is_char_device()
+
+
+def test_a_missing_folder_is_the_users_mistake(tmp_path: Path) -> None:
+    target = tmp_path / "no" / "a"
+    with pytest.raises(ConversionError) as caught, atomic_write(target) as stream:
+        stream.write(b"x")
+    assert str(caught.value) == (
+        f"{target}: cannot be written: No such file or directory\n"
+        "  fix: give another output file, or make room for this one"
+    )
+
+
+def test_why_unwritable(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert why_unwritable(tmp_path / "new") is None
+    assert why_unwritable(tmp_path / "file") is None
+    assert why_unwritable(os.devnull) is None
+    assert why_unwritable(tmp_path) == f'"{tmp_path}" is a folder'
+    assert why_unwritable(tmp_path / "no" / "a") == f'the folder "{tmp_path / "no"}" does not exist'
+    assert why_unwritable(tmp_path / "file" / "a") == f'the folder "{tmp_path / "file"}" does not exist'

@@ -1,0 +1,58 @@
+"""Bars, and Ctrl-C while native code runs."""
+
+from __future__ import annotations
+
+import io
+import signal
+
+import pytest
+from rich.console import Console
+
+from prototrt.converter.progress import BuildProgress, terminal
+
+
+def build(progress: BuildProgress) -> list[bool]:
+    progress.phase("Building", None, 2)
+    progress.phase("Tactics", "Building", 3)
+    goes_on = [progress.step("Tactics", step) for step in range(3)]
+    progress.finish("Tactics")
+    progress.finish("Building")
+    return goes_on
+
+
+def interrupted_build(answers: list[bool]) -> None:
+    with BuildProgress(None) as progress:
+        answers.append(progress.step("Building", 0))
+        signal.raise_signal(signal.SIGINT)
+        answers.append(progress.step("Building", 1))
+        raise RuntimeError("the builder was cancelled")
+
+
+def test_bars_are_drawn_on_a_terminal() -> None:
+    screen = io.StringIO()
+    with BuildProgress(Console(file=screen, force_terminal=True, width=80)) as progress:
+        progress.phase("Building", None, 2)
+        progress.step("Building", 0)
+        assert build(progress) == [True, True, True]
+    assert "Building" in screen.getvalue()
+
+
+def test_nothing_is_drawn_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert terminal() is None
+    with BuildProgress(None) as progress:
+        assert build(progress) == [True, True, True]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_interrupt_asks_the_builder_to_stop_and_is_raised_afterwards() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    answers: list[bool] = []
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_build(answers)
+    assert answers == [True, False]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_error_of_the_builder_passes() -> None:
+    with pytest.raises(RuntimeError, match="no memory"), BuildProgress(None):
+        raise RuntimeError("no memory")

@@ -1,0 +1,18 @@
+"""The table of supported layers says what the rules say."""
+
+from __future__ import annotations
+
+from prototrt.surgery.layer_builder import layer_rule
+from prototrt.surgery.support import Support, markdown_table, supported_layers
+
+
+def test_every_rule_says_what_its_layer_is_and_becomes() -> None:
+    rows = supported_layers()
+    assert [row.type for row in rows] == sorted(layer_rule.rules)
+    assert [row.type for row in rows if not (row.becomes and row.notes)] == []
+
+
+def test_markdown_escapes_the_bar() -> None:
+    assert markdown_table([Support("AbsVal", "Abs", "`|x|`")]) == (
+        "| layer | becomes | notes |\n| --- | --- | --- |\n| AbsVal | Abs | `\\|x\\|` |"
+    )

@@ -1,0 +1,337 @@
+"""What a user types, sees, and gets as exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import prototrt
+from prototrt.cli import convert, main
+
+ROOT = Path(__file__).parents[1]
+DIGITS = ROOT / "samples" / "digits"
+DEPLOY, WEIGHTS = str(DIGITS / "deploy.prototxt"), str(DIGITS / "digits.caffemodel")
+STREAM = str(DIGITS / "deploy_stream.prototxt")
+
+
+def run(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, list(arguments), prog_name="prototrt")
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def done(*arguments: str) -> Result:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev")}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+# ---------------------------------------------------------------- the frame
+
+
+def test_help_imports_nothing_slow() -> None:
+    code = """
+import sys
+from prototrt.cli import main
+main(["--help"], standalone_mode=False)
+slow = {"google.protobuf", "h5py", "numpy", "rich", "tensorrt", "tensorrt_rtx"} & set(sys.modules)
+sys.exit(f"imported {slow}" if slow else 0)
+"""
+    assert python(code).stderr == ""
+
+
+@pytest.mark.parametrize("command", [[], ["convert"], ["dot"], ["inspect"], ["run"]])
+def test_help_documents_the_exit_codes(command: list[str]) -> None:
+    text = done(*command, "--help").output
+    for code in ("0    done", "2    the", "3    the", "4    TensorRT", "5    a check", "1    a mistake"):
+        assert code in text
+
+
+def test_version() -> None:
+    assert done("--version").output == f"prototrt, version {prototrt.__version__}\n"
+    result = CliRunner().invoke(convert, ["--version"])
+    assert result.output == f"prototrt, version {prototrt.__version__}\n"
+
+
+def test_public_names_are_found_and_others_are_not() -> None:
+    for name in prototrt.__all__:
+        assert getattr(prototrt, name).__name__ == name
+    assert set(prototrt.__all__) <= set(dir(prototrt))
+    with pytest.raises(AttributeError, match="module 'prototrt' has no attribute 'nothing'"):
+        prototrt.nothing  # noqa: B018  what a user might write
+
+
+# ---------------------------------------------------------------- usage errors: 2
+
+USAGE = {
+    "no weights": (
+        ["convert", DEPLOY, "-o", "a.plan"],
+        "give WEIGHTS, or --random-weights SEED to try the topology alone",
+    ),
+    "two sorts of weights": (
+        ["inspect", DEPLOY, WEIGHTS, "--random-weights", "1"],
+        "give WEIGHTS or --random-weights, not both",
+    ),
+    "no output file": (["convert", DEPLOY, WEIGHTS], "Missing option '-o'."),
+    "a shape without a name": (
+        ["inspect", DEPLOY, "--shape", "1x3"],
+        "Invalid value for '--shape': \"1x3\" is no shape: write the blob's name, a colon, and sizes of 1"
+        " or more with x between them, as in data:1x3x224x224",
+    ),
+    "a shape with a zero": (
+        ["inspect", DEPLOY, "--shape", "data:1x0"],
+        "Invalid value for '--shape': \"data:1x0\" is no shape: write the blob's name, a colon, and sizes"
+        " of 1 or more with x between them, as in data:1x3x224x224",
+    ),
+    "a folder that is not there": (
+        ["convert", DEPLOY, WEIGHTS, "-o", "nowhere/a.plan"],
+        'Invalid value for \'-o\': cannot write "nowhere/a.plan": the folder "nowhere" does not exist',
+    ),
+    "no calls": (
+        ["run", DEPLOY, WEIGHTS, "--inputs", "in.npz", "-o", "out.npz", "--calls", "0"],
+        "Invalid value for '--calls': 0 is not in the range x>=1.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", USAGE)
+def test_usage_errors(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments, message = USAGE[case]
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == f"Error: {message}"
+    assert result.stdout == ""
+    assert os.listdir(tmp_path) == []
+
+
+# ---------------------------------------------------------------- failures
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def load(*arguments: Any, **options: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(prototrt, "load", load, raising=False)
+
+
+def test_a_model_that_is_not_there(tmp_path: Path) -> None:
+    target = tmp_path / "a.plan"
+    result = run("convert", "nowhere.prototxt", WEIGHTS, "-o", str(target))
+    assert result.exit_code == 3
+    assert result.stderr.startswith("error: nowhere.prototxt: ")
+    assert "Traceback" not in result.output
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [("ConversionError", 3), ("BuildError", 4), ("VerificationError", 5)]
+)
+def test_errors_choose_the_exit_code(monkeypatch: pytest.MonkeyPatch, error: str, code: int) -> None:
+    from prototrt.caffe_proto import errors
+
+    failing(monkeypatch, getattr(errors, error)("it is wrong", where="net.prototxt:7", fix="mend it"))
+    result = run("inspect", DEPLOY)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr == "error: net.prototxt:7: it is wrong\n  fix: mend it\n"
+
+
+def test_our_own_mistake_is_an_apology(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, RuntimeError("no such thing"))
+    result = run("inspect", DEPLOY)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        "Sorry, this is a mistake in prototrt: RuntimeError: no such thing\n"
+        "Please run again with --debug, and report what it prints.\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "inspect", DEPLOY], ["inspect", DEPLOY, "--debug"]])
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
+    failing(monkeypatch, RuntimeError("no such thing"))
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Traceback (most recent call last):\n")
+
+
+def test_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, KeyboardInterrupt())
+    result = run("inspect", DEPLOY)
+    assert (result.exit_code, result.stderr) == (130, "stopped\n")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    code = "import sys; from prototrt.cli import main; sys.stdout.reconfigure(line_buffering=True); main()"
+    command = f"{sys.executable} -c '{code}' layers --markdown; echo $? >&2"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev")}
+    result = subprocess.run(
+        ["bash", "-c", f"({command}) | true"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.stderr == "0\n"
+
+
+# ---------------------------------------------------------------- inspect, dot, layers
+
+
+def test_inspect_counts_what_is_stored_and_multiplied() -> None:
+    facts = json.loads(done("inspect", DEPLOY, WEIGHTS, "--json").stdout)
+    assert facts["parameters"] == 107_321  # as the sample's README says
+    work = {layer["name"]: layer["multiply_adds"] for layer in facts["layers"] if layer["multiply_adds"]}
+    assert work == {  # 40 steps of: outputs x what each is a sum of
+        "conv1": 40 * (12 * 32 * 16) * (3 * 3),
+        "conv2": 40 * (24 * 16 * 8) * (12 * 3 * 3),
+        "ip1": 40 * 64 * (24 * 8 * 4),
+        "lstm1": 40 * (4 * 64) * (64 + 64),
+        "lstm2": 40 * (4 * 48) * (64 + 48),
+        "score": 40 * 11 * 48,
+    }
+    assert facts["multiply_adds"] == sum(work.values())
+    (conv1,) = (layer for layer in facts["layers"] if layer["name"] == "conv1")
+    assert (conv1["type"], conv1["line"]) == ("Convolution", 22)
+    assert conv1["tops"] == [{"name": "conv1", "shape": [40, 12, 32, 16]}]
+    assert facts["recurrences"] == [
+        {"input": f"{layer}_{state}_0", "output": f"{layer}_{state}_T", "shape": [1, 1, size]}
+        for layer, size in (("lstm1", 64), ("lstm2", 48))
+        for state in "hc"
+    ]
+
+
+def test_inspect_table_without_weights() -> None:
+    lines = done("inspect", DEPLOY).stdout.splitlines()
+    (conv2,) = (line.split() for line in lines if line.startswith(" conv2 "))
+    assert conv2 == ["conv2", "Convolution", "62", "conv2", "40x24x16x8", "2,592", "13,271,040"]
+    assert "inputs   data 40x1x32x16, cont 40x1" in lines
+    assert "outputs  prob 40x1x11" in lines
+    assert lines[-1] == "state    lstm2_c_T -> lstm2_c_0 1x1x48"
+
+
+def test_dot_of_the_net_is_written_and_repeats(tmp_path: Path) -> None:
+    target = tmp_path / "net.dot"
+    done("dot", DEPLOY, "-o", str(target))
+    text = target.read_text()
+    assert text == done("dot", DEPLOY).stdout
+    assert '"pool1" -> "conv2" [label="pool1\\n40x12x16x8"];' in text
+
+
+def test_dot_of_a_net_that_cannot_be_converted(tmp_path: Path) -> None:
+    net = tmp_path / "odd.prototxt"
+    net.write_text(
+        'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 } } }\n'
+        'layer { name: "y" type: "Mystery" bottom: "x" top: "y" }\n'
+    )
+    result = done("dot", str(net))
+    assert '"x" -> "y" [label="x"];' in result.stdout
+    assert result.stderr.startswith(f'warning: drawn without shapes: {net}:2: layer "y" (Mystery): ')
+
+
+def test_dot_of_the_graph_shows_state_fed_back() -> None:
+    text = done("dot", DEPLOY, WEIGHTS, "--stage", "rewritten").stdout
+    assert '"output lstm1_h_T" -> "input lstm1_h_0" [label="next call", style="dashed"' in text
+    assert done("dot", DEPLOY, "--stage", "rewritten").stdout == text  # weights do not matter
+
+
+def test_layers_lists_what_each_becomes() -> None:
+    rows = [line.split() for line in done("layers").stdout.splitlines() if line]
+    assert "LSTM" in [row[0] for row in rows]
+    assert ["TanH", "TanH"] in [row[:2] for row in rows]
+
+
+# ---------------------------------------------------------------- run
+
+
+def strips() -> Any:
+    return np.load(DIGITS / "expected.npz")
+
+
+@pytest.mark.parametrize("on", ["reference", pytest.param("network", marks=pytest.mark.trt)])
+def test_run_reads_a_strip_as_caffe_does(tmp_path: Path, on: str) -> None:
+    expected = strips()
+    cont = np.ones((40, 1), np.float32)
+    cont[0] = 0
+    np.savez(tmp_path / "in.npz", data=expected["data"][0], cont=cont)
+    target = str(tmp_path / "out.npz")
+    result = done("run", DEPLOY, WEIGHTS, "--inputs", str(tmp_path / "in.npz"), "-o", target, "--on", on)
+    np.testing.assert_allclose(np.load(target)["prob"], expected["prob"][0], atol=1e-5)
+    assert result.stdout == (f"{target}: 1 call, prob 40x1x11\n")
+
+
+def test_run_carries_state_from_call_to_call(tmp_path: Path) -> None:
+    expected = strips()
+    windows = expected["data"][expected["stream_index"][0]]
+    feeds = {f"data/{t}": windows[t : t + 1] for t in range(40)}
+    feeds |= {f"cont/{t}": np.full((1, 1), t > 0, np.float32) for t in range(40)}
+    np.savez(tmp_path / "in.npz", allow_pickle=False, **feeds)
+    target = str(tmp_path / "out.npz")
+    done("run", STREAM, WEIGHTS, "--inputs", str(tmp_path / "in.npz"), "-o", target)
+    results = np.load(target)
+    for t in range(40):
+        np.testing.assert_allclose(results[f"prob/{t}"], expected["stream_prob"][0, t : t + 1], atol=1e-5)
+
+
+def test_run_lists_the_inputs_that_are_not_given(tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", allow_pickle=False)
+    target = tmp_path / "out.npz"
+    result = run("run", DEPLOY, WEIGHTS, "--inputs", str(tmp_path / "in.npz"), "-o", str(target))
+    assert result.exit_code == 3
+    assert "data" in result.stderr
+    assert "(40, 1, 32, 16)" in result.stderr
+    assert "cont" in result.stderr
+    assert not target.exists()
+
+
+# ---------------------------------------------------------------- convert
+
+
+@pytest.mark.trt
+def test_convert_writes_plan_and_manifest(tmp_path: Path) -> None:
+    target = tmp_path / "digits.plan"
+    result = done("convert", DEPLOY, WEIGHTS, "-o", str(target), "--backend", "rtx")
+    assert sorted(os.listdir(tmp_path)) == ["digits.plan", "digits.plan.json"]
+    first, *states, last = result.stdout.splitlines()
+    assert first.startswith("digits: 19 Caffe layers -> ")
+    assert [state.split()[1:4] for state in states] == [
+        [f"{layer}_{state}_T", "->", f"{layer}_{state}_0"] for layer in ("lstm1", "lstm2") for state in "hc"
+    ]
+    assert last.startswith(f"{target}: ")
+
+
+@pytest.mark.trt
+def test_convert_is_a_command_of_its_own(tmp_path: Path) -> None:
+    target = tmp_path / "digits.plan"
+    result = CliRunner().invoke(convert, [DEPLOY, WEIGHTS, "-o", str(target), "-q"])
+    assert (result.exit_code, result.output) == (0, "")
+    assert target.stat().st_size > 0
+
+
+@pytest.mark.trt
+def test_an_interrupted_build_leaves_nothing(tmp_path: Path) -> None:
+    """A real signal in the middle of the builder's work."""
+    code = """
+import os, signal, sys
+from prototrt.cli import main
+from prototrt.converter.progress import BuildProgress
+step = BuildProgress.step
+def interrupting_step(self, name, number):
+    os.kill(os.getpid(), signal.SIGINT)
+    return step(self, name, number)
+BuildProgress.step = interrupting_step
+main(sys.argv[1:])
+"""
+    result = python(code, "convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "a.plan"))
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "stopped\n")
+    assert os.listdir(tmp_path) == []
