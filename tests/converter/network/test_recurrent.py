@@ -196,6 +196,17 @@ def test_joined_values(kind: str, expected: list[int]) -> None:
     np.testing.assert_array_equal(evaluate(network)["y"], expected)
 
 
+def test_joined_values_of_no_trip() -> None:
+    network = new_network()
+    loop, power = counting_loop(network, 0)
+    output = loop.add_loop_output(power, trt.LoopOutput.CONCATENATE)
+    output.set_input(1, add_constant(network, 0))
+    mark_output(network, output.get_output(0), "y")
+    y = evaluate(network)["y"]
+    assert y.shape == (0,)
+    assert y.dtype == np.int32
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_axes_of_iterator_and_output(axis: int) -> None:
     network = new_network()
