@@ -10,7 +10,7 @@ import numpy as np
 from prototrt.caffe_proto.errors import BuildError, ShapeError, UnsupportedLayerError
 from prototrt.converter.network.registry import Array, Shape
 
-_HELD: dict[str, Any] = {
+_HELD: dict[str, type[np.generic]] = {
     "FLOAT": np.float32,
     "HALF": np.float32,
     "BF16": np.float32,
@@ -49,7 +49,11 @@ class Tensor:
     @property
     def user_dtype(self) -> np.dtype[Any]:
         """The dtype of the arrays that go in and come out. numpy has no bfloat16: it travels as float32."""
-        return np.dtype(np.float16 if self.dtype == "HALF" else _HELD[self.dtype])
+        return np.dtype(np.float16) if self.dtype == "HALF" else self.held_dtype
+
+    @property
+    def held_dtype(self) -> np.dtype[Any]:
+        return np.dtype(_HELD[self.dtype])
 
     def accepts(self, shape: Shape) -> bool:
         return len(shape) == len(self.shape) and all(
@@ -59,14 +63,13 @@ class Tensor:
     def hold(self, value: Array, where: str) -> Array:
         """``value`` as the tensor would hold it: rounded to its type, and of its declared shape."""
         value = np.asarray(value)
-        held = np.dtype(_HELD[self.dtype])
-        if not self.accepts(value.shape) or _kind(value.dtype) != _kind(held):
+        if not self.accepts(value.shape) or _kind(value.dtype) != _kind(self.held_dtype):
             raise ShapeError(
                 f'tensor "{self.name}" came out as {value.dtype} {value.shape}, '
                 f"but the network says {self.dtype} {self.shape}",
                 where=where,
             )
-        return _rounded(value.astype(held, copy=False), self.dtype)
+        return _rounded(value.astype(self.held_dtype, copy=False), self.dtype)
 
 
 def _kind(dtype: np.dtype[Any]) -> str:

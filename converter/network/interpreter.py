@@ -21,11 +21,12 @@ class NetworkInterpreter:
     """What a network computes, according to TensorRT's documentation and to nothing of ours.
 
     It shows that the network means the right thing, not that TensorRT's kernels do. ``trt`` is the module
-    that the network comes from. The network is read once; its weights are referenced, not copied.
+    that the network comes from. The network is read once. Its weights are referenced, not copied: where
+    they were given as addresses, TensorRT does not keep their arrays alive. ``owner`` is whatever does.
     """
 
-    def __init__(self, trt: ModuleType, network: INetworkDefinition) -> None:
-        self._network = network  # owns the weights
+    def __init__(self, trt: ModuleType, network: INetworkDefinition, owner: object = None) -> None:
+        self._kept_alive = network, owner
         self._inputs = _tensors(network.num_inputs, network.get_input, "input")
         self._outputs = _tensors(network.num_outputs, network.get_output, "output")
         self._steps = plan(trt, network)

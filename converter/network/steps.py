@@ -116,12 +116,7 @@ class LoopOutput:
         shape = tuple(0 if axis == self.axis else size for axis, size in enumerate(self.output.shape))
         if -1 in shape:
             raise ShapeError("the loop made no trip, so its output has no known shape", where=self.where)
-        return self.output.hold(np.zeros(shape, self.output.user_dtype).astype(self._held), self.where)
-
-    @property
-    def _held(self) -> np.dtype[np.generic]:
-        dtype = self.output.user_dtype
-        return np.dtype(np.float32) if dtype.kind == "f" else dtype
+        return np.zeros(shape, self.output.held_dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
