@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,10 +47,13 @@ def read_prototxt(file: str) -> str:
 def read_small(file: str, what: str) -> bytes:
     """All of a file that has no reason to be large."""
     with told_to_the_user(file, what), open(file, "rb") as stream:
-        size = os.fstat(stream.fileno()).st_size
+        status = os.fstat(stream.fileno())
+        size = status.st_size
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableFileError(f"this is no ordinary file, expected {what}", where=file)
         if size > _LARGEST_TEXT:
             raise UnreadableFileError(f"the file has {size >> 20} MiB, too many for {what}", where=file)
-        return stream.read(_LARGEST_TEXT)
+        return stream.read()
 
 
 def refuse_strangers(head: bytes, file: str, what: str) -> None:

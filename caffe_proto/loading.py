@@ -17,7 +17,7 @@ from prototrt.caffe_proto.prototxt import parse_net
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.untangle import untangle
 from prototrt.caffe_proto.upgrade import Entry, upgraded_layers
-from prototrt.caffe_proto.weights import NoWeights, RandomWeights, StoredBlob, Weights
+from prototrt.caffe_proto.weights import NoWeights, RandomWeights, StoredBlob, Weights, checked_count
 
 PathLike = str | os.PathLike[str]
 
@@ -45,7 +45,7 @@ def load(
     entries = [
         entry for entry in upgraded_layers(net, file) if is_included(entry.message, state, entry.origin(file))
     ]
-    _check_layers(entries, file)
+    _complete_layers(entries, file)
     source = _open_weights(weights, random_weights)
     untangled = untangle(entries, file)
     layers = _layers(entries, file, source, untangled.bottoms, untangled.tops)
@@ -73,8 +73,9 @@ def _layers(
         # Of layers with one name, Caffe gives the stored blobs to the first.
         stored = weights.stored(message.name) if message.name not in named else None
         named.add(message.name)
-        blobs = stored or _blobs_in_text(message)
-        layers.append(Layer(message.name, message.type, message, bottom, top, entry.origin(file), blobs))
+        origin = entry.origin(file)
+        blobs = stored or _blobs_in_text(message, str(origin))
+        layers.append(Layer(message.name, message.type, message, bottom, top, origin, blobs))
     return tuple(layers)
 
 
@@ -85,22 +86,16 @@ def _state(net: Message, phase: str, level: int, stages: Iterable[str]) -> NetSt
     return NetState(phase, level, frozenset(stages) | frozenset(net.state.stage))
 
 
-def _check_layers(entries: Sequence[Entry], file: str) -> None:
+def _complete_layers(entries: Sequence[Entry], file: str) -> None:
     if not entries:
-        raise NetError(
-            "the net has no layers", where=file, fix="give the prototxt of a net, and the phase it is for"
-        )
+        fix = "give the prototxt of a net, and the phase it is for"
+        raise NetError("the net has no layers", where=file, fix=fix)
     for entry in entries:
         if not entry.message.type:
-            raise NetError(
-                "the layer has no type",
-                origin=entry.origin(file),
-                fix='say what it is, as in type: "Convolution"',
-            )
-        if not entry.message.name:
-            raise NetError(
-                "the layer has no name", origin=entry.origin(file), fix='name it, as in name: "conv1"'
-            )
+            fix = 'say what it is, as in type: "Convolution"'
+            raise NetError("the layer has no type", origin=entry.origin(file), fix=fix)
+        # Caffe takes a layer without a name; messages and nodes need one.
+        entry.message.name = entry.message.name or f"{entry.message.type}_{entry.line}"
 
 
 def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
@@ -114,15 +109,16 @@ def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
     return open_npz(file) if head.startswith(ZIP_SIGNATURE) else open_caffemodel(file)
 
 
-def _blobs_in_text(message: Message) -> Sequence[StoredBlob] | None:
+def _blobs_in_text(message: Message, where: str) -> Sequence[StoredBlob] | None:
     """Caffe takes the blobs that a prototxt holds as the first weights of the layer."""
-    return tuple(_blob_in_text(blob) for blob in message.blobs) or None
+    return tuple(_blob_in_text(blob, where, index) for index, blob in enumerate(message.blobs)) or None
 
 
-def _blob_in_text(blob: Message) -> StoredBlob:
+def _blob_in_text(blob: Message, where: str, index: int) -> StoredBlob:
     array = np.array(blob.double_data or blob.data, np.float32)
     legacy = any(blob.HasField(name) for name in ("num", "channels", "height", "width"))
     shape = (blob.num, blob.channels, blob.height, blob.width) if legacy else tuple(blob.shape.dim)
+    checked_count(shape, array.size, where, f"blobs {index}")
     return StoredBlob(shape, legacy, lambda: array.reshape(shape))
 
 

@@ -16,12 +16,11 @@ from prototrt.caffe_proto.errors import UnreadableFileError, raise_all
 from prototrt.caffe_proto.findings import BrokenTextError, Finding, OpenLayer
 from prototrt.caffe_proto.scalars import BadValueError, read_scalar
 from prototrt.caffe_proto.schema import Message, is_repeated, is_required, message_class
-from prototrt.caffe_proto.suggestions import choices, close_names
+from prototrt.caffe_proto.suggestions import MOST_NAMES, choices, close_names
 from prototrt.caffe_proto.tokens import Kind, Token, Tokens
 
 Path = tuple[str, ...]
 
-_DEEPEST = 32  # real nets reach 6
 _CLOSING = {"{": "}", "<": ">", "[": "]"}
 _LAYER_FIELDS = ("layer", "layers")
 _SOLVER_FIELDS = ("base_lr", "lr_policy", "max_iter", "net", "test_iter", "train_net")
@@ -136,8 +135,6 @@ class _Reader:
         opening = self.tokens.take()
         if opening.text not in ("{", "<"):
             raise self._broken(opening, path, f"found {opening}, expected {{ after {known.name}")
-        if len(path) > _DEEPEST:
-            raise self._broken(opening, (), f"messages are nested more than {_DEEPEST} deep")
         child = getattr(message, known.name)
         if is_repeated(known):
             child = child.add()
@@ -250,9 +247,8 @@ def _fix_of_unknown(name: str, names: list[str], *, top: bool) -> str:
         return "give the prototxt of the net; this looks like a solver's"
     if close_names(name, names):
         return f"write {choices(name, names)}"
-    return (
-        f"remove it, or drop unknown fields with --allow-unknown; the fields here are {choices(name, names)}"
-    )
+    fix = "remove it, or drop unknown fields with --allow-unknown"
+    return f"{fix}; the fields here are {choices(name, names)}" if len(names) <= MOST_NAMES else fix
 
 
 def _fix_of_mixed_forms(known: FieldDescriptor, token: Token) -> str | None:

@@ -97,14 +97,24 @@ def _add_numbers(runs: list[Run], buffer: Buffer, item: Field, end: int, size: i
         return item.end
     if item.end - item.start != size:
         raise WireError(item.start, f"the number at byte {item.start} has not {size} bytes")
-    key, step = buffer[item.start - 1], size + 1
-    keys = np.frombuffer(buffer, np.uint8, count=end - item.start + 1, offset=item.start - 1)[::step]
-    # The last row may be short; it is then no number of this run.
-    rows = (end - item.start + 1) // step
-    others = np.flatnonzero(keys[:rows] != key)
-    count = int(others[0]) if len(others) else rows
+    first, step = item.start - 1, size + 1  # the key of these fields has one byte
+    count = _rows_alike(buffer, first, step, (end - first) // step)
     runs.append(Run(item.start, count, step))
-    return item.start - 1 + count * step
+    return first + count * step
+
+
+def _rows_alike(buffer: Buffer, first: int, step: int, rows: int) -> int:
+    """How many of the ``rows`` rows of ``step`` bytes begin with the byte of the first one."""
+    alike, window = 1, 64
+    while alike < rows:
+        window = min(2 * window, rows - alike)
+        count = (window - 1) * step + 1
+        keys = np.frombuffer(buffer, np.uint8, count, first + alike * step)[::step]
+        others = np.flatnonzero(keys != buffer[first])
+        if len(others):
+            return alike + int(others[0])
+        alike += window
+    return alike
 
 
 def _numbers(parts: _Parts, where: str, blob: str) -> tuple[list[Run], str]:

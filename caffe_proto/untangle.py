@@ -64,7 +64,7 @@ def _read(walk: _Walk, entry: Entry, blob: str, later: Sequence[Entry]) -> _Valu
         walk.values[blob][-1].is_read = True
         return walk.values[blob][-1]
     writer = next((other for other in later if blob in other.message.top), None)
-    problem = f"no layer before this one makes it, and there is no input {blob}"
+    problem = "no layer before this one makes it"
     because, fix = None, None
     if writer is entry:
         because = "only this layer makes it, and no layer can read what it has yet to write"

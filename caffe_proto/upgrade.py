@@ -74,7 +74,7 @@ class Entry:
     line: int
 
     def origin(self, file: str) -> Origin:
-        return Origin(file, self.line, self.message.name, self.message.type)
+        return Origin(file, self.line, self.message.name, self.message.type or "no type")
 
 
 def type_of_v1(number: int) -> str:

@@ -17,8 +17,9 @@ from prototrt.caffe_proto.files import told_to_the_user
 
 Array: TypeAlias = NDArray[Any]
 
-# Caffe counts the elements of a blob in an int.
+# Caffe counts the elements of a blob in an int, and allows it so many axes.
 LARGEST_COUNT = 2**31 - 1
+MOST_AXES = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,12 +106,14 @@ def sha256_of(file: str) -> str:
 
 
 def checked_count(shape: tuple[int, ...], found: int, where: str, blob: str) -> None:
-    """Raise where a blob holds another number of elements than its shape says."""
+    """Raise where a blob holds another number of elements than its shape says, or has no sound shape."""
+    fix = "get the weights file again: it is damaged"
+    if len(shape) > MOST_AXES:
+        problem = f"the stored shape has {len(shape)} axes, expected at most {MOST_AXES}"
+        raise WeightsError(problem, where=where, blob=blob, fix=fix)
     if any(dim < 0 for dim in shape) or prod(shape) > LARGEST_COUNT:
-        problem = (
-            f"the stored shape is {shape}, expected sizes from 0 up and at most {LARGEST_COUNT} elements"
-        )
-        raise WeightsError(problem, where=where, blob=blob, fix="get the weights file again: it is damaged")
+        problem = f"the stored shape is {shape}, expected at most {LARGEST_COUNT} elements"
+        raise WeightsError(problem, where=where, blob=blob, fix=fix)
     if prod(shape) != found:
         problem = f"the stored shape {shape} has {prod(shape)} elements, found {found}"
-        raise WeightsError(problem, where=where, blob=blob, fix="get the weights file again: it is damaged")
+        raise WeightsError(problem, where=where, blob=blob, fix=fix)

@@ -1,0 +1,94 @@
+"""Whole models, as Caffe itself ran them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from prototrt.caffe_proto import Model, load
+
+ROOT = Path(__file__).parents[2]
+CAFFE = ROOT / "tests" / "goldens" / "caffe"
+CASES = json.loads((CAFFE / "index.json").read_text())
+SHARED = ROOT.parent / "shared" / "models"
+
+
+def loaded(case: dict[str, Any]) -> Model:
+    folder = CAFFE / case["case"]
+    weights = folder / case["weights_file"]
+    return load(
+        folder / "model.prototxt",
+        weights,
+        phase=case["phase"],
+        level=case["level"],
+        stages=case["stages"],
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["case"]))
+def test_golden(case: dict[str, Any]) -> None:
+    model = loaded(case)
+    written = {value for layer in model.layers for value in layer.tops}
+    assert all(value in written for layer in model.layers for value in layer.bottoms)
+    assert len(written) == sum(len(layer.tops) for layer in model.layers)
+    assert set(case["outputs"]) <= set(model.blobs)
+    for layer in model.layers:
+        for blob in layer.blobs or ():
+            assert blob.array.shape == blob.shape
+            assert np.isfinite(blob.array).all()
+
+
+# train_val_digits records the outputs of the net that is left when training is cut away.
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case["case"] != "train_val_digits"], ids=lambda case: str(case["case"])
+)
+def test_outputs_are_those_of_caffe(case: dict[str, Any]) -> None:
+    model = loaded(case)
+    assert [blob for blob in sorted(model.blobs) if model.blobs[blob] in model.outputs] == sorted(
+        case["outputs"]
+    )
+
+
+def test_in_place_chain_on_a_convolution() -> None:
+    model = loaded({**CASES[0], "case": "batchnorm_scale_relu_inplace", "weights_file": "model.caffemodel"})
+    chain = [(layer.name, layer.bottoms, layer.tops) for layer in model.layers[1:]]
+    assert [step[1] for step in chain[1:]] == [step[2] for step in chain[:-1]]
+    assert chain[0][2] == (f"{model.layers[1].top_blob(0)}@{chain[0][0]}",)
+    assert chain[-1][2] == (model.layers[-1].top_blob(0),)
+
+
+def test_weights_are_views_of_the_file() -> None:
+    model = loaded({**CASES[0], "case": "conv_plain", "weights_file": "model.caffemodel"})
+    blobs = next(layer.blobs for layer in model.layers if layer.type == "Convolution")
+    assert blobs is not None
+    assert all(not blob.array.flags.owndata and not blob.array.flags.writeable for blob in blobs)
+
+
+def test_lines_point_into_the_file() -> None:
+    for case in CASES:
+        path = CAFFE / case["case"] / "model.prototxt"
+        lines = path.read_text().splitlines()
+        for layer in loaded(case).layers:
+            line = lines[layer.origin.line - 1]
+            assert line.lstrip().startswith(("layer", "input")), f"{layer.origin} is {line!r}"
+            assert layer.origin.file == str(path)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="published models are not part of the repository")
+@pytest.mark.parametrize(
+    "path",
+    sorted(SHARED.glob("*/*.prototxt")),
+    ids=lambda path: f"{path.parent.name}/{path.stem}",
+)
+def test_published_models(path: Path) -> None:
+    weights = path.with_suffix(".caffemodel")
+    model = load(path, weights if weights.exists() else None, allow_unknown=True)
+    assert model.layers
+    if weights.exists():
+        blobs = [blob for layer in model.layers for blob in layer.blobs or ()]
+        assert blobs
+        assert all(np.isfinite(blob.array).all() for blob in blobs)
