@@ -23,22 +23,17 @@ def _reference(graph: Graph) -> Evaluator:
     return ReferenceEvaluator(graph)
 
 
-class _NetworkEvaluator:
-    """The network that TensorRT is given, read back; it only points to weights that ``Network`` keeps."""
+def _network(graph: Graph) -> Evaluator:
+    from prototrt.converter.network import NetworkInterpreter
+    from prototrt.converter.tensorrt.api import find_backend
+    from prototrt.converter.tensorrt.builder import network_of
 
-    def __init__(self, graph: Graph) -> None:
-        from prototrt.converter.network import NetworkInterpreter
-        from prototrt.converter.tensorrt.api import find_backend
-        from prototrt.converter.tensorrt.builder import network_of
-
-        self._network = network_of(graph, find_backend())
-        self._interpreter = NetworkInterpreter(self._network.trt, self._network.definition)
-
-    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        return self._interpreter.run(feeds)
+    network = network_of(graph, find_backend())
+    # The definition only points to the weights, which ``network`` keeps.
+    return NetworkInterpreter(network.trt, network.definition, owner=network)
 
 
-WAYS: dict[str, Callable[[Graph], Evaluator]] = {"reference": _reference, "network": _NetworkEvaluator}
+WAYS: dict[str, Callable[[Graph], Evaluator]] = {"reference": _reference, "network": _network}
 
 
 class Session:
