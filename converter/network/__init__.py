@@ -11,6 +11,7 @@ from prototrt.converter.network import (  # noqa: F401 (each registers its rules
     convolution,
     elementwise,
     gather,
+    grid_sample,
     matmul,
     normalization,
     pooling,

@@ -45,8 +45,6 @@ class _Planner:
         count, condition = _trip_limits(loop, boundary)
         guard = _needed_for(condition, body)
         last, joined = _loop_outputs(boundary)
-        inner = {output.name for entry in boundary for output in entry.outputs}
-        inner = inner.union(*(step.writes for step in body))
         read = {name for entry in boundary for name in entry.reads}.union(*(step.reads for step in body))
         return LoopStep(
             name=loop,
@@ -58,7 +56,7 @@ class _Planner:
             body=tuple(step for step in body if step not in guard),
             outputs=tuple(joined),
             last_values=tuple(last),
-            reads=frozenset(read - inner),
+            reads=frozenset(read),
             writes=frozenset(entry.output.name for entry in boundary if entry.type == "LOOP_OUTPUT"),
         )
 

@@ -1,4 +1,4 @@
-"""Interpolation to another size, and sampling on a grid."""
+"""Interpolation to another size."""
 
 from __future__ import annotations
 

@@ -283,6 +283,16 @@ def test_gather_elementwise_along_the_batch(rows: int) -> None:
     np.testing.assert_array_equal(y, [[40, 10], [20, 20] if rows == 1 else [-20, -20]])
 
 
+def test_gather_elementwise_from_a_dynamic_batch() -> None:
+    """The gathered axis has a known length, so that a negative index means something."""
+    network = new_network()
+    x, indices = np.vstack([ROW, -ROW]), np.array([[-1], [0]], np.int32)
+    layer = network.add_gather(add_input(network, "x", x, (-1, 4)), add_input(network, "i", indices), 1)
+    layer.num_elementwise_dims = 1
+    mark_output(network, layer.get_output(0), "y")
+    np.testing.assert_array_equal(evaluate(network, x=x, i=indices)["y"], [[40], [-10]])
+
+
 def test_non_zero_lists_coordinates_in_rows() -> None:
     def add(network: Network, x: ITensor) -> Layer:
         return network.add_non_zero(x)

@@ -112,9 +112,24 @@ RESIZES = [
     for size in [(9, 3), (8, 10), (1, 5)]
 ]
 
+GRID = numbers(2, 3, 4, 2, seed=7) * np.float32(1.5)
+GRIDS = [
+    Case(
+        "GridSample",
+        [IMAGE, GRID],
+        (),
+        {"mode": mode, "padding_mode": outside, "align_corners": align},
+        note=f"{mode}, {outside}, {align}",
+    )
+    for mode in ("nearest", "bilinear")
+    for outside in ("zeros", "border", "reflection")
+    for align in (0, 1)
+]
+
 PICKS = [
     Case("TopK", [TIES], [integers(3)], outputs=2, note="largest"),
     Case("TopK", [TIES], [integers(4)], {"largest": 0}, outputs=2, note="smallest"),
+    Case("TopK", [np.arange(99, dtype=np.float32)[None] % 2], [integers(60)], {"largest": 0}, 2, "many ties"),
     Case("TopK", [IMAGE], [integers(2)], {"axis": 1}, outputs=2, note="channels"),
     Case("ArgMax", [TIES], (), {"axis": 1}),
     Case("Gather", [IMAGE], [integers([1, -1], [0, 2])], {"axis": 1}),
@@ -235,6 +250,7 @@ CASES = [
     *NORMALIZATIONS,
     *PRODUCTS,
     *RESIZES,
+    *GRIDS,
     *PICKS,
     *SHAPES,
     *UNARIES,

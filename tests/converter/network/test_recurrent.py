@@ -250,7 +250,7 @@ def test_recurrences_change_together() -> None:
 
 @pytest.mark.parametrize("outer_from_recurrence", [True, False])
 def test_nested_loops(outer_from_recurrence: bool) -> None:
-    """For each x: the product of (x + w) over all w, the running total of which is put out.
+    """For each x: the product of (x + 2 w) over all w, the running total of which is put out.
 
     The inner loop's recurrence starts from a constant or from the outer loop's iterator: in the first
     case only the inner body shows that it stands inside the outer loop.
@@ -265,7 +265,7 @@ def test_nested_loops(outer_from_recurrence: bool) -> None:
     inner.add_trip_limit(add_constant(network, 2), trt.TripLimit.COUNT)
     each_w = inner.add_iterator(add_input(network, "w", w)).get_output(0)
     product = inner.add_recurrence(each_x if outer_from_recurrence else one)
-    factor = add(network, each_x, each_w)
+    factor = add(network, each_x, add(network, each_w, each_w))
     product.set_input(1, add(network, product.get_output(0), factor, "PROD"))
     after = inner.add_loop_output(product.get_output(0), trt.LoopOutput.LAST_VALUE).get_output(0)
     total = outer.add_recurrence(add_constant(network, 0, np.float32))
@@ -274,7 +274,7 @@ def test_nested_loops(outer_from_recurrence: bool) -> None:
     running.set_input(1, add_constant(network, 3))
     mark_output(network, running.get_output(0), "y")
     starts = x if outer_from_recurrence else np.ones(3)
-    products = [start * (each + 4) * (each + 5) for start, each in zip(starts, x, strict=True)]
+    products = [start * (each + 8) * (each + 10) for start, each in zip(starts, x, strict=True)]
     np.testing.assert_array_equal(evaluate(network, x=x, w=w)["y"], np.cumsum([0, *products])[:3])
 
 
