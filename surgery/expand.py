@@ -100,7 +100,7 @@ def _wanted(model: Model, outputs: Sequence[str] | None) -> list[str]:
     wanted = [model.blobs.get(name, name) for name in dict.fromkeys(outputs)]
     for asked, name in zip(dict.fromkeys(outputs), wanted, strict=True):
         if name not in written:
-            close = difflib.get_close_matches(asked, [*model.blobs, *written], 5) or sorted(model.blobs)
+            close = difflib.get_close_matches(asked, {*model.blobs, *written}, 5) or sorted(model.blobs)
             raise NetError(
                 f'no layer writes the output "{asked}"',
                 where=model.file,
@@ -172,7 +172,11 @@ def _expand_layer(build: LayerBuilder, layer: Layer, bottoms: Sequence[Value]) -
     results = rule(build, layer, *bottoms)
     build.end(layer)
     if len(results) != len(layer.tops):
-        raise NetError(f"has {len(layer.tops)} tops, expected {len(results)}", origin=layer.origin)
+        raise NetError(
+            f"has {counted(len(layer.tops), 'top')}, expected {len(results)}",
+            origin=layer.origin,
+            fix="list as many tops as the layer makes",
+        )
     if layer.type == "Input":
         return dict(zip(layer.tops, results, strict=True))
     names = [layer.name if index == 0 else f"{layer.name}:{index}" for index in range(len(results))]
@@ -193,5 +197,12 @@ def _check_bottoms(rule: LayerRule, layer: Layer) -> None:
         span = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
         names = ", ".join(item.name for item in named)
         raise NetError(
-            f"has {count} bottoms, expected {span}{f' ({names})' if names else ''}", origin=layer.origin
+            f"has {counted(count, 'bottom')}, expected {span}",
+            origin=layer.origin,
+            fix=f"give it the bottoms {names}" if names else "remove its bottoms",
         )
+
+
+def counted(count: int, thing: str) -> str:
+    """As in ``1 bottom`` and ``2 bottoms``."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

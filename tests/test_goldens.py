@@ -12,9 +12,7 @@ from prototrt.tests.golden_cases import SEQUENCES, Case, caffe_cases, check, rew
 SUPPORTED = {row.type for row in supported_layers()}
 AWAITED = {"batchnorm_batch_statistics", "lrn_within", "train_val_digits"}
 CASES = [
-    case
-    for case in caffe_cases()
-    if set(case.facts["layer_types"]) <= SUPPORTED and str(case) not in AWAITED
+    case for case in caffe_cases() if set(case.facts["layer_types"]) <= SUPPORTED and str(case) not in AWAITED
 ]
 RECURRENT = [case for case in CASES if case.is_recurrent]
 WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt)]

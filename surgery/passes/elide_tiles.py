@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from prototrt.surgery.ir import Graph, Node, Value
@@ -18,16 +18,19 @@ def elide_tiles(graph: Graph) -> Graph:
     Left alone: a Tile that writes an output, one of a larger axis, and one with a reader
     that does not broadcast (two tiled operands: neither says how large the result is).
     """
-    readers = graph.readers()
-    untiled = {
-        node.outputs[0]: node.inputs[0]
+    tiles = {
+        node.outputs[0]: node
         for node in graph.nodes
         if isinstance(node.op, Tile)
         and node.inputs[0].shape[node.op.axis] == 1
         and node.outputs[0] not in graph.outputs
-        and all(
-            _broadcasts(reader, node.outputs[0], node.op.axis) for reader in readers.get(node.outputs[0], [])
-        )
+    }
+    suspects = {*tiles, *_inside_scans(graph, tiles)}
+    readers = graph.readers()
+    untiled = {
+        value: node.inputs[0]
+        for value, node in tiles.items()
+        if all(_broadcasts(reader, value, _axis(node), suspects) for reader in readers.get(value, []))
     }
     if not untiled:
         return graph
@@ -35,18 +38,34 @@ def elide_tiles(graph: Graph) -> Graph:
     return graph.with_nodes(nodes)
 
 
-def _broadcasts(reader: Node, tiled: Value, axis: int) -> bool:
+def _axis(node: Node) -> int:
+    assert isinstance(node.op, Tile)
+    return node.op.axis
+
+
+def _inside_scans(graph: Graph, values: Container[Value]) -> list[Value]:
+    """What the bodies of Scans see of these values."""
+    return [
+        inside
+        for node in graph.nodes
+        if isinstance(node.op, Scan)
+        for outside, inside in zip(node.inputs, node.op.body.inputs, strict=True)
+        if outside in values
+    ]
+
+
+def _broadcasts(reader: Node, tiled: Value, axis: int, suspects: Container[Value]) -> bool:
     """Whether the reader gives the same with size 1 along this axis."""
     if isinstance(reader.op, Binary):
         others = [value for value in reader.inputs if value is not tiled]
-        return len(others) == 1 and others[0].shape[axis] == tiled.shape[axis]
+        return len(others) == 1 and others[0] not in suspects and others[0].shape[axis] == tiled.shape[axis]
     if not isinstance(reader.op, Scan) or axis == 0:
         return False
     scan, inner = reader.op, _inside(reader, tiled)
-    if inner is None:
+    if inner is None or inner in scan.body.outputs:
         return False
     uses = scan.body.readers().get(inner, [])
-    return inner not in scan.body.outputs and all(_broadcasts(use, inner, axis - 1) for use in uses)
+    return all(_broadcasts(use, inner, axis - 1, suspects) for use in uses)
 
 
 def _inside(reader: Node, value: Value) -> Value | None:

@@ -1,0 +1,28 @@
+"""What all tests share: rewriting expected texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-goldens", action="store_true", help="rewrite the expected texts; review their diff"
+    )
+
+
+@pytest.fixture
+def check_text(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """``check_text(path, found)``: what was found is what the file holds."""
+
+    def check(path: Path, found: str) -> None:
+        if request.config.getoption("--update-goldens"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(found)
+        assert path.exists(), f"no expected text yet: {path}; run pytest --update-goldens"
+        assert found == path.read_text()
+
+    return check
