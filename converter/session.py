@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.surgery.ir import Array, Graph, Value
+from prototrt.surgery.ir import Array, Dim, Graph, Value
 
 
 class Evaluator(Protocol):
@@ -55,11 +55,11 @@ class Session:
 
     def reset(self) -> None:
         """Forget everything: the state is zero again."""
-        self._state = {value.name: _zeros(value) for value in self.graph.state_inputs}
+        self._state: dict[str, Array] = {}
 
     @property
     def state(self) -> dict[str, Array]:
-        """What the next call starts with, by the name of the state's input."""
+        """What the next call starts with, by the name of the state's input; empty where it is zero."""
         return dict(self._state)
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
@@ -69,34 +69,50 @@ class Session:
         was carried. What the net does not read is ignored. Raises ``NetError`` for inputs
         that are missing and ``ShapeError`` for one that does not fit.
         """
-        given = {**self._state, **feeds}
-        self._refuse_missing(given)
+        self._refuse_missing(feeds)
+        given: dict[str, Any] = {**self._state, **feeds}
+        sizes = self._sizes(given)
+        for value in self.graph.state_inputs:
+            if value.name not in given:
+                given[value.name] = np.zeros([sizes.get(dim, dim) for dim in value.shape], value.dtype.numpy)
         results = self._evaluator.run(
-            {value.name: _fitting(value, np.asarray(given[value.name])) for value in self.graph.inputs}
+            {value.name: _fitting(value, np.asarray(given[value.name]), sizes) for value in self.graph.inputs}
         )
         self._state = {pair.input.name: results[pair.output.name] for pair in self.graph.recurrences}
         return {name: array for name, array in results.items() if name not in self._states}
 
+    def _sizes(self, given: Mapping[str, Any]) -> dict[Dim, int]:
+        """What the symbols of the graph stand for in this call."""
+        sizes: dict[Dim, int] = {}
+        for value in self.graph.inputs:
+            shape = np.shape(given.get(value.name, ()))
+            for dim, size in zip(value.shape, shape, strict=False):
+                if isinstance(dim, str):
+                    sizes.setdefault(dim, size)
+                    self._refuse_outside(value, dim, size)
+        return sizes
+
+    def _refuse_outside(self, value: Value, symbol: str, size: int) -> None:
+        span = self.graph.symbols[symbol]
+        if not span.min <= size <= span.max:
+            raise ShapeError(f'input "{value.name}" has {symbol} = {size}, expected {span.min} to {span.max}')
+
     def _refuse_missing(self, given: Mapping[str, Any]) -> None:
-        missing = [value for value in self.graph.inputs if value.name not in given]
+        fed = [value for value in self.graph.inputs if value not in self.graph.state_inputs]
+        missing = [value for value in fed if value.name not in given]
         if missing:
             names = ", ".join(f"{value.name} {value.shape}" for value in missing)
             raise NetError(f"inputs are missing: {names}", fix="give an array for each of them")
 
 
-def _zeros(value: Value) -> Array:
-    symbols = [dim for dim in value.shape if isinstance(dim, str)]
-    assert not symbols, f"{value} has no fixed shape"
-    return np.zeros([int(dim) for dim in value.shape], value.dtype.numpy)
-
-
-def _fitting(value: Value, array: Array) -> Array:
+def _fitting(value: Value, array: Array, sizes: Mapping[Dim, int]) -> Array:
     """The array in the input's type; its shape must be the input's."""
-    fits = len(array.shape) == len(value.shape) and all(
-        isinstance(dim, str) or dim == size for dim, size in zip(value.shape, array.shape, strict=True)
-    )
-    if not fits:
-        raise ShapeError(f'input "{value.name}" has the shape {array.shape}, expected {value.shape}')
-    if not np.can_cast(array.dtype, np.float64, "safe") and array.dtype.kind not in "iu":
+    shape = tuple(sizes.get(dim, dim) for dim in value.shape)
+    if array.shape != shape:
+        raise ShapeError(
+            f'input "{value.name}" has the shape {array.shape}, expected {shape}',
+            because=None if shape == value.shape else f"the input is {value} and other inputs fix its sizes",
+        )
+    if array.dtype.kind not in "fiu":
         raise ShapeError(f'input "{value.name}" holds {array.dtype}, expected {value.dtype.value}')
     return array.astype(value.dtype.numpy, copy=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from prototrt.caffe_proto import Layer, Model
@@ -18,8 +18,9 @@ from prototrt.caffe_proto.errors import (
 from prototrt.caffe_proto.weights import sha256_of
 from prototrt.surgery import layers as _rules  # noqa: F401  registers the rules
 from prototrt.surgery import recurrent as _recurrent_rules  # noqa: F401  registers the rules
-from prototrt.surgery.ir import Graph, Shape, Source, Value
+from prototrt.surgery.ir import Graph, Source, Value
 from prototrt.surgery.layer_builder import LayerBuilder, LayerRule, Options, layer_rule
+from prototrt.surgery.profiles import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +40,14 @@ def expand(
     model: Model,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    profile: Profile | None = None,
     outputs: Sequence[str] | None = None,
     cont: str = "keep",
     require_weights: bool = True,
 ) -> Expansion:
     """Expand the layers that the outputs need.
 
-    ``shapes`` override those of inputs; ``outputs`` are blobs of the net, by default those
+    ``shapes`` override those of inputs, ``profile`` gives ranges; ``outputs`` are blobs of the net, by default those
     that nobody reads; ``cont`` ``"drop"`` takes cont as 1 everywhere. Without
     ``require_weights`` a net without weights gets zeros, to look at its shapes.
     Raises ``ConversionError`` with all the problems that can be told apart.
@@ -55,9 +57,10 @@ def expand(
     layers = _needed(model, wanted)
     _refuse_unknown(layers)
     given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-    _refuse_shapes_of_nothing(model, given)
+    ranges = profile or Profile()
+    _refuse_shapes_of_nothing(model, {*given, *ranges.names()})
     reserved = {name for layer in model.layers for name in layer.tops}
-    build = LayerBuilder(reserved, model.weights, Options(given, cont == "drop"))
+    build = LayerBuilder(reserved, model.weights, Options(given, ranges, cont == "drop"))
     values: dict[str, Value] = {}
     errors: list[ConversionError] = []
     for layer in layers:
@@ -144,9 +147,9 @@ def _similar(name: str) -> str:
     )
 
 
-def _refuse_shapes_of_nothing(model: Model, shapes: Mapping[str, Shape]) -> None:
+def _refuse_shapes_of_nothing(model: Model, names: Collection[str]) -> None:
     inputs = [top for layer in model.layers if layer.type == "Input" for top in layer.tops]
-    for name in shapes:
+    for name in sorted(names):
         if name not in inputs:
             raise NetError(
                 f'a shape is given for "{name}", which is no input',

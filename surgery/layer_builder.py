@@ -13,6 +13,7 @@ from prototrt.caffe_proto import Layer, NoWeights, RandomWeights, StoredBlob, We
 from prototrt.caffe_proto.errors import NetError, WeightsError
 from prototrt.surgery.builder import Builder
 from prototrt.surgery.ir import Array, Shape, Value, element_count
+from prototrt.surgery.profiles import Profile
 from prototrt.surgery.registry import Registry
 
 LayerRule: TypeAlias = Callable[..., list[Value]]
@@ -25,11 +26,12 @@ layer_rule: Registry[str, LayerRule] = Registry("layer rule")
 class Options:
     """What the user asked of the expansion.
 
-    ``shapes`` override those of the file, by input; ``drop_cont`` means that cont is 1
-    everywhere and no input.
+    ``shapes`` override those of the file, by input, ``profile`` gives ranges; ``drop_cont``
+    means that cont is 1 everywhere and no input.
     """
 
-    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    profile: Profile = field(default_factory=Profile)
     drop_cont: bool = False
 
 

@@ -16,6 +16,7 @@ from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.elide_tiles import elide_tiles
 from prototrt.surgery.passes.fold_constants import fold_constants
 from prototrt.surgery.passes.unroll_scans import unroll_scans
+from prototrt.surgery.profiles import Profile
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,9 @@ def rewrite(
     model: Model,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    min_shapes: Mapping[str, Sequence[int]] | None = None,
+    opt_shapes: Mapping[str, Sequence[int]] | None = None,
+    max_shapes: Mapping[str, Sequence[int]] | None = None,
     sequence: str = "auto",
     outputs: Sequence[str] | None = None,
     cont: str = "keep",
@@ -40,7 +44,9 @@ def rewrite(
 ) -> Graph:
     """Rewrite a net as a graph of primitives.
 
-    ``shapes`` override those of the file, by input. ``sequence`` says how recurrences are
+    ``shapes`` override those of the file, by input. ``min_shapes``, ``opt_shapes`` and
+    ``max_shapes`` let sizes vary when an engine runs; what is missing in one of them is the
+    shape of the file. ``sequence`` says how recurrences are
     written: ``"loop"``, ``"unroll"`` (at most 64 steps unless ``force``), ``"step"`` (one
     step: T must be 1), or ``"auto"``: step where T is 1, else loop. ``outputs`` are blobs at
     which the net is cut. ``cont`` ``"drop"`` takes every sequence as continuing: cont is 1
@@ -51,9 +57,16 @@ def rewrite(
         raise ValueError(f"sequence is {sequence!r}, expected one of {', '.join(SEQUENCES)}")
     if cont not in ("keep", "drop"):
         raise ValueError(f"cont is {cont!r}, expected 'keep' or 'drop'")
-    expansion = expand(model, shapes=shapes, outputs=outputs, cont=cont, require_weights=require_weights)
+    profile = Profile(_sizes(min_shapes), _sizes(opt_shapes), _sizes(max_shapes))
+    expansion = expand(
+        model, shapes=shapes, profile=profile, outputs=outputs, cont=cont, require_weights=require_weights
+    )
     graph = run_passes(expansion.graph, PASSES)
     return lower_scans(graph, sequence, force)
+
+
+def _sizes(shapes: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(shape) for name, shape in (shapes or {}).items()}
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass]) -> Graph:

@@ -18,7 +18,7 @@ from prototrt.converter.tensorrt import linear, loop, pointwise, shape, windows 
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.lowering import lower
 from prototrt.converter.tensorrt.network import Network
-from prototrt.surgery.ir import Graph, Value
+from prototrt.surgery.ir import Graph, Range, Value
 
 MANIFEST_FORMAT = 1
 
@@ -76,7 +76,7 @@ def build(
         provenance = background.submit(_provenance, graph)
         network = network_of(graph, found)
         started = time.perf_counter()
-        plan = _serialized(network, progress, tf32)
+        plan = _serialized(graph, network, progress, tf32)
         seconds = time.perf_counter() - started
         facts = _facts(graph, network, plan, seconds, provenance.result())
     return Plan(plan, facts)
@@ -89,18 +89,32 @@ def network_of(graph: Graph, backend: Backend) -> Network:
     return network
 
 
-def _serialized(network: Network, progress: Progress | None, tf32: bool) -> memoryview:
+def _serialized(graph: Graph, network: Network, progress: Progress | None, tf32: bool) -> memoryview:
     trt = network.trt
     config = network.builder.create_builder_config()
     if not tf32:
         config.clear_flag(trt.BuilderFlag.TF32)
     if progress is not None:
         config.progress_monitor = _monitor(trt, progress)
-    network.origin = None
+    profile = _profile(graph, network)
+    if profile is not None:
+        config.add_optimization_profile(profile)
     plan = network.builder.build_serialized_network(network.definition, config)
     if plan is None:
         raise network.error("built no engine")
     return memoryview(plan)
+
+
+def _profile(graph: Graph, network: Network) -> Any:
+    """The smallest, usual and largest shapes of the inputs that have symbols; None where none has."""
+    varying = [value for value in graph.inputs if any(isinstance(dim, str) for dim in value.shape)]
+    if not varying:
+        return None
+    profile = network.builder.create_optimization_profile()
+    for value in varying:
+        spans = [Range(dim, dim, dim) if isinstance(dim, int) else graph.symbols[dim] for dim in value.shape]
+        profile.set_shape(value.name, [s.min for s in spans], [s.opt for s in spans], [s.max for s in spans])
+    return profile
 
 
 def _monitor(trt: Any, progress: Progress) -> Any:

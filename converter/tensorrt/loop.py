@@ -16,7 +16,8 @@ def scan(network: Network, op: Scan, *inputs: Tensor) -> list[Tensor]:
     """
     states = inputs[: op.states]
     sequences = inputs[op.states : op.states + op.sequences]
-    steps = network.size_of(sequences[0], 0, _static(sequences[0].shape[0]))
+    assert network.node is not None
+    steps = network.scalar_size(network.node.inputs[op.states].shape[0])
     loop = network.definition.add_loop()
     network.add("trip_limit", steps, network.enum("TripLimit", "COUNT"), owner=loop)
     recurrences = [network.add("recurrence", state, owner=loop) for state in states]
@@ -31,10 +32,6 @@ def scan(network: Network, op: Scan, *inputs: Tensor) -> list[Tensor]:
         *(_last(network, loop, recurrence.get_output(0)) for recurrence in recurrences),
         *(_stacked(network, loop, result, steps, op.reverse) for result in results[op.states :]),
     ]
-
-
-def _static(size: int) -> int | str:
-    return size if size >= 0 else "T"
 
 
 def _last(network: Network, loop: object, state: Tensor) -> Tensor:

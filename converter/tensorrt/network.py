@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from prototrt.caffe_proto.errors import BuildError, Origin
 from prototrt.converter.tensorrt.api import Backend
-from prototrt.surgery.ir import Array, Dim, DType, Node, Value
+from prototrt.surgery.ir import Array, Dim, DType, Node, Shape, Value
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +42,10 @@ class Network:
         self.builder.error_recorder = self.recorder
         self.definition = self.builder.create_network(backend.network_flags())
         self.definition.error_recorder = self.recorder
-        self.origin: Origin | None = None
-        self._name = ""
+        self.node: Node | None = None
+        """The node at hand; its values know their shapes, symbols and all."""
+        self._sizes: dict[Shape, Tensor] = {}
+        self._symbols: dict[str, tuple[Tensor, int]] = {}
         self._made: list[Layer] = []
         self._kept: list[Array] = []
         self._constants: dict[Value, Tensor] = {}
@@ -61,21 +63,33 @@ class Network:
 
     def register(self, layer: Layer) -> Layer:
         """Give a new layer the name and the metadata of the node at hand."""
-        count = len(self._made)
-        layer.name = self._name if count == 0 else f"{self._name}#{count + 1}"
-        if self.origin is not None:
-            layer.metadata = f"{self.origin.layer} ({self.origin.type}), line {self.origin.line}"
+        if self.node is not None:
+            count, origin = len(self._made), self.node.origin
+            layer.name = self.node.name if count == 0 else f"{self.node.name}#{count + 1}"
+            layer.metadata = f"{origin.layer} ({origin.type}), line {origin.line}"
         self._made.append(layer)
         return layer
 
     @contextmanager
     def at(self, node: Node) -> Iterator[None]:
         """Layers made inside belong to this node; they are checked at the end."""
-        outer = self._name, self.origin, self._made
-        self._name, self.origin, self._made = node.name, node.origin, []
+        outer = self.node, self._made
+        self.node, self._made = node, []
         yield
         self.check()
-        self._name, self.origin, self._made = outer
+        self.node, self._made = outer
+
+    @property
+    def origin(self) -> Origin | None:
+        """The Caffe layer at hand."""
+        return self.node.origin if self.node else None
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the one output of the node at hand."""
+        assert self.node is not None
+        (output,) = self.node.outputs
+        return output.shape
 
     def check(self) -> None:
         """Shapes are computed when they are asked for: ask, so that errors come now."""
@@ -114,16 +128,15 @@ class Network:
         """A new constant tensor."""
         return self.add("constant", array.shape, self.weights(array)).get_output(0)
 
-    def scalar(self, number: int) -> Tensor:
-        """A 0-dimensional int32, as loops want them."""
-        return self.constant_array(np.array(number, np.int32))
-
     def input(self, value: Value) -> Tensor:
         """A network input; symbols become -1."""
         sizes = tuple(dim if isinstance(dim, int) else -1 for dim in value.shape)
         tensor = self.definition.add_input(value.name, self.backend.dtype(value.dtype), sizes)
         if tensor is None:
             raise self.error(f'refuses the input "{value.name}"')
+        for axis, dim in enumerate(value.shape):
+            if isinstance(dim, str):
+                self._symbols.setdefault(dim, (tensor, axis))
         return tensor
 
     def output(self, tensor: Tensor, name: str) -> None:
@@ -133,18 +146,32 @@ class Network:
         if tensor.name != name or self.recorder.messages:
             raise self.error(f'refuses the output "{name}"')
 
-    def size_of(self, tensor: Tensor, axis: int, dim: Dim) -> Tensor:
-        """The size of an axis as a 0-dimensional int32 tensor, whether known or not."""
+    def scalar_size(self, dim: Dim) -> Tensor:
+        """A size as a 0-dimensional int32 tensor, as loops want it."""
         if isinstance(dim, int):
-            return self.scalar(dim)
-        shape = self.add("cast", self.add("shape", tensor).get_output(0), self.trt.int32).get_output(0)
-        return self.add("gather", shape, self.scalar(axis), 0).get_output(0)
+            return self.constant_array(np.array(dim, np.int32))
+        layer = self.add("shuffle", self.sizes((dim,)))
+        layer.reshape_dims = ()
+        return layer.get_output(0)
 
+    def sizes(self, shape: Shape) -> Tensor:
+        """A shape with symbols as a 1-dimensional int32 tensor. Made once, outside all loops."""
+        if shape not in self._sizes:
+            parts = [self._size(dim) for dim in shape]
+            self._sizes[shape] = (
+                parts[0] if len(parts) == 1 else self.add("concatenation", parts).get_output(0)
+            )
+        return self._sizes[shape]
 
-def dims(shape: Sequence[Dim]) -> tuple[int, ...]:
-    """A shape without symbols, as TensorRT takes it."""
-    assert all(isinstance(dim, int) for dim in shape), shape
-    return tuple(int(dim) for dim in shape)
+    def _size(self, dim: Dim) -> Tensor:
+        if isinstance(dim, int):
+            return self.constant_array(np.array([dim], np.int32))
+        if (dim,) not in self._sizes:
+            tensor, axis = self._symbols[dim]
+            # From version 10 on, shapes are int64.
+            shape = self.add("cast", self.add("shape", tensor).get_output(0), self.trt.int32).get_output(0)
+            self._sizes[(dim,)] = self.add("slice", shape, [axis], [1], [1]).get_output(0)
+        return self._sizes[(dim,)]
 
 
 def _logger(trt: Any) -> Any:

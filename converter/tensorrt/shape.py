@@ -36,33 +36,29 @@ def transpose(network: Network, op: Transpose, x: Tensor) -> list[Tensor]:
 
 @lowers(Slice)
 def slice_(network: Network, op: Slice, x: Tensor) -> list[Tensor]:
-    sizes = list(x.shape)
-    start, sizes[op.axis] = [0] * len(sizes), op.size
+    start = [0] * len(x.shape)
     start[op.axis] = op.start
-    return [_sliced(network, x, start, sizes, None)]
+    return [_sliced(network, x, start, "STRICT_BOUNDS")]
 
 
 @lowers(Tile)
 def tile(network: Network, op: Tile, x: Tensor) -> list[Tensor]:
-    sizes = list(x.shape)
-    sizes[op.axis] *= op.copies
-    return [_sliced(network, x, [0] * len(sizes), sizes, "WRAP")]
+    return [_sliced(network, x, [0] * len(x.shape), "WRAP")]
 
 
 @lowers(Pad)
 def pad(network: Network, op: Pad, x: Tensor) -> list[Tensor]:
-    sizes = [size + b + a for size, b, a in zip(x.shape, op.before, op.after, strict=True)]
-    return [_sliced(network, x, [-b for b in op.before], sizes, "FILL", op.value)]
+    return [_sliced(network, x, [-before for before in op.before], "FILL", op.value)]
 
 
-def _sliced(
-    network: Network, x: Tensor, start: list[int], sizes: list[int], mode: str | None, fill: float = 0.0
-) -> Tensor:
-    """Elements from ``start`` on; what lies outside follows ``mode``."""
+def _sliced(network: Network, x: Tensor, start: list[int], mode: str, fill: float = 0.0) -> Tensor:
+    """Elements from ``start`` on, as many as the node gives; what lies outside follows ``mode``."""
+    sizes = [dim if isinstance(dim, int) else 1 for dim in network.shape]
     layer = network.add("slice", x, start, sizes, [1] * len(sizes))
-    if mode is not None:
-        layer.mode = network.enum("SampleMode", mode)
-    if mode == "FILL" and fill:
+    layer.mode = network.enum("SampleMode", mode)
+    if any(isinstance(dim, str) for dim in network.shape):
+        layer.set_input(2, network.sizes(network.shape))
+    if fill:
         layer.set_input(4, network.constant_array(np.array(fill, np.float32)))
     return layer.get_output(0)
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.surgery.ir import Array, Shape, Value
+from prototrt.surgery.ir import Array, Value
 from prototrt.surgery.layer_builder import LayerBuilder, constant_of, layer_rule
+from prototrt.surgery.profiles import symbolic
 
 
 @layer_rule("Input")
@@ -26,22 +27,12 @@ def input_layer(build: LayerBuilder, layer: Layer) -> list[Value]:
         tuple(shapes[index if len(shapes) > 1 else 0].dim) if shapes else None
         for index in range(len(layer.tops))
     ]
-    return [_input(build, layer, top, shape) for top, shape in zip(layer.tops, stated, strict=True)]
+    return [_input(build, top, shape) for top, shape in zip(layer.tops, stated, strict=True)]
 
 
-def _input(build: LayerBuilder, layer: Layer, top: str, stated: Shape | None) -> Value:
-    shape = build.options.shapes.get(top, stated)
-    if shape is None:
-        raise ShapeError(
-            "the file states no shape", blob=f'top "{top}"', fix=f"give one: --shape {top}:1x3x224x224"
-        )
-    if any(isinstance(dim, int) and dim < 1 for dim in shape):
-        raise ShapeError(
-            f"shape is {shape}, expected sizes of at least 1",
-            blob=f'top "{top}"',
-            fix=f"state the sizes in the file, or give them: --shape {top}:1x3x224x224",
-        )
-    return build.input(top, shape)
+def _input(build: LayerBuilder, top: str, stated: tuple[int, ...] | None) -> Value:
+    ranges = build.options.profile.ranges(top, build.options.shapes.get(top, stated))
+    return build.input(top, symbolic(top, ranges, build.symbols))
 
 
 @layer_rule("DummyData")

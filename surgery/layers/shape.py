@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 from prototrt.caffe_proto import Layer
@@ -52,9 +53,11 @@ def _rest(shape: Shape, target: Shape) -> Dim:
     for dim in [dim for dim in wanted if isinstance(dim, str)]:
         there.remove(dim)
         wanted.remove(dim)
-    if len(there) == 1 and not wanted:
-        return there[0]
-    have, explicit = element_count(tuple(there), "an axis"), element_count(tuple(wanted))
+    symbols = [dim for dim in there if isinstance(dim, str)]
+    explicit = element_count(tuple(wanted))
+    if len(symbols) == 1 and prod(dim for dim in there if isinstance(dim, int)) == explicit:
+        return symbols[0]
+    have = element_count(tuple(there), "an axis")
     if explicit == 0 or have % explicit:
         raise ShapeError(f"shape is {shape}: its {have} elements cannot be cut into parts of {explicit}")
     return have // explicit

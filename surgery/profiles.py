@@ -1,0 +1,70 @@
+"""Sizes that are known only when an engine runs: from ranges of input shapes to symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from prototrt.caffe_proto.errors import ShapeError
+from prototrt.surgery.ir import Dim, Range, Shape
+
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The smallest, usual and largest shape of inputs, by name.
+
+    What is missing is the shape that the net states (or ``shapes`` of ``rewrite``).
+    """
+
+    min: Mapping[str, Sizes] = field(default_factory=dict)
+    opt: Mapping[str, Sizes] = field(default_factory=dict)
+    max: Mapping[str, Sizes] = field(default_factory=dict)
+
+    def names(self) -> set[str]:
+        return {*self.min, *self.opt, *self.max}
+
+    def ranges(self, name: str, stated: Sizes | None) -> list[Range]:
+        """The range of each axis of an input. Raises ``ShapeError``."""
+        usual = self.opt.get(name, stated) or self.max.get(name) or self.min.get(name)
+        if usual is None:
+            raise ShapeError(
+                "the file states no shape", blob=f'top "{name}"', fix=f"give one: --shape {name}:1x3x224x224"
+            )
+        least, most = self.min.get(name, usual), self.max.get(name, usual)
+        if not len(least) == len(usual) == len(most):
+            raise ShapeError(
+                f"the smallest, usual and largest shapes {least}, {usual} and {most} have different numbers of axes",
+                blob=f'top "{name}"',
+            )
+        ranges = [Range(*sizes) for sizes in zip(least, usual, most, strict=True)]
+        for axis, span in enumerate(ranges):
+            if not 1 <= span.min <= span.opt <= span.max:
+                raise ShapeError(
+                    f"axis {axis} has the smallest, usual and largest sizes {span.min}, {span.opt} and {span.max}",
+                    blob=f'top "{name}"',
+                    because="sizes are at least 1 and must not decrease in this order",
+                    fix="mend --shape, or --min-shapes, --opt-shapes and --max-shapes",
+                )
+        return ranges
+
+
+def symbolic(name: str, ranges: list[Range], symbols: dict[str, Range]) -> Shape:
+    """The shape of an input: an axis of one size is a number, another one a symbol.
+
+    Axes of the same range share a symbol, since x and cont grow together: the axis at the
+    same place first, but never two axes of one input. New symbols are called after the
+    input and the axis, as in ``data.0``, and added to ``symbols``.
+    """
+    shape: list[Dim] = []
+    for axis, span in enumerate(ranges):
+        if span.min == span.max:
+            shape.append(span.max)
+            continue
+        same = [symbol for symbol, known in symbols.items() if known == span and symbol not in shape]
+        same.sort(key=lambda symbol: not symbol.endswith(f".{axis}"))
+        symbol = same[0] if same else f"{name}.{axis}"
+        symbols[symbol] = span
+        shape.append(symbol)
+    return tuple(shape)
