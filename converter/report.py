@@ -47,7 +47,6 @@ def print_inspection(inspection: Inspection) -> None:
     table.add_row(f"{len(inspection.layers)} layers", "", "", "", *totals)
     _print(table)
     state = {name for pair in inspection.recurrences for name in (pair.input, pair.output)}
-    print()
     for title, blobs in (("inputs", inspection.inputs), ("outputs", inspection.outputs)):
         print(f"{title:8} {', '.join(_blob(blob) for blob in blobs if blob.name not in state)}")
     for pair in inspection.recurrences:

@@ -220,6 +220,19 @@ def test_inspect_table_without_weights() -> None:
     assert lines[-1] == "state    lstm2_c_T -> lstm2_c_0 1x1x48"
 
 
+def test_inspect_leaves_out_what_is_cut_off() -> None:
+    facts = json.loads(done("inspect", DEPLOY, "--output", "pool1", "--json").stdout)
+    assert [layer["name"] for layer in facts["layers"]] == [
+        "data",
+        "conv1",
+        "bn1",
+        "scale1",
+        "relu1",
+        "pool1",
+    ]
+    assert facts["outputs"] == [{"name": "pool1", "shape": [40, 12, 16, 8]}]
+
+
 def test_dot_of_the_net_is_written_and_repeats(tmp_path: Path) -> None:
     target = tmp_path / "net.dot"
     done("dot", DEPLOY, "-o", str(target))
@@ -334,4 +347,20 @@ main(sys.argv[1:])
 """
     result = python(code, "convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "a.plan"))
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "stopped\n")
+    assert os.listdir(tmp_path) == []
+
+
+# ---------------------------------------------------------------- models that are wrong
+
+BAD = ROOT / "tests" / "goldens" / "bad"
+
+
+@pytest.mark.parametrize("case", [case["case"] for case in json.loads((BAD / "index.json").read_text())])
+def test_a_bad_model_is_one_message_and_no_file(case: str, tmp_path: Path) -> None:
+    prototxt, weights = BAD / case / "model.prototxt", BAD / case / "model.caffemodel"
+    result = run("convert", str(prototxt), str(weights), "-o", str(tmp_path / "a.plan"))
+    assert (result.exit_code, result.stdout) == (3, "")
+    first, *rest = result.stderr.splitlines()
+    assert first.startswith((f"error: {prototxt}", f"error: {weights}"))
+    assert all(line.startswith(("  because ", "  fix: ")) for line in rest)
     assert os.listdir(tmp_path) == []
