@@ -24,7 +24,8 @@ def conversion_summary(model: Model, graph: Graph, plan: Plan, path: str, second
         f"{model.name or Path(model.file).stem}: {len(model.layers)} Caffe layers -> {len(graph.nodes)} nodes"
         f" -> {plan.manifest['layers']} TensorRT layers",
         *(_pair(pair.output.name, pair.input.name, pair.input.shape) for pair in graph.recurrences),
-        f"{path}: {size}, {seconds:.1f} s{_warnings(graph.warnings)}",
+        f"{path}: {size}, {seconds:.1f} s, of which TensorRT {plan.manifest['plan']['build_seconds']:.1f} s"
+        f"{_warnings(graph.warnings)}",
     ]
     return "\n".join(lines)
 
