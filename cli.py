@@ -280,12 +280,14 @@ def run(
     fed in every call, NAME/0, NAME/1, ... in that call alone. The outputs of several calls
     are written as NAME/0, NAME/1, ...
     """
-    from prototrt.converter.feeds import read_feeds, write_results
+    from prototrt.converter.feeds import read_feeds, unread_arrays, write_results
     from prototrt.converter.report import results_summary
 
     model = options.load()
     graph = _rewritten(options, rewriting, model)
-    feeds = read_feeds(inputs, [value.name for value in graph.inputs], calls)
+    names = [value.name for value in graph.inputs]
+    feeds = read_feeds(inputs, names, calls)
+    _warn(unread_arrays(inputs, feeds, names))
     session = prototrt.Session(graph, on=on)
     results = [session.run(feed) for feed in feeds]
     write_results(target, results)
