@@ -8,12 +8,10 @@ DIGITS := samples/digits
 
 .PHONY: convert test lint bench proto clean
 
-convert: build/digits.plan
-	$(BIN)/python $(DIGITS)/read_strips.py
-
-build/digits.plan: $(VENV)/installed $(DIGITS)/deploy.prototxt $(DIGITS)/digits.caffemodel
+convert: $(VENV)/installed
 	@mkdir -p build
-	$(BIN)/prototrt convert $(DIGITS)/deploy.prototxt $(DIGITS)/digits.caffemodel --backend rtx -o $@
+	$(BIN)/prototrt convert $(DIGITS)/deploy.prototxt $(DIGITS)/digits.caffemodel --backend rtx -o build/digits.plan
+	$(BIN)/python $(DIGITS)/read_strips.py
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered

@@ -6,7 +6,8 @@ Everything beyond click is imported when a command runs: ``--help`` must be quic
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +26,8 @@ from prototrt.converter.options import (
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
     from prototrt.surgery.ir import Graph
+
+HELP = ["-h", "--help"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,8 +85,8 @@ class Guarded(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            _start_logging(_settings())
-            result = super().invoke(ctx)
+            with _logging(_settings()):
+                result = super().invoke(ctx)
             sys.stdout.flush()
             return result
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -121,12 +124,21 @@ def _forget_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _start_logging(settings: Settings) -> None:
+@contextmanager
+def _logging(settings: Settings) -> Iterator[None]:
+    """While a command runs, what our modules log goes to stderr."""
     import logging
 
+    logger = logging.getLogger("prototrt")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(settings.verbose, 2)]
-    logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stderr)
-    logging.getLogger("prototrt").setLevel(logging.ERROR if settings.quiet else level)
+    logger.setLevel(logging.ERROR if settings.quiet else level)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def _tell(text: str) -> None:
@@ -148,7 +160,7 @@ def _rewritten(
     return graph
 
 
-@click.group(epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(epilog=EXIT_CODES, context_settings={"help_option_names": HELP})
 @common_options
 def main() -> None:
     """Caffe models, recurrent ones above all, become TensorRT engines."""
@@ -187,7 +199,7 @@ def convert(options: ModelOptions, rewriting: Rewriting, target: str, backend: s
 
 def convert_main() -> None:
     """``convert``, installed as a command of its own."""
-    convert(prog_name="convert")
+    convert(prog_name="convert", help_option_names=HELP)
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
@@ -268,12 +280,14 @@ def run(
     fed in every call, NAME/0, NAME/1, ... in that call alone. The outputs of several calls
     are written as NAME/0, NAME/1, ...
     """
-    from prototrt.converter.feeds import read_feeds, write_results
+    from prototrt.converter.feeds import read_feeds, unread_arrays, write_results
     from prototrt.converter.report import results_summary
 
     model = options.load()
     graph = _rewritten(options, rewriting, model)
-    feeds = read_feeds(inputs, [value.name for value in graph.inputs], calls)
+    names = [value.name for value in graph.inputs]
+    feeds = read_feeds(inputs, names, calls)
+    _warn(unread_arrays(inputs, feeds, names))
     session = prototrt.Session(graph, on=on)
     results = [session.run(feed) for feed in feeds]
     write_results(target, results)

@@ -41,6 +41,16 @@ def read_feeds(path: str, inputs: Iterable[str], calls: int | None = None) -> li
     return [{**every, **single.get(call, {})} for call in range(count)]
 
 
+def unread_arrays(path: str, feeds: Sequence[Feeds], inputs: Iterable[str]) -> list[str]:
+    """A warning, if there are arrays that no input of the net asks for."""
+    names = list(inputs)
+    others = list(dict.fromkeys(key for feed in feeds for key in feed if key not in names))
+    if not others:
+        return []
+    shown = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
+    return [f"{path}: not read, as the inputs are {', '.join(names)}: {shown}"]
+
+
 def write_results(path: str, results: Sequence[Mapping[str, Array]]) -> None:
     """Outputs under their names; of several calls under ``NAME/0``, ``NAME/1``, ..."""
     with atomic_write(path) as stream, zipfile.ZipFile(stream, "w") as archive:

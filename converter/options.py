@@ -64,6 +64,7 @@ class ModelOptions:
     outputs: tuple[str, ...]
     cont: str
     random_weights: int | None
+    allow_unknown: bool
 
     def load(self) -> Model:
         """The net with weights, which must be given or invented."""
@@ -82,6 +83,7 @@ class ModelOptions:
             level=self.level,
             stages=self.stages,
             random_weights=self.random_weights,
+            allow_unknown=self.allow_unknown,
         )
 
     @property
@@ -154,6 +156,7 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
         click.option(
             "--random-weights", type=int, metavar="SEED", help="Invent the weights: the topology alone."
         ),
+        click.option("--allow-unknown", is_flag=True, help="Drop fields that Caffe has not, with a warning."),
     )
 
 

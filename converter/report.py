@@ -24,7 +24,8 @@ def conversion_summary(model: Model, graph: Graph, plan: Plan, path: str, second
         f"{model.name or Path(model.file).stem}: {len(model.layers)} Caffe layers -> {len(graph.nodes)} nodes"
         f" -> {plan.manifest['layers']} TensorRT layers",
         *(_pair(pair.output.name, pair.input.name, pair.input.shape) for pair in graph.recurrences),
-        f"{path}: {size}, {seconds:.1f} s{_warnings(graph.warnings)}",
+        f"{path}: {size}, {seconds:.1f} s, of which TensorRT {plan.manifest['plan']['build_seconds']:.1f} s"
+        f"{_warnings(graph.warnings)}",
     ]
     return "\n".join(lines)
 
@@ -47,7 +48,6 @@ def print_inspection(inspection: Inspection) -> None:
     table.add_row(f"{len(inspection.layers)} layers", "", "", "", *totals)
     _print(table)
     state = {name for pair in inspection.recurrences for name in (pair.input, pair.output)}
-    print()
     for title, blobs in (("inputs", inspection.inputs), ("outputs", inspection.outputs)):
         print(f"{title:8} {', '.join(_blob(blob) for blob in blobs if blob.name not in state)}")
     for pair in inspection.recurrences:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import Origin
 from prototrt.surgery.expand import expand
 from prototrt.surgery.ir import Graph, Shape, Value
@@ -77,7 +77,7 @@ def inspect(
 ) -> Inspection:
     """Take a net's measure. Works without weights: shapes do not depend on them."""
     expansion = expand(model, shapes=shapes, outputs=outputs, cont=cont, require_weights=False)
-    graph = expansion.graph
+    graph, tops = expansion.graph, expansion.tops
     work = multiply_adds(graph)
     return Inspection(
         name=model.name,
@@ -87,11 +87,12 @@ def inspect(
                 name=layer.name,
                 type=layer.type,
                 line=layer.origin.line,
-                tops=_tops(layer, expansion.tops),
+                tops=tuple(Blob(layer.top_blob(i), tops[top].shape) for i, top in enumerate(layer.tops)),
                 parameters=expansion.parameters.get(layer.name, 0),
                 multiply_adds=work[layer.origin],
             )
             for layer in model.layers
+            if all(top in tops for top in layer.tops)  # the others are behind the outputs
         ),
         inputs=_blobs(graph.inputs),
         outputs=_blobs(graph.outputs),
@@ -113,15 +114,6 @@ def multiply_adds(graph: Graph) -> Counter[Origin]:
                 counts[origin] += steps * count
         counts[node.origin] += node.op.multiply_adds(inputs, [value.shape for value in node.outputs])
     return counts
-
-
-def _tops(layer: Layer, values: Mapping[str, Value]) -> tuple[Blob, ...]:
-    """Those tops that were computed: with ``outputs`` given, layers behind them are left out."""
-    return tuple(
-        Blob(layer.top_blob(position), values[top].shape)
-        for position, top in enumerate(layer.tops)
-        if top in values
-    )
 
 
 def _blobs(values: Sequence[Value]) -> tuple[Blob, ...]:

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import prototrt
-from prototrt.cli import convert, main
+from prototrt.cli import convert, convert_main, main
 
 ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "samples" / "digits"
@@ -74,6 +74,31 @@ def test_public_names_are_found_and_others_are_not() -> None:
     assert set(prototrt.__all__) <= set(dir(prototrt))
     with pytest.raises(AttributeError, match="module 'prototrt' has no attribute 'nothing'"):
         prototrt.nothing  # noqa: B018  what a user might write
+
+
+@pytest.mark.parametrize(
+    ("flags", "passes", "mine"), [([], False, True), (["-vv"], True, True), (["-q"], False, False)]
+)
+def test_verbosity(flags: list[str], passes: bool, mine: bool, tmp_path: Path) -> None:
+    """-vv tells of passes, -q not even of warnings."""
+    np.savez(tmp_path / "in.npz", data=np.zeros((40, 1, 32, 16)), cont=np.zeros((40, 1)))
+    files = ["--inputs", str(tmp_path / "in.npz"), "-o", str(tmp_path / "out.npz")]
+    result = done(
+        "run", DEPLOY, "--random-weights", "1", "--output", "lstm1", "--output", "conv1", *files, *flags
+    )
+    assert ("prototrt.surgery.pipeline: " in result.stderr) is passes
+    assert (result.stdout == f"{tmp_path / 'out.npz'}: 1 call, lstm1 40x1x64, conv1 40x12x32x16\n") is mine
+
+
+def test_warnings_are_told_unless_quiet(tmp_path: Path) -> None:
+    net = tmp_path / "odd.prototxt"
+    net.write_text(
+        'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 } } mystery: 1 }\n'
+        'layer { name: "y" type: "TanH" bottom: "x" top: "y" }\n'
+    )
+    assert run("inspect", str(net)).exit_code == 3
+    assert done("inspect", str(net), "--allow-unknown").stderr.startswith(f"warning: {net}:1: ")
+    assert done("inspect", str(net), "--allow-unknown", "-q").stderr == ""
 
 
 # ---------------------------------------------------------------- usage errors: 2
@@ -220,6 +245,19 @@ def test_inspect_table_without_weights() -> None:
     assert lines[-1] == "state    lstm2_c_T -> lstm2_c_0 1x1x48"
 
 
+def test_inspect_leaves_out_what_is_cut_off() -> None:
+    facts = json.loads(done("inspect", DEPLOY, "--output", "pool1", "--json").stdout)
+    assert [layer["name"] for layer in facts["layers"]] == [
+        "data",
+        "conv1",
+        "bn1",
+        "scale1",
+        "relu1",
+        "pool1",
+    ]
+    assert facts["outputs"] == [{"name": "pool1", "shape": [40, 12, 16, 8]}]
+
+
 def test_dot_of_the_net_is_written_and_repeats(tmp_path: Path) -> None:
     target = tmp_path / "net.dot"
     done("dot", DEPLOY, "-o", str(target))
@@ -318,6 +356,16 @@ def test_convert_is_a_command_of_its_own(tmp_path: Path) -> None:
     assert target.stat().st_size > 0
 
 
+def test_the_commands_are_what_is_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["convert", "-h"])
+    with pytest.raises(SystemExit) as stopped:
+        convert_main()
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out.startswith("Usage: convert [OPTIONS] MODEL [WEIGHTS]\n")
+
+
 @pytest.mark.trt
 def test_an_interrupted_build_leaves_nothing(tmp_path: Path) -> None:
     """A real signal in the middle of the builder's work."""
@@ -334,4 +382,20 @@ main(sys.argv[1:])
 """
     result = python(code, "convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "a.plan"))
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "stopped\n")
+    assert os.listdir(tmp_path) == []
+
+
+# ---------------------------------------------------------------- models that are wrong
+
+BAD = ROOT / "tests" / "goldens" / "bad"
+
+
+@pytest.mark.parametrize("case", [case["case"] for case in json.loads((BAD / "index.json").read_text())])
+def test_a_bad_model_is_one_message_and_no_file(case: str, tmp_path: Path) -> None:
+    prototxt, weights = BAD / case / "model.prototxt", BAD / case / "model.caffemodel"
+    result = run("convert", str(prototxt), str(weights), "-o", str(tmp_path / "a.plan"))
+    assert (result.exit_code, result.stdout) == (3, "")
+    first, *rest = result.stderr.splitlines()
+    assert first.startswith((f"error: {prototxt}", f"error: {weights}"))
+    assert all(line.startswith(("  because ", "  fix: ")) for line in rest)
     assert os.listdir(tmp_path) == []

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
-from prototrt.converter.feeds import read_feeds, write_results
+from prototrt.converter.feeds import read_feeds, unread_arrays, write_results
 from prototrt.surgery.ir import Array
 
 
@@ -32,6 +32,16 @@ def test_numbered_arrays_are_fed_in_their_call(tmp_path: Path) -> None:
 def test_a_blob_whose_own_name_ends_in_a_number(tmp_path: Path) -> None:
     path = write(tmp_path / "in.npz", stage__1=np.array(5))
     assert [list(feed) for feed in read_feeds(path, ["stage/1", "stage"])] == [["stage/1"]]
+
+
+def test_arrays_that_nobody_reads_are_named() -> None:
+    feeds = [{"data": np.zeros(1), "dat": np.zeros(1)}, {"dat": np.zeros(1), "cont/0": np.zeros(1)}]
+    assert unread_arrays("in.npz", feeds, ["data", "cont"]) == [
+        "in.npz: not read, as the inputs are data, cont: dat, cont/0"
+    ]
+    assert unread_arrays("in.npz", feeds[:1], ["data", "dat"]) == []
+    (many,) = unread_arrays("in.npz", [dict.fromkeys("abcdef", np.zeros(1))], ["x"])
+    assert many == "in.npz: not read, as the inputs are x: a, b, c, d, e, ..."
 
 
 def test_more_inputs_than_calls(tmp_path: Path) -> None:

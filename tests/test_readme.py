@@ -1,0 +1,79 @@
+"""The README is true: its commands run and print what it shows, its tables are the real ones."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from prototrt.cli import EXIT_CODES, main
+from prototrt.surgery.support import markdown_table, supported_layers
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+
+
+def commands() -> list[tuple[str, str]]:
+    """Each command of the README with the output that it shows."""
+    parts = [part.partition("\n") for block in blocks("console") for part in block.split("$ ")[1:]]
+    return [(command, output) for command, _, output in parts]
+
+
+def without_measures(text: str) -> str:
+    """The size of a plan and the seconds it took depend on TensorRT's version and the machine."""
+    return re.sub(r"\d+\.\d (MB|s)\b", r"# \1", text)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.trt
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize(("command", "output"), commands(), ids=lambda part: part[:40])
+def test_commands_print_what_is_shown(command: str, output: str) -> None:
+    program, *arguments = shlex.split(command)
+    assert program == "prototrt"
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    assert without_measures(result.output) == without_measures(output)
+
+
+@pytest.mark.trt
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_runs(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out == "(40, 1, 11)\n"
+    assert Path("digits.plan").stat().st_size > 0
+
+
+def test_support_table_is_that_of_the_rules() -> None:
+    _, begun, rest = README.partition("<!-- support-table -->\n")
+    table, ended, _ = rest.partition("\n<!-- /support-table -->")
+    assert begun
+    assert ended
+    assert table == markdown_table(supported_layers()), "run `prototrt layers --markdown`"
+
+
+def test_exit_codes_are_those_of_the_help() -> None:
+    told = re.findall(r"^ +(\d+) +(.*)$", EXIT_CODES, re.MULTILINE)
+    shown = re.findall(r"^\| (\d+) \| ([^;|]*?)(?:;[^|]*)? \|$", README, re.MULTILINE)
+    assert shown == told
+
+
+def test_make_targets_and_linked_files_exist() -> None:
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    told = re.findall(r"(?:`|^    )make (\w+)", README, re.MULTILINE)
+    assert {"convert", "test", "bench"} <= set(told) <= set(targets)
+    links = re.findall(r"\]\(([^)]+)\)", README)
+    assert [link for link in links if not (ROOT / link).exists()] == []
