@@ -14,7 +14,7 @@ from functools import cached_property
 
 from prototrt.caffe_proto.caffemodel_writer import write
 from prototrt.caffe_proto.errors import UnreadableFileError
-from prototrt.caffe_proto.files import HEAD, looks_binary, refuse_strangers, told_to_the_user
+from prototrt.caffe_proto.files import HEAD, looks_like_text, refuse_strangers, told_to_the_user
 from prototrt.caffe_proto.scalars import text_from_bytes
 from prototrt.caffe_proto.stored_blob import stored_blob
 from prototrt.caffe_proto.weights import StoredBlob, sha256_of
@@ -98,7 +98,7 @@ def _mapped(file: str) -> Buffer:
 
 
 def _refuse_text(head: bytes, file: str) -> None:
-    if looks_binary(head):
+    if not looks_like_text(head):
         return
     is_net = b"layer" in head or b"{" in head
     raise UnreadableFileError(

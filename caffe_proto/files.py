@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from collections.abc import Iterator
@@ -85,6 +86,15 @@ def refuse_binary(data: bytes, file: str) -> None:
         where=file,
         fix="give the prototxt first and the weights second",
     )
+
+
+def looks_like_text(head: bytes) -> bool:
+    """Whether the beginning of a file, cut anywhere, is UTF-8 without control characters."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return not looks_binary(head)
 
 
 def looks_binary(data: bytes) -> bool:

@@ -1,0 +1,111 @@
+"""What is told about files that are no prototxt, and what of their bytes does no harm."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from prototrt.caffe_proto import ConversionError, load
+
+Write = Callable[..., str]
+NET = b'layer { name: "a" type: "Input" top: "x" }'
+
+FINE = {
+    "byte order mark": b"\xef\xbb\xbf" + NET,
+    "CRLF": NET.replace(b" ", b"\r\n"),
+    "tabs": NET.replace(b" ", b"\t"),
+    "UTF-8 comment": "# 输入\n".encode() + NET,
+    "GBK comment": "# 输入\n".encode("gbk") + NET,
+    "Latin-1 comment": b"# entr\xe9e\n" + NET,
+    "no line end": NET,
+}
+
+
+@pytest.mark.parametrize("case", FINE)
+def test_fine(case: str, write: Write) -> None:
+    assert load(write(FINE[case])).layers[0].tops == ("x",)
+
+
+def test_names_that_are_not_utf8(write: Write) -> None:
+    assert load(write(NET.replace(b'"a"', b'"\xe9"'))).layers[0].name == "é"
+
+
+MISTAKES = {
+    "empty": (b"", "net.prototxt: the file is empty\n  fix: give a prototxt, or get the file again"),
+    "blanks": (
+        b" \n\t\r\n",
+        "net.prototxt: the file is empty\n  fix: give a prototxt, or get the file again",
+    ),
+    "only a comment": (
+        b"# nothing",
+        "net.prototxt: the net has no layers\n  fix: give the prototxt of a net, and the phase it is for",
+    ),
+    "web page": (
+        b'<!doctype html>\n<html lang="en">',
+        "net.prototxt: this is a web page, expected a prototxt\n"
+        "  fix: download the file itself (the raw link), not the page that shows it",
+    ),
+    "Git LFS pointer": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n",
+        "net.prototxt: this is a Git LFS pointer, expected a prototxt\n"
+        "  because the repository it comes from was cloned without Git LFS\n"
+        '  fix: run "git lfs pull" in that repository',
+    ),
+    "caffemodel": (
+        b"\x0a\x03net\xa2\x06\x04\x0a\x02fc",
+        "net.prototxt: this is a binary file, expected a prototxt (text)\n"
+        "  fix: give the prototxt first and the weights second",
+    ),
+    "HDF5": (
+        b"\x89HDF\r\n\x1a\n\0\0\0",
+        "net.prototxt: this is a binary file, expected a prototxt (text)\n"
+        "  fix: give the prototxt first and the weights second",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_mistakes(case: str, write: Write) -> None:
+    content, message = MISTAKES[case]
+    with pytest.raises(ConversionError) as caught:
+        load(write(content))
+    assert str(caught.value) == message
+
+
+def test_mistakes_of_the_file_system(write: Write, tmp_path: Path) -> None:
+    write(NET, "deploy.prototxt")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    writer = os.open(tmp_path / "pipe", os.O_RDWR)
+    for name, message in {
+        "deploy.prototext": "deploy.prototext: there is no such file\n  fix: did you mean deploy.prototxt?",
+        "folder": "folder: this is a directory, expected a prototxt",
+        "pipe": "pipe: this is no ordinary file, expected a prototxt",
+        "a\0b": "a\0b: the file cannot be read: embedded null byte",
+    }.items():
+        with pytest.raises(ConversionError) as caught:
+            load(name)
+        assert str(caught.value) == message
+    os.close(writer)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_permission(write: Write) -> None:
+    name = write(NET)
+    os.chmod(name, 0)
+    with pytest.raises(ConversionError) as caught:
+        load(name)
+    assert str(caught.value) == (
+        "net.prototxt: the file may not be read: permission denied\n  fix: allow reading the file (chmod u+r)"
+    )
+
+
+def test_too_large(write: Write) -> None:
+    name = write(NET)
+    os.truncate(name, 65 << 20)
+    with pytest.raises(ConversionError) as caught:
+        load(name)
+    assert str(caught.value) == "net.prototxt: the file has 65 MiB, too many for a prototxt"

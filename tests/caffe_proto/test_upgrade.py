@@ -1,0 +1,166 @@
+"""The forms that nets had before today's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from google.protobuf import text_format
+
+from prototrt.caffe_proto import ConversionError, load
+from prototrt.caffe_proto.schema import Message, message_class
+
+Write = Callable[..., str]
+
+
+def layer(text: str) -> Message:
+    return text_format.Parse(text, message_class("LayerParameter")())
+
+
+V1 = """
+layers { name: "c" type: CONVOLUTION top: "c" param: "w" blob_share_mode: PERMISSIVE blobs_lr: 1 blobs_lr: 2
+  weight_decay: 3 loss_weight: 4 include { phase: TEST } convolution_param { num_output: 2 } }
+"""
+
+
+def test_v1_layer(write: Write) -> None:
+    (upgraded,) = load(write(V1)).layers
+    assert upgraded.message == layer(
+        'name: "c" type: "Convolution" top: "c" loss_weight: 4 '
+        'param { name: "w" share_mode: PERMISSIVE lr_mult: 1 decay_mult: 3 } param { lr_mult: 2 } '
+        "include { phase: TEST } convolution_param { num_output: 2 }"
+    )
+    assert upgraded.origin.line == 2
+
+
+def test_v1_data_layer_keeps_its_transformation(write: Write) -> None:
+    data = "data_param { source: 's' scale: 2 crop_size: 3 mirror: true }"
+    (upgraded,) = load(write(f"layers {{ name: 'd' type: DATA top: 'd' {data} }}")).layers
+    assert upgraded.message == layer(
+        'name: "d" type: "Data" top: "d" transform_param { scale: 2 mirror: true crop_size: 3 } '
+        'data_param { source: "s" }'
+    )
+
+
+V0 = """
+input: "x" input_dim: [1, 2, 3, 4]
+layers { layer { name: "p" type: "padding" pad: 2 } bottom: "x" top: "p" }
+layers {
+  layer { name: "c" type: "conv" num_output: 4 kernelsize: 5 stride: 2 biasterm: false group: 2
+          weight_filler { type: "xavier" } blobs_lr: 1 }
+  bottom: "p" top: "c" }
+layers { layer { name: "l" type: "lrn" local_size: 3 alpha: 2 beta: 3 k: 4 } bottom: "c" top: "l" }
+layers { layer { name: "m" type: "pool" pool: AVE kernelsize: 2 } bottom: "l" top: "m" }
+layers { layer { name: "f" type: "innerproduct" num_output: 6 } bottom: "m" top: "f" }
+layers { layer { name: "d" type: "dropout" dropout_ratio: 0.25 } bottom: "f" top: "f" }
+layers { layer { name: "i" type: "images" source: "s" batchsize: 2 new_height: 3 cropsize: 5 } top: "i" }
+"""
+
+
+def test_v0_layers(write: Write) -> None:
+    layers = load(write(V0)).layers
+    expected = [
+        'name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 dim: 3 dim: 4 } }',
+        'name: "c" type: "Convolution" bottom: "x" top: "c" param { lr_mult: 1 } convolution_param { '
+        "num_output: 4 bias_term: false pad: 2 kernel_size: 5 group: 2 stride: 2 "
+        'weight_filler { type: "xavier" } }',
+        'name: "l" type: "LRN" bottom: "c" top: "l" lrn_param { local_size: 3 alpha: 2 beta: 3 k: 4 }',
+        'name: "m" type: "Pooling" bottom: "l" top: "m" pooling_param { pool: AVE kernel_size: 2 }',
+        'name: "f" type: "InnerProduct" bottom: "m" top: "f" inner_product_param { num_output: 6 }',
+        'name: "d" type: "Dropout" bottom: "f" top: "f" dropout_param { dropout_ratio: 0.25 }',
+        'name: "i" type: "ImageData" top: "i" transform_param { crop_size: 5 } '
+        'image_data_param { source: "s" batch_size: 2 new_height: 3 }',
+    ]
+    assert [upgraded.message for upgraded in layers] == [layer(text) for text in expected]
+    assert [upgraded.origin.line for upgraded in layers] == [2, 4, 8, 9, 10, 11, 12]
+
+
+INPUTS: dict[str, tuple[str, list[list[int] | None]]] = {
+    "input_dim": (
+        "input: 'a'\ninput: 'b'\ninput_dim: [1, 2, 3, 4, 5, 6, 7, 8]",
+        [[1, 2, 3, 4], [5, 6, 7, 8]],
+    ),
+    "input_shape": ("input: 'a' input_shape { dim: [2, 3] }\ninput: 'b' input_shape { }", [[2, 3], []]),
+    "no shape": ("input: ['a',\n'b']", [None, None]),
+}
+
+
+@pytest.mark.parametrize("case", INPUTS)
+def test_inputs(case: str, write: Write) -> None:
+    text, shapes = INPUTS[case]
+    layers = load(write(text)).layers
+    assert [(layer.name, layer.type, layer.tops) for layer in layers] == [
+        ("a", "Input", ("a",)),
+        ("b", "Input", ("b",)),
+    ]
+    assert [[list(shape.dim) for shape in layer.param.shape] for layer in layers] == [
+        [] if shape is None else [shape] for shape in shapes
+    ]
+    assert [layer.origin.line for layer in layers] == [1, 2]
+
+
+def test_input_and_layer_of_the_same_name(write: Write) -> None:
+    layers = load(write("input: 'x' layer { name: 'x' type: 'ReLU' bottom: 'x' top: 'y' }")).layers
+    assert [layer.name for layer in layers] == ["x_input", "x"]
+
+
+MISTAKES = {
+    "both forms": (
+        "layers { name: 'a' type: RELU }\nlayer { name: 'b' type: 'ReLU' }",
+        "net.prototxt:2: the net has layer (line 2) and layers (line 1), expected one of them\n"
+        "  because they are the new and the old form, which Caffe does not mix\n"
+        "  fix: write all of them as layer, with their types as strings",
+    ),
+    "input_dim": (
+        "input: 'a' input_dim: [1, 2]",
+        "net.prototxt:1: found 2 input_dim, expected 4, four for each input\n"
+        "  fix: give four input_dim for each input, or an input_shape for another number of axes",
+    ),
+    "input_shape": (
+        "input: 'a'\ninput: 'b' input_shape { dim: 1 }",
+        "net.prototxt:1: found 1 input_shape, expected 2, one for each input\n"
+        "  fix: give each input its input_shape",
+    ),
+    "unknown V0 type": (
+        "layers { layer { name: 'a' type: 'Pool' } }",
+        'net.prototxt:1: layer "a" (Pool): the type is "Pool", expected pool\n'
+        "  because this layer has the form that Caffe first had",
+    ),
+    "V0 field of another type": (
+        "layers { layer { name: 'a' type: 'relu' num_output: 3 } }",
+        'net.prototxt:1: layer "a" (relu): a layer of type "relu" has no field "num_output"\n'
+        "  fix: remove num_output from this layer",
+    ),
+    "padding before another layer": (
+        "input: 'x' layers { layer { name: 'p' type: 'padding' pad: 1 } bottom: 'x' top: 'p' }\n"
+        "layers { layer { name: 'r' type: 'relu' } bottom: 'p' top: 'r' }",
+        'net.prototxt:2: layer "r" (relu), bottom "p": a "relu" layer reads a padding layer, '
+        "expected conv or pool with one bottom\n"
+        "  fix: remove the padding layer, or let only a conv or pool layer read it",
+    ),
+    "padding of two blobs": (
+        "layers { layer { name: 'p' type: 'padding' pad: 1 } bottom: 'x' bottom: 'y' top: 'p' }",
+        'net.prototxt:1: layer "p" (padding): the layer has 2 bottoms and 1 tops, expected one of each',
+    ),
+    "no layers": (
+        "name: 'empty'",
+        "net.prototxt: the net has no layers\n  fix: give the prototxt of a net, and the phase it is for",
+    ),
+    "no type": (
+        "layer { name: 'a' }",
+        'net.prototxt:1: layer "a" (no type): the layer has no type\n'
+        '  fix: say what it is, as in type: "Convolution"',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_mistakes(case: str, write: Write) -> None:
+    text, message = MISTAKES[case]
+    with pytest.raises(ConversionError) as caught:
+        load(write(text))
+    assert str(caught.value) == message
+
+
+def test_a_layer_without_a_name_gets_one(write: Write) -> None:
+    assert load(write("\nlayer { type: 'ReLU' }")).layers[0].name == "ReLU_2"
