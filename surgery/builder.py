@@ -10,7 +10,7 @@ import numpy as np
 
 from prototrt.caffe_proto.errors import ConversionError, Origin
 from prototrt.surgery.ir import Array, DType, Graph, Node, Op, Range, Recurrence, Shape, Value, fixed
-from prototrt.surgery.ops import Axis, Identity, MatMul, Reshape, Tile
+from prototrt.surgery.ops import ADD, MULTIPLY, Axis, Identity, MatMul, Reshape, Tile
 
 
 class Builder:
@@ -109,6 +109,14 @@ class Builder:
         """
         rows = self.aligned(weights, len(x.shape))
         return self.add(MatMul(transpose_b=not transpose), x, rows, hint=hint)
+
+    def scaled(self, x: Value, factor: float) -> Value:
+        """``x * factor``, or ``x`` itself."""
+        return x if factor == 1 else self.add(MULTIPLY, x, self.scalar(factor, len(x.shape)))
+
+    def shifted(self, x: Value, summand: float) -> Value:
+        """``x + summand``, or ``x`` itself."""
+        return x if summand == 0 else self.add(ADD, x, self.scalar(summand, len(x.shape)))
 
     def tile(self, x: Value, axis: int, copies: int, hint: str | None = None) -> Value:
         """``x`` repeated along one axis."""

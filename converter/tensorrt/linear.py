@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
+from prototrt.converter.tensorrt.pointwise import elementwise, number_like
+from prototrt.converter.tensorrt.windows import shuffled
 from prototrt.surgery.ir import Array
 from prototrt.surgery.ops import LRN, Affine, MatMul, Softmax
 
@@ -25,11 +27,31 @@ def affine(network: Network, op: Affine, x: Tensor, scale: Array, shift: Array) 
 
 @lowers(LRN)
 def lrn(network: Network, op: LRN, x: Tensor) -> list[Tensor]:
-    return [network.add("lrn", x, op.size, op.alpha, op.beta, op.k).get_output(0)]
+    """TensorRT's own layer where it takes such numbers, else the same out of smaller layers."""
+    if op.size <= 15 and op.k >= 1e-5 and op.beta >= 0.01:
+        return [network.add("lrn", x, op.size, op.alpha, op.beta, op.k).get_output(0)]
+    mean = _mean_over_channels(network, elementwise(network, x, x, "PROD"), op.size)
+    scaled = elementwise(network, mean, number_like(network, x, op.alpha), "PROD")
+    base = elementwise(network, scaled, number_like(network, x, op.k), "SUM")
+    factor = elementwise(network, base, number_like(network, x, -op.beta), "POW")
+    return [elementwise(network, x, factor, "PROD")]
+
+
+def _mean_over_channels(network: Network, x: Tensor, size: int) -> Tensor:
+    """Of the ``size`` channels around each, zeros where there are none; x (N, C, H, W)."""
+    batch, channels, height, width = x.shape
+    planes = shuffled(network, x, (batch, 1, channels, height * width))
+    layer = network.add("pooling_nd", planes, network.enum("PoolingType", "AVERAGE"), (size, 1))
+    layer.padding_nd = (size // 2, 0)
+    layer.average_count_excludes_padding = False
+    return shuffled(network, layer.get_output(0), (batch, channels, height, width))
 
 
 @lowers(Softmax)
 def softmax(network: Network, op: Softmax, x: Tensor) -> list[Tensor]:
+    if len(x.shape) == 1:  # TensorRT wants two axes
+        (row,) = softmax(network, Softmax(1), shuffled(network, x, (1, x.shape[0])))
+        return [shuffled(network, row, (x.shape[0],))]
     layer = network.add("softmax", x)
     layer.axes = 1 << op.axis
     assert layer.axes == 1 << op.axis, "TensorRT keeps the old axes where it refuses new ones"

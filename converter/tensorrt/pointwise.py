@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
-from prototrt.surgery.ops import Binary, BinaryKind, Cast, Identity, LeakyReLU, Sigmoid, TanH
+from prototrt.surgery.ops import (
+    ELU,
+    Binary,
+    BinaryKind,
+    Cast,
+    Clip,
+    HardSigmoid,
+    Identity,
+    LeakyReLU,
+    Power,
+    PReLU,
+    Sigmoid,
+    Softsign,
+    TanH,
+    Unary,
+    UnaryKind,
+)
 
 _BINARY = {
     BinaryKind.ADD: "SUM",
@@ -13,14 +31,26 @@ _BINARY = {
     BinaryKind.DIVIDE: "DIV",
     BinaryKind.MAXIMUM: "MAX",
     BinaryKind.MINIMUM: "MIN",
+    BinaryKind.GREATER: "GREATER",
+}
+_UNARY = {
+    UnaryKind.ABS: "ABS",
+    UnaryKind.EXP: "EXP",
+    UnaryKind.LOG: "LOG",
+    UnaryKind.NEGATIVE: "NEG",
+    UnaryKind.SQRT: "SQRT",
 }
 
 
-def activation(network: Network, x: Tensor, kind: str, alpha: float | None = None) -> list[Tensor]:
+def activation(
+    network: Network, x: Tensor, kind: str, alpha: float | None = None, beta: float | None = None
+) -> list[Tensor]:
     """One of TensorRT's activation layers."""
     layer = network.add("activation", x, network.enum("ActivationType", kind))
     if alpha is not None:
         layer.alpha = alpha
+    if beta is not None:
+        layer.beta = beta
     return [layer.get_output(0)]
 
 
@@ -39,10 +69,75 @@ def tanh(network: Network, op: TanH, x: Tensor) -> list[Tensor]:
     return activation(network, x, "TANH")
 
 
+@lowers(Clip)
+def clip(network: Network, op: Clip, x: Tensor) -> list[Tensor]:
+    return activation(network, x, "CLIP", op.low, op.high)
+
+
+@lowers(ELU)
+def elu(network: Network, op: ELU, x: Tensor) -> list[Tensor]:
+    return activation(network, x, "ELU", op.alpha)
+
+
+@lowers(HardSigmoid)
+def hard_sigmoid(network: Network, op: HardSigmoid, x: Tensor) -> list[Tensor]:
+    return activation(network, x, "HARD_SIGMOID", op.alpha, op.beta)
+
+
+@lowers(Softsign)
+def softsign(network: Network, op: Softsign, x: Tensor) -> list[Tensor]:
+    return activation(network, x, "SOFTSIGN")
+
+
+@lowers(PReLU)
+def prelu(network: Network, op: PReLU, x: Tensor, slope: Tensor) -> list[Tensor]:
+    return [network.add("parametric_relu", x, slope).get_output(0)]
+
+
+def elementwise(network: Network, a: Tensor, b: Tensor, kind: str) -> Tensor:
+    """One of TensorRT's functions of two elements."""
+    return network.add("elementwise", a, b, network.enum("ElementWiseOperation", kind)).get_output(0)
+
+
+def unary_layer(network: Network, x: Tensor, kind: str) -> Tensor:
+    """One of TensorRT's functions of one element."""
+    return network.add("unary", x, network.enum("UnaryOperation", kind)).get_output(0)
+
+
+def number_like(network: Network, x: Tensor, number: float) -> Tensor:
+    """A constant of the rank and type of x, which broadcasts against it."""
+    return network.constant_array(np.full((1,) * len(x.shape), number, network.trt.nptype(x.dtype)))
+
+
 @lowers(Binary)
 def binary(network: Network, op: Binary, a: Tensor, b: Tensor) -> list[Tensor]:
-    kind = network.enum("ElementWiseOperation", _BINARY[op.kind])
-    return [network.add("elementwise", a, b, kind).get_output(0)]
+    return [elementwise(network, a, b, _BINARY[op.kind])]
+
+
+@lowers(Unary)
+def unary(network: Network, op: Unary, x: Tensor) -> list[Tensor]:
+    return [unary_layer(network, x, _UNARY[op.kind])]
+
+
+@lowers(Power)
+def power(network: Network, op: Power, x: Tensor) -> list[Tensor]:
+    """Whole exponents are made of factors that TensorRT also knows for a negative x."""
+    if not op.exponent.is_integer():
+        return [elementwise(network, x, number_like(network, x, op.exponent), "POW")]
+    whole = _whole_power(network, x, abs(op.exponent))
+    return [whole if op.exponent >= 0 else unary_layer(network, whole, "RECIP")]
+
+
+def _whole_power(network: Network, x: Tensor, exponent: float) -> Tensor:
+    """``x ** exponent`` for a whole exponent that is not negative."""
+    if exponent == 1:
+        return x
+    if exponent == 2:  # by far the most frequent
+        return elementwise(network, x, x, "PROD")
+    if exponent % 2:
+        return elementwise(network, x, _whole_power(network, x, exponent - 1), "PROD")
+    magnitude = unary_layer(network, x, "ABS")
+    return elementwise(network, magnitude, number_like(network, x, exponent), "POW")
 
 
 @lowers(Cast)

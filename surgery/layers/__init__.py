@@ -8,6 +8,8 @@ from prototrt.surgery.layers import (
     inner_product,
     normalization,
     pooling,
+    reduction,
+    scale,
     shape,
 )
 
@@ -19,5 +21,7 @@ __all__ = [
     "inner_product",
     "normalization",
     "pooling",
+    "reduction",
+    "scale",
     "shape",
 ]

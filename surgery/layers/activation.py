@@ -1,11 +1,28 @@
-"""Functions of one element."""
+"""Activations: functions of one element that nets put between their layers."""
 
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
-from prototrt.surgery.ir import Value
-from prototrt.surgery.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.ops import LeakyReLU, Sigmoid, TanH
+from prototrt.caffe_proto.errors import ShapeError
+from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.layer_builder import LayerBuilder, layer_rule, stated
+from prototrt.surgery.ops import (
+    ABS,
+    ADD,
+    ELU,
+    EXP,
+    GREATER,
+    LOG,
+    MAXIMUM,
+    MULTIPLY,
+    NEGATIVE,
+    Cast,
+    Clip,
+    LeakyReLU,
+    PReLU,
+    Sigmoid,
+    TanH,
+)
 
 
 @layer_rule("ReLU")
@@ -17,6 +34,86 @@ def relu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: caffe ``src/caffe/layers/relu_layer.cpp``, ``Forward_cpu``.
     """
     return [build.add(LeakyReLU(slope=layer.param.negative_slope), x)]
+
+
+@layer_rule("ReLU6")
+def relu6(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``min(max(x, 0), 6)``. From the forks that run MobileNet.
+
+    Becomes: Clip.
+    Source: MobileNet-YOLO ``src/caffe/layers/relu6_layer.cpp``.
+    """
+    return [build.add(Clip(0, 6), x)]
+
+
+@layer_rule("PReLU")
+def prelu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``max(x, 0) + slope * min(x, 0)`` with learned slopes, one a channel or one in all.
+
+    Becomes: PReLU.
+    Bottoms: ``x``, (N, C, ...), at least two axes. Tops: one, the shape of ``x``.
+    Blobs: slopes (C,), or () with ``channel_shared``.
+    Source: caffe ``src/caffe/layers/prelu_layer.cpp``.
+    """
+    if len(x.shape) < 2:
+        raise ShapeError(f"shape is {x.shape}, expected (N, C, ...)", blob=f'bottom "{layer.bottom_blob(0)}"')
+    shape = () if layer.param.channel_shared else (fixed(x.shape[1], "axis 1 (channels)"),)
+    slopes = build.parameter(layer, shape, "slopes", filler=stated(layer.param, "filler"))
+    return [build.add(PReLU(), x, build.aligned(slopes, len(x.shape), 1 if shape else 0))]
+
+
+@layer_rule("ELU")
+def elu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``.
+
+    Becomes: ELU.
+    Source: caffe ``src/caffe/layers/elu_layer.cpp``.
+    """
+    return [build.add(ELU(layer.param.alpha), x)]
+
+
+@layer_rule("Clip")
+def clip(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``max(min, min(x, max))``. Where ``min`` is above ``max``, that is ``min`` everywhere.
+
+    Becomes: Clip.
+    Source: caffe ``src/caffe/layers/clip_layer.cpp``.
+    """
+    return [build.add(Clip(layer.param.min, layer.param.max), x)]
+
+
+@layer_rule("Swish")
+def swish(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``x * sigmoid(beta * x)``.
+
+    Becomes: Sigmoid, Multiply.
+    Source: caffe ``src/caffe/layers/swish_layer.cpp``.
+    """
+    gate = build.add(Sigmoid(), build.scaled(x, layer.param.beta))
+    return [build.add(MULTIPLY, x, gate)]
+
+
+@layer_rule("BNLL")
+def bnll(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``log(1 + exp(x))``, written so that no large x overflows: ``max(x, 0) + log(1 + exp(-|x|))``.
+
+    Becomes: Abs, Negative, Exp, Log, Maximum, Add.
+    Source: caffe ``src/caffe/layers/bnll_layer.cpp``.
+    """
+    small = build.add(EXP, build.add(NEGATIVE, build.add(ABS, x)))
+    bend = build.add(LOG, build.shifted(small, 1))
+    return [build.add(ADD, build.add(MAXIMUM, x, build.scalar(0, len(x.shape))), bend)]
+
+
+@layer_rule("Threshold")
+def threshold(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """1 where ``x`` is above ``threshold``, else 0: also where it is equal, or not a number.
+
+    Becomes: Greater, Cast.
+    Source: caffe ``src/caffe/layers/threshold_layer.cpp``.
+    """
+    above = build.add(GREATER, x, build.scalar(layer.param.threshold, len(x.shape)))
+    return [build.add(Cast(x.dtype), above)]
 
 
 @layer_rule("Sigmoid")

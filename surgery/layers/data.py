@@ -79,6 +79,20 @@ def _filled(shape: tuple[int, ...], value: float) -> Array:
     return np.broadcast_to(np.float32(value), shape)
 
 
+@layer_rule("Parameter")
+def parameter(build: LayerBuilder, layer: Layer) -> list[Value]:
+    """A learned blob as a top.
+
+    Becomes: a constant.
+    Blobs: one, of the stated shape; without ``shape`` a single number.
+    Source: caffe ``include/caffe/layers/parameter_layer.hpp``.
+    """
+    shape = tuple(layer.param.shape.dim)
+    if any(dim < 1 for dim in shape):
+        raise ShapeError(f"shape is {shape}, expected sizes of at least 1", fix="mend parameter_param")
+    return [build.parameter(layer, shape, "parameter")]
+
+
 @layer_rule("Silence")
 def silence(build: LayerBuilder, layer: Layer, *bottoms: Value) -> list[Value]:
     """Swallows its bottoms, so that they are no outputs of the net.

@@ -1,14 +1,28 @@
-"""Functions of several blobs at the same place."""
+"""Arithmetic on elements of one blob, or of several at the same place."""
 
 from __future__ import annotations
 
+import math
 from functools import reduce
+
+import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.ir import Value
 from prototrt.surgery.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.ops import ADD, MAXIMUM, MULTIPLY, Binary
+from prototrt.surgery.ops import (
+    ABS,
+    ADD,
+    EXP,
+    GREATER,
+    LOG,
+    MAXIMUM,
+    MULTIPLY,
+    Binary,
+    Cast,
+    Power,
+)
 
 
 @layer_rule("Eltwise")
@@ -16,6 +30,7 @@ def eltwise(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others: Valu
     """Product, sum with coefficients, or maximum of blobs of one shape.
 
     Becomes: Add, Multiply or Maximum, one a further bottom.
+    Coefficients are for SUM; with MAX Caffe takes them and ignores them.
     Source: caffe ``src/caffe/layers/eltwise_layer.cpp``.
     """
     bottoms = [x, y, *others]
@@ -28,20 +43,96 @@ def eltwise(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others: Valu
             )
     param = layer.param
     kinds: dict[int, Binary] = {param.PROD: MULTIPLY, param.SUM: ADD, param.MAX: MAXIMUM}
-    coefficients = list(param.coeff)
-    if coefficients and param.operation != param.SUM:
+    coefficients = _coefficients(build, layer, len(bottoms))
+    terms = [build.scaled(bottom, factor) for bottom, factor in zip(bottoms, coefficients, strict=True)]
+    return [reduce(lambda a, b: build.add(kinds[param.operation], a, b), terms)]
+
+
+def _coefficients(build: LayerBuilder, layer: Layer, count: int) -> list[float]:
+    """The factor of each bottom: 1 unless the file states them, for a sum."""
+    param = layer.param
+    stated = list(param.coeff)
+    if stated and len(stated) != count:
+        raise NetError(
+            f"has {len(stated)} coefficients for {count} bottoms, expected one each",
+            fix="state coeff once a bottom, or not at all",
+        )
+    if stated and param.operation == param.PROD:
         raise NetError("coeff is for the operation SUM only", fix="remove coeff")
-    if coefficients:
-        bottoms = _weighted(build, bottoms, coefficients)
-    return [reduce(lambda a, b: build.add(kinds[param.operation], a, b), bottoms)]
+    if stated and param.operation == param.MAX:
+        build.warn("coeff is ignored, as in Caffe: the operation is MAX")
+        stated = []
+    return stated or [1.0] * count
 
 
-def _weighted(build: LayerBuilder, bottoms: list[Value], coefficients: list[float]) -> list[Value]:
-    if len(coefficients) != len(bottoms):
-        raise NetError(f"has {len(coefficients)} coefficients for {len(bottoms)} bottoms, expected one each")
-    return [
-        bottom
-        if coefficient == 1
-        else build.add(MULTIPLY, bottom, build.scalar(coefficient, len(bottom.shape)))
-        for bottom, coefficient in zip(bottoms, coefficients, strict=True)
-    ]
+@layer_rule("AbsVal")
+def absolute_value(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``|x|``.
+
+    Becomes: Abs.
+    Source: caffe ``src/caffe/layers/absval_layer.cpp``.
+    """
+    return [build.add(ABS, x)]
+
+
+@layer_rule("Power")
+def power(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``(shift + scale * x) ** power``. With a scale or a power of 0 Caffe does not look at ``x``.
+
+    Becomes: Multiply, Add, Power, each where it does something.
+    Of a negative number only whole powers are numbers; others are NaN.
+    Source: caffe ``src/caffe/layers/power_layer.cpp``.
+    """
+    param = layer.param
+    exponent, scale, shift = map(np.float32, (param.power, param.scale, param.shift))
+    with np.errstate(all="ignore"):
+        if exponent * scale == 0:
+            return [_everywhere(build, x, float(np.float32(1) if exponent == 0 else shift**exponent))]
+    y = build.shifted(build.scaled(x, param.scale), param.shift)
+    return [y if param.power == 1 else build.add(Power(param.power), y)]
+
+
+def _everywhere(build: LayerBuilder, x: Value, number: float) -> Value:
+    """One number in the shape of ``x``, whatever ``x`` holds: nothing is above itself, not even NaN."""
+    zeros = build.add(Cast(x.dtype), build.add(GREATER, x, x))
+    return build.shifted(zeros, number)
+
+
+@layer_rule("Exp")
+def exp(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``base ** (shift + scale * x)``; a base of -1 stands for e.
+
+    Becomes: Multiply, Exp, Multiply.
+    Source: caffe ``src/caffe/layers/exp_layer.cpp``.
+    """
+    param = layer.param
+    log_base = _log_of_base(param.base)
+    inner = np.float32(log_base) * np.float32(param.scale)
+    with np.errstate(over="ignore"):  # Caffe goes on with infinity
+        outer = np.float32(np.exp(np.float64(param.shift) * log_base))
+    return [build.scaled(build.add(EXP, build.scaled(x, float(inner))), float(outer))]
+
+
+@layer_rule("Log")
+def log(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``log(shift + scale * x)`` to ``base``; a base of -1 stands for e.
+
+    Becomes: Multiply, Add, Log, Multiply.
+    Source: caffe ``src/caffe/layers/log_layer.cpp``.
+    """
+    param = layer.param
+    log_base = _log_of_base(param.base)
+    if log_base == 0:
+        raise NetError("base is 1, to which there is no logarithm", fix="use another base, or none for e")
+    y = build.add(LOG, build.shifted(build.scaled(x, param.scale), param.shift))
+    return [build.scaled(y, 1 / log_base)]
+
+
+def _log_of_base(base: float) -> float:
+    if base == -1:
+        return 1.0
+    if not 0 < base < math.inf:
+        raise NetError(
+            f"base is {base:g}, expected a positive number, or -1 for e", fix="use a positive base"
+        )
+    return math.log(base)

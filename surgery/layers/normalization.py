@@ -5,103 +5,144 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.surgery.ir import Array, Shape, Value, fixed
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
-from prototrt.surgery.ops import ADD, LRN, MULTIPLY, Affine, Softmax
+from prototrt.surgery.layers.scale import affine
+from prototrt.surgery.ops import (
+    ADD,
+    DIVIDE,
+    LRN,
+    MULTIPLY,
+    SQRT,
+    SUBTRACT,
+    AveragePool,
+    Pad,
+    Power,
+    Reduce,
+    ReduceKind,
+    Softmax,
+)
 
 
 @layer_rule("BatchNorm")
 def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """``(x - mean) / sqrt(variance + eps)`` per channel, with the stored statistics.
+    """``(x - mean) / sqrt(variance + eps)`` per channel, with stored statistics or those of the batch.
 
-    Becomes: Affine.
+    Becomes: Affine; with ``use_global_stats: false`` Reduce and arithmetic.
+    Bottoms: (N, C, ...), at least two axes. Tops: one, of the same shape.
     Blobs: sums of means (C,), sums of variances (C,), the factor (1,) to divide both by;
     a factor of 0 makes both 0.
     Source: caffe ``src/caffe/layers/batch_norm_layer.cpp``, phase TEST.
     """
-    if stated(layer.param, "use_global_stats") is False:
-        raise UnsupportedLayerError("use_global_stats is false, expected the stored statistics")
-    channels = fixed(x.shape[1], "axis 1 (channels)") if len(x.shape) > 1 else 1
-    mean = build.parameter(layer, (channels,), "mean", kind="mean")
+    if len(x.shape) < 2:
+        raise ShapeError(f"shape is {x.shape}, expected (N, C, ...)", blob=f'bottom "{layer.bottom_blob(0)}"')
+    _refuse_learning(layer)
+    uses_batch = stated(layer.param, "use_global_stats") is False
+    if uses_batch and layer.blobs is None:
+        return [_of_batch(build, layer, x)]
+    channels = fixed(x.shape[1], "axis 1 (channels)")
+    mean = build.parameter(layer, (channels,), "mean", kind="bias")
     variance = build.parameter(layer, (channels,), "variance", kind="variance")
-    factor = build.parameter(layer, (1,), "scale_factor", kind="scale")
+    factor = build.parameter(layer, (1,), "scale_factor", kind="factor")
+    if uses_batch:
+        return [_of_batch(build, layer, x)]
     assert mean.data is not None
     assert variance.data is not None
     assert factor.data is not None
     share = 0.0 if factor.data[0] == 0 else 1.0 / float(factor.data[0])
-    scale = 1 / np.sqrt(variance.data * share + float(layer.param.eps))
-    shift = -mean.data * share * scale
+    with np.errstate(all="ignore"):  # Caffe goes on with infinity and NaN
+        scale = 1 / np.sqrt(variance.data * share + float(layer.param.eps))
+        shift = -mean.data * share * scale
     return [affine(build, x, scale.astype(np.float32), shift.astype(np.float32))]
 
 
-def affine(build: LayerBuilder, x: Value, scale: Array, shift: Array) -> Value:
-    """``x * scale + shift`` along axis 1; a blob of one axis is a single channel."""
-    rows = x if len(x.shape) > 1 else build.reshape(x, (*x.shape, 1))
-    y = build.add(Affine(), rows, build.constant(scale, "scale"), build.constant(shift, "shift"))
-    return build.reshape(y, x.shape)
+def _refuse_learning(layer: Layer) -> None:
+    """Statistics are counted, not learned: Caffe ends the process where a learning rate is stated."""
+    for index, spec in enumerate(layer.message.param[:3]):
+        if spec.lr_mult != 0:
+            raise NetError(
+                f"lr_mult of param {index} is {spec.lr_mult:g}, expected 0",
+                because="the layer's blobs are statistics, which are not learned",
+                fix="write param { lr_mult: 0 }, or leave param out",
+            )
 
 
-@layer_rule("Scale")
-def scale(build: LayerBuilder, layer: Layer, x: Value, factor: Value | None = None) -> list[Value]:
-    """``x * scale + bias``; the scale is learned, or a second bottom.
+def _of_batch(build: LayerBuilder, layer: Layer, x: Value) -> Value:
+    """Normalized with mean and variance over all axes but the channels'."""
+    axes = (0, *range(2, len(x.shape)))
+    centred, variance = _centred(build, x, axes)
+    return build.add(DIVIDE, centred, build.add(SQRT, build.shifted(variance, layer.param.eps)))
 
-    Becomes: Affine; Multiply, Add.
-    Bottoms: x, optionally a scale whose shape is that of x from ``axis`` on, cut off anywhere.
-    Blobs: scale (unless it is a bottom), and with ``bias_term`` a bias of the same shape.
-    Source: caffe ``src/caffe/layers/scale_layer.cpp``, ``bias_layer.cpp``.
+
+def _centred(build: LayerBuilder, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value]:
+    """``x`` without its mean over the axes, and its variance over them."""
+    mean = Reduce(ReduceKind.MEAN, axes)
+    centred = build.add(SUBTRACT, x, build.add(mean, x, hint="mean"), hint="centred")
+    return centred, build.add(mean, build.add(MULTIPLY, centred, centred), hint="variance")
+
+
+@layer_rule("MVN")
+def mvn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``(x - mean) / (sqrt(variance) + eps)`` of each channel, or of each item with ``across_channels``.
+
+    Becomes: Reduce and arithmetic.
+    ``normalize_variance: false`` leaves the division out.
+    Bottoms: up to four axes, read as (N, C, H, W). Tops: one, with four axes in any case.
+    Source: caffe ``src/caffe/layers/mvn_layer.cpp``.
     """
     param = layer.param
-    if factor is None:
-        axis, shape = _covered(param.axis, param.num_axes, x.shape)
-        factor = build.parameter(layer, shape, "scale", filler=stated(param, "filler"), kind="scale")
-    else:
-        axis, shape = _given(param.axis, factor.shape, x.shape)
-    bias = None
-    if param.bias_term:
-        bias = build.parameter(layer, shape, "bias", filler=stated(param, "bias_filler"), kind="bias")
-    if axis == 1 and len(shape) == 1 and factor.data is not None:
-        shift = np.zeros(factor.data.shape, np.float32) if bias is None else bias.data
-        assert shift is not None
-        return [affine(build, x, factor.data, shift)]
-    y = build.add(MULTIPLY, x, build.aligned(factor, len(x.shape), axis))
-    return [y if bias is None else build.add(ADD, y, build.aligned(bias, len(x.shape), axis))]
-
-
-def _covered(axis: int, num_axes: int, shape: Shape) -> tuple[int, Shape]:
-    """The axes of the bottom that a learned scale covers: where they begin, and their sizes."""
-    first = canonical_axis(axis, shape, "axis")
-    if num_axes < -1 or first + num_axes > len(shape):
-        raise NetError(f"num_axes is {num_axes} from axis {first} on, but the bottom has {len(shape)} axes")
-    return first, shape[first:] if num_axes == -1 else shape[first : first + num_axes]
-
-
-def _given(axis: int, factor: Shape, shape: Shape) -> tuple[int, Shape]:
-    """The axes of the first bottom that the second one covers."""
-    first = canonical_axis(axis, shape, "axis") if factor else 0
-    if shape[first : first + len(factor)] != factor:
+    if len(x.shape) > 4:
         raise ShapeError(
-            f"the second bottom has the shape {factor}, expected that of the first, {shape}, from axis {first} on"
+            f"shape is {x.shape}, expected at most four axes",
+            blob=f'bottom "{layer.bottom_blob(0)}"',
+            fix="put a Reshape in front of the layer",
         )
-    return first, factor
+    image = build.aligned(x, 4, 0)
+    centred, variance = _centred(build, image, (1, 2, 3) if param.across_channels else (2, 3))
+    if not param.normalize_variance:
+        return [centred]
+    deviation = build.shifted(build.add(SQRT, variance), param.eps)
+    return [build.add(DIVIDE, centred, deviation)]
 
 
 @layer_rule("LRN")
 def lrn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """``x / (k + alpha / size * sum of squares of the size channels around)^beta``.
+    """``x / (k + alpha / size * sum of squares around)^beta``, around: ``size`` channels, or pixels.
 
-    Becomes: LRN.
+    Becomes: LRN; Pad, AveragePool and arithmetic.
+    WITHIN_CHANNEL looks at ``size`` rows and columns, divides alpha by their product, and
+    has 1 for k whatever ``k`` is.
     Bottoms: (N, C, H, W).
     Source: caffe ``src/caffe/layers/lrn_layer.cpp``.
     """
     param = layer.param
     if len(x.shape) != 4:
-        raise ShapeError(f"shape is {x.shape}, expected (N, C, H, W)")
+        raise ShapeError(
+            f"shape is {x.shape}, expected (N, C, H, W)", blob=f'bottom "{layer.bottom_blob(0)}"'
+        )
     if param.local_size % 2 == 0:
-        raise NetError(f"local_size is {param.local_size}, expected an odd number")
-    if param.norm_region != type(param).ACROSS_CHANNELS:
-        raise UnsupportedLayerError("norm_region is WITHIN_CHANNEL, expected ACROSS_CHANNELS")
+        raise NetError(
+            f"local_size is {param.local_size}, expected an odd number",
+            because="the element itself stands in the middle",
+            fix=f"use {param.local_size + 1}",
+        )
+    if param.norm_region == type(param).WITHIN_CHANNEL:
+        return [_lrn_within(build, layer, x)]
     return [build.add(LRN(int(param.local_size), param.alpha, param.beta, param.k), x)]
+
+
+def _lrn_within(build: LayerBuilder, layer: Layer, x: Value) -> Value:
+    """``x * (1 + alpha * mean of squares)^-beta``; what lies outside counts as zeros."""
+    param = layer.param
+    size, pad = int(param.local_size), int(param.local_size) // 2
+    if param.HasField("k") and param.k != 1:
+        build.warn("k is ignored, as in Caffe: with WITHIN_CHANNEL it is 1")
+    around = (0, 0, pad, pad)
+    squares = build.add(Pad(around, around), build.add(MULTIPLY, x, x, hint="squares"))
+    mean = build.add(AveragePool((size, size), (1, 1), (0, 0), (0, 0)), squares, hint="mean")
+    base = build.add(ADD, build.scaled(mean, param.alpha), build.scalar(1, 4))
+    return build.add(MULTIPLY, x, build.add(Power(-param.beta), base))
 
 
 @layer_rule("Softmax")

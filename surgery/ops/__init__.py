@@ -1,31 +1,58 @@
 """The closed set of primitives: attributes, shape rule and NumPy meaning side by side."""
 
-from prototrt.surgery.ops.activation import Identity, LeakyReLU, Sigmoid, TanH
+from prototrt.surgery.ops.activation import (
+    ELU,
+    Clip,
+    HardSigmoid,
+    Identity,
+    LeakyReLU,
+    PReLU,
+    Sigmoid,
+    Softsign,
+    TanH,
+)
 from prototrt.surgery.ops.convolution import Convolution
 from prototrt.surgery.ops.elementwise import (
+    ABS,
     ADD,
     DIVIDE,
+    EXP,
+    GREATER,
+    LOG,
     MAXIMUM,
     MINIMUM,
     MULTIPLY,
+    NEGATIVE,
+    SQRT,
     SUBTRACT,
     Binary,
     BinaryKind,
     Cast,
+    Power,
+    Unary,
+    UnaryKind,
 )
 from prototrt.surgery.ops.linear import MatMul
 from prototrt.surgery.ops.normalization import LRN, Affine, Softmax
 from prototrt.surgery.ops.pooling import AveragePool, MaxPool
+from prototrt.surgery.ops.reduction import Reduce, ReduceKind, TopK
 from prototrt.surgery.ops.scan import Scan, steps_of
 from prototrt.surgery.ops.shape import Axis, Concat, Gather, Pad, Reshape, Slice, Tile, Transpose
 
 __all__ = [
+    "ABS",
     "ADD",
     "DIVIDE",
+    "ELU",
+    "EXP",
+    "GREATER",
+    "LOG",
     "LRN",
     "MAXIMUM",
     "MINIMUM",
     "MULTIPLY",
+    "NEGATIVE",
+    "SQRT",
     "SUBTRACT",
     "Affine",
     "AveragePool",
@@ -33,21 +60,31 @@ __all__ = [
     "Binary",
     "BinaryKind",
     "Cast",
+    "Clip",
     "Concat",
     "Convolution",
     "Gather",
+    "HardSigmoid",
     "Identity",
     "LeakyReLU",
     "MatMul",
     "MaxPool",
+    "PReLU",
     "Pad",
+    "Power",
+    "Reduce",
+    "ReduceKind",
     "Reshape",
     "Scan",
     "Sigmoid",
     "Slice",
     "Softmax",
+    "Softsign",
     "TanH",
     "Tile",
+    "TopK",
     "Transpose",
+    "Unary",
+    "UnaryKind",
     "steps_of",
 ]

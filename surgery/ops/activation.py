@@ -1,4 +1,4 @@
-"""Functions of one element."""
+"""Activations: functions of one element that nets put between their layers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prototrt.surgery.ir import Array, Op, Shape
-
-
-class Pointwise(Op):
-    """Anything that works element by element on one input."""
-
-    __slots__ = ()
-
-    def shape(self, x: Shape) -> list[Shape]:
-        return [x]
+from prototrt.surgery.ops.elementwise import Pointwise, broadcast
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +44,56 @@ class TanH(Pointwise):
 
     def evaluate(self, x: Array) -> list[Array]:
         return [np.tanh(x)]
+
+
+@dataclass(frozen=True, slots=True)
+class Clip(Pointwise):
+    """``max(low, min(x, high))``: where ``low`` is above ``high``, it is ``low`` everywhere."""
+
+    low: float
+    high: float
+
+    def evaluate(self, x: Array) -> list[Array]:
+        return [np.maximum(np.minimum(x, x.dtype.type(self.high)), x.dtype.type(self.low))]
+
+
+@dataclass(frozen=True, slots=True)
+class ELU(Pointwise):
+    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``."""
+
+    alpha: float = 1.0
+
+    def evaluate(self, x: Array) -> list[Array]:
+        return [np.maximum(x, 0) + x.dtype.type(self.alpha) * np.expm1(np.minimum(x, 0))]
+
+
+@dataclass(frozen=True, slots=True)
+class HardSigmoid(Pointwise):
+    """``alpha * x + beta``, kept between 0 and 1."""
+
+    alpha: float = 0.2
+    beta: float = 0.5
+
+    def evaluate(self, x: Array) -> list[Array]:
+        line = x.dtype.type(self.alpha) * x + x.dtype.type(self.beta)
+        return [np.minimum(np.maximum(line, 0), 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Softsign(Pointwise):
+    """``x / (1 + |x|)``."""
+
+    def evaluate(self, x: Array) -> list[Array]:
+        return [x / (1 + np.abs(x))]
+
+
+@dataclass(frozen=True, slots=True)
+class PReLU(Op):
+    """``max(x, 0) + slope * min(x, 0)``; the slopes broadcast against x and have its rank."""
+
+    def shape(self, x: Shape, slope: Shape) -> list[Shape]:
+        assert broadcast(x, slope) == x, f"{slope} for {x}"
+        return [x]
+
+    def evaluate(self, x: Array, slope: Array) -> list[Array]:
+        return [np.maximum(x, 0) + slope * np.minimum(x, 0)]

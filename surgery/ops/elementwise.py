@@ -1,4 +1,4 @@
-"""Functions of several elements at the same place; sizes 1 broadcast, ranks are equal."""
+"""Arithmetic on elements at the same place; sizes 1 broadcast, ranks are equal."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ from prototrt.caffe_proto.errors import ShapeError
 from prototrt.surgery.ir import Array, Dim, DType, Op, Shape
 
 
+class Pointwise(Op):
+    """Anything that works element by element on one input."""
+
+    __slots__ = ()
+
+    def shape(self, x: Shape) -> list[Shape]:
+        return [x]
+
+
 class BinaryKind(enum.Enum):
     """Which function of two elements; the values are NumPy's names."""
 
@@ -22,16 +31,20 @@ class BinaryKind(enum.Enum):
     DIVIDE = "divide"
     MAXIMUM = "maximum"
     MINIMUM = "minimum"
+    GREATER = "greater"
 
 
 @dataclass(frozen=True, slots=True)
 class Binary(Op):
-    """``kind(a, b)`` with NumPy's broadcasting between shapes of one rank."""
+    """``kind(a, b)`` with NumPy's broadcasting between shapes of one rank; comparisons give booleans."""
 
     kind: BinaryKind
 
     def shape(self, a: Shape, b: Shape) -> list[Shape]:
         return [broadcast(a, b)]
+
+    def dtypes(self, *inputs: DType) -> list[DType]:
+        return [DType.BOOL if self.kind is BinaryKind.GREATER else inputs[0]]
 
     def evaluate(self, a: Array, b: Array) -> list[Array]:
         function: Callable[[Any, Any], Array] = getattr(np, self.kind.value)
@@ -44,6 +57,45 @@ MULTIPLY = Binary(BinaryKind.MULTIPLY)
 DIVIDE = Binary(BinaryKind.DIVIDE)
 MAXIMUM = Binary(BinaryKind.MAXIMUM)
 MINIMUM = Binary(BinaryKind.MINIMUM)
+GREATER = Binary(BinaryKind.GREATER)
+
+
+class UnaryKind(enum.Enum):
+    """Which function of one element; the values are NumPy's names."""
+
+    ABS = "absolute"
+    EXP = "exp"
+    LOG = "log"
+    NEGATIVE = "negative"
+    SQRT = "sqrt"
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Pointwise):
+    """``kind(x)``, element by element. Outside its domain it is NaN, or infinite at a pole."""
+
+    kind: UnaryKind
+
+    def evaluate(self, x: Array) -> list[Array]:
+        function: Callable[[Any], Array] = getattr(np, self.kind.value)
+        return [function(x)]
+
+
+ABS = Unary(UnaryKind.ABS)
+EXP = Unary(UnaryKind.EXP)
+LOG = Unary(UnaryKind.LOG)
+NEGATIVE = Unary(UnaryKind.NEGATIVE)
+SQRT = Unary(UnaryKind.SQRT)
+
+
+@dataclass(frozen=True, slots=True)
+class Power(Pointwise):
+    """``x ** exponent`` as C's ``pow``: of a negative x it is a number for whole exponents, else NaN."""
+
+    exponent: float
+
+    def evaluate(self, x: Array) -> list[Array]:
+        return [np.power(x, x.dtype.type(self.exponent))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,67 @@
+"""Layers that make few elements of many."""
+
+from __future__ import annotations
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.ir import DType, Shape, Value, element_count, fixed
+from prototrt.surgery.layer_builder import LayerBuilder, canonical_axis, layer_rule
+from prototrt.surgery.ops import ABS, MULTIPLY, Cast, Concat, Reduce, ReduceKind, TopK
+
+
+@layer_rule("Reduction")
+def reduction(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``coeff`` times the sum, the sum of magnitudes or squares, or the mean, of all from ``axis`` on.
+
+    Becomes: Abs or Multiply, Reduce, Multiply.
+    Tops: one, the axes of the bottom in front of ``axis``; with axis 0 a single number.
+    Source: caffe ``src/caffe/layers/reduction_layer.cpp``.
+    """
+    param = layer.param
+    axis = canonical_axis(param.axis, x.shape, "axis")
+    if param.operation == param.ASUM:
+        x = build.add(ABS, x)
+    if param.operation == param.SUMSQ:
+        x = build.add(MULTIPLY, x, x)
+    kind = ReduceKind.MEAN if param.operation == param.MEAN else ReduceKind.SUM
+    y = build.add(Reduce(kind, tuple(range(axis, len(x.shape))), keep=False), x)
+    return [build.scaled(y, param.coeff)]
+
+
+@layer_rule("ArgMax")
+def argmax(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Where the ``top_k`` largest elements stand, or what they are; of equals the last comes first.
+
+    Becomes: TopK, Cast, Concat, Reshape.
+    Tops: with ``axis`` the shape of the bottom, with top_k elements along axis: indices, or
+    values with ``out_max_val``. Without ``axis`` (N, 1, top_k) indices into each flattened
+    item, or (N, 2, top_k) indices and then values; with as many axes as the bottom, at least 3.
+    Source: caffe ``src/caffe/layers/argmax_layer.cpp``.
+    """
+    param = layer.param
+    if not x.shape:
+        raise ShapeError("shape is (), expected at least one axis", blob=f'bottom "{layer.bottom_blob(0)}"')
+    if param.HasField("axis"):
+        axis = canonical_axis(param.axis, x.shape, "axis")
+        values, indices = _top(build, layer, axis, x)
+        return [values if param.out_max_val else indices]
+    items = build.reshape(x, (x.shape[0], element_count(x.shape[1:], "a flattened axis")), hint="items")
+    values, indices = _top(build, layer, 1, items)
+    rows: Shape = (x.shape[0], 1, param.top_k)
+    y = build.reshape(indices, rows)
+    if param.out_max_val:
+        y = build.add(Concat(1), y, build.reshape(values, rows))
+    return [build.reshape(y, (*y.shape, *(1,) * (len(x.shape) - 3)))]
+
+
+def _top(build: LayerBuilder, layer: Layer, axis: int, x: Value) -> tuple[Value, Value]:
+    """The largest elements along the axis and their indices, both as floats."""
+    count, size = layer.param.top_k, fixed(x.shape[axis], f"axis {axis}")
+    if not 1 <= count <= size:
+        raise NetError(
+            f"top_k is {count}, expected 1 to {size}",
+            because=f"there are {size} elements to choose from",
+            fix="choose fewer" if count else "set top_k to 1 or more",
+        )
+    values, indices = build.add_all(TopK(axis, count), x)
+    return values, build.add(Cast(DType.FLOAT32), indices)

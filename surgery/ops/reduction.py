@@ -1,0 +1,62 @@
+"""Many elements become one, or the few largest."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from prototrt.surgery.ir import Array, DType, Op, Shape, fixed
+
+
+class ReduceKind(enum.Enum):
+    """What many elements become; the values are NumPy's names."""
+
+    SUM = "sum"
+    MEAN = "mean"
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce(Op):
+    """``kind`` of the elements along ``axes``, which become 1 with ``keep`` and vanish without."""
+
+    kind: ReduceKind
+    axes: tuple[int, ...]
+    keep: bool = True
+
+    def shape(self, x: Shape) -> list[Shape]:
+        if self.keep:
+            return [tuple(1 if axis in self.axes else dim for axis, dim in enumerate(x))]
+        return [tuple(dim for axis, dim in enumerate(x) if axis not in self.axes)]
+
+    def evaluate(self, x: Array) -> list[Array]:
+        function: Callable[..., Any] = getattr(np, self.kind.value)
+        return [np.asarray(function(x, axis=self.axes, keepdims=self.keep))]
+
+
+@dataclass(frozen=True, slots=True)
+class TopK(Op):
+    """The ``count`` largest elements along one axis, from the largest on, and their indices (int32).
+
+    Of equal elements the one with the larger index comes first, as in Caffe.
+    """
+
+    axis: int
+    count: int
+
+    def shape(self, x: Shape) -> list[Shape]:
+        assert 1 <= self.count <= fixed(x[self.axis], f"axis {self.axis}")
+        shape = (*x[: self.axis], self.count, *x[self.axis + 1 :])
+        return [shape, shape]
+
+    def dtypes(self, *inputs: DType) -> list[DType]:
+        return [inputs[0], DType.INT32]
+
+    def evaluate(self, x: Array) -> list[Array]:
+        # Back to front, so that a stable sort meets the larger of two indices first.
+        backwards = np.argsort(-np.flip(x, self.axis), self.axis, kind="stable")
+        places = x.shape[self.axis] - 1 - backwards.take(range(self.count), self.axis)
+        return [np.take_along_axis(x, places, self.axis), places.astype(np.int32)]
