@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
@@ -51,8 +53,15 @@ def tile(network: Network, op: Tile, x: Tensor) -> list[Tensor]:
 
 @lowers(Pad)
 def pad(network: Network, op: Pad, x: Tensor) -> list[Tensor]:
-    sizes = [size + b + a for size, b, a in zip(x.shape, op.before, op.after, strict=True)]
-    return [_sliced(network, x, [-b for b in op.before], sizes, "FILL", op.value)]
+    return [pad_with(network, x, op.before, op.after, op.value)]
+
+
+def pad_with(
+    network: Network, x: Tensor, before: Sequence[int], after: Sequence[int], value: float
+) -> Tensor:
+    """``value`` around each axis: a slice that begins before the tensor."""
+    sizes = [size + b + a for size, b, a in zip(x.shape, before, after, strict=True)]
+    return _sliced(network, x, [-b for b in before], sizes, "FILL", value)
 
 
 def _sliced(

@@ -1,7 +1,7 @@
 """The closed set of primitives: attributes, shape rule and NumPy meaning side by side."""
 
 from prototrt.surgery.ops.activation import Identity, LeakyReLU, Sigmoid, TanH
-from prototrt.surgery.ops.convolution import Convolution
+from prototrt.surgery.ops.convolution import Convolution, Deconvolution, Patches
 from prototrt.surgery.ops.elementwise import (
     ADD,
     DIVIDE,
@@ -15,7 +15,7 @@ from prototrt.surgery.ops.elementwise import (
 )
 from prototrt.surgery.ops.linear import MatMul
 from prototrt.surgery.ops.normalization import LRN, Affine, Softmax
-from prototrt.surgery.ops.pooling import AveragePool, MaxPool
+from prototrt.surgery.ops.pooling import AveragePool, MaxPool, MaxPoolIndex, StochasticPool
 from prototrt.surgery.ops.scan import Scan, steps_of
 from prototrt.surgery.ops.shape import Axis, Concat, Gather, Pad, Reshape, Slice, Tile, Transpose
 
@@ -35,17 +35,21 @@ __all__ = [
     "Cast",
     "Concat",
     "Convolution",
+    "Deconvolution",
     "Gather",
     "Identity",
     "LeakyReLU",
     "MatMul",
     "MaxPool",
+    "MaxPoolIndex",
     "Pad",
+    "Patches",
     "Reshape",
     "Scan",
     "Sigmoid",
     "Slice",
     "Softmax",
+    "StochasticPool",
     "TanH",
     "Tile",
     "Transpose",
