@@ -57,12 +57,16 @@ def test_python_runs(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert Path("digits.plan").stat().st_size > 0
 
 
-def test_support_table_is_that_of_the_rules() -> None:
-    _, begun, rest = README.partition("<!-- support-table -->\n")
-    table, ended, _ = rest.partition("\n<!-- /support-table -->")
+def test_support_table_is_that_of_the_rules(request: pytest.FixtureRequest) -> None:
+    before, begun, rest = README.partition("<!-- support-table -->\n")
+    table, ended, after = rest.partition("\n<!-- /support-table -->")
     assert begun
     assert ended
-    assert table == markdown_table(supported_layers()), "run `prototrt layers --markdown`"
+    wanted = markdown_table(supported_layers())
+    if request.config.getoption("--update-goldens"):
+        (ROOT / "README.md").write_text(before + begun + wanted + ended + after)
+    else:
+        assert table == wanted, "run `pytest tests/test_readme.py --update-goldens`"
 
 
 def test_exit_codes_are_those_of_the_help() -> None:

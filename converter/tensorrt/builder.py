@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from prototrt.converter.files import atomic_write
-from prototrt.converter.tensorrt import linear, loop, pointwise, reduction, shape, windows  # noqa: F401  register the lowerings
+from prototrt.converter.tensorrt import (  # noqa: F401  register the lowerings
+    linear,
+    loop,
+    patches,
+    pointwise,
+    reduction,
+    shape,
+    windows,
+)
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.lowering import lower
 from prototrt.converter.tensorrt.network import Network

@@ -91,6 +91,12 @@ class Network:
         (output,) = self.node.outputs
         return output.shape
 
+    @property
+    def input_shape(self) -> Shape:
+        """The shape of the first input of the node at hand."""
+        assert self.node is not None
+        return self.node.inputs[0].shape
+
     def check(self) -> None:
         """Shapes are computed when they are asked for: ask, so that errors come now."""
         for layer in self._made:

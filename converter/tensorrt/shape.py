@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
+from prototrt.surgery.ir import Shape
 from prototrt.surgery.ops import Concat, Gather, Pad, Reshape, Slice, Tile, Transpose
 
 
@@ -38,26 +41,36 @@ def transpose(network: Network, op: Transpose, x: Tensor) -> list[Tensor]:
 def slice_(network: Network, op: Slice, x: Tensor) -> list[Tensor]:
     start = [0] * len(x.shape)
     start[op.axis] = op.start
-    return [_sliced(network, x, start, "STRICT_BOUNDS")]
+    return [_sliced(network, x, start, network.shape, "STRICT_BOUNDS")]
 
 
 @lowers(Tile)
 def tile(network: Network, op: Tile, x: Tensor) -> list[Tensor]:
-    return [_sliced(network, x, [0] * len(x.shape), "WRAP")]
+    return [_sliced(network, x, [0] * len(x.shape), network.shape, "WRAP")]
 
 
 @lowers(Pad)
 def pad(network: Network, op: Pad, x: Tensor) -> list[Tensor]:
-    return [_sliced(network, x, [-before for before in op.before], "FILL", op.value)]
+    return [pad_with(network, x, op.before, op.after, op.value)]
 
 
-def _sliced(network: Network, x: Tensor, start: list[int], mode: str, fill: float = 0.0) -> Tensor:
-    """Elements from ``start`` on, as many as the node gives; what lies outside follows ``mode``."""
-    sizes = [dim if isinstance(dim, int) else 1 for dim in network.shape]
+def pad_with(
+    network: Network, x: Tensor, before: Sequence[int], after: Sequence[int], value: float
+) -> Tensor:
+    """``value`` around each axis of the node's first input: a slice that begins before the tensor."""
+    (shape,) = Pad(tuple(before), tuple(after)).shape(network.input_shape)
+    return _sliced(network, x, [-b for b in before], shape, "FILL", value)
+
+
+def _sliced(
+    network: Network, x: Tensor, start: list[int], shape: Shape, mode: str, fill: float = 0.0
+) -> Tensor:
+    """Elements from ``start`` on, as many as ``shape`` says; what lies outside follows ``mode``."""
+    sizes = [dim if isinstance(dim, int) else 1 for dim in shape]
     layer = network.add("slice", x, start, sizes, [1] * len(sizes))
     layer.mode = network.enum("SampleMode", mode)
-    if any(isinstance(dim, str) for dim in network.shape):
-        layer.set_input(2, network.sizes(network.shape))
+    if any(isinstance(dim, str) for dim in shape):
+        layer.set_input(2, network.sizes(shape))
     if fill:
         layer.set_input(4, network.constant_array(np.array(fill, np.float32)))
     return layer.get_output(0)

@@ -4,28 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from prototrt.caffe_proto.errors import UnsupportedLayerError
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Layer, Network, Tensor
 from prototrt.surgery.ir import Array
-from prototrt.surgery.ops import AveragePool, Convolution, MaxPool
+from prototrt.surgery.ops import AveragePool, Convolution, Deconvolution, MaxPool
+
+MOST_SPATIAL = 3
+"""Axes that TensorRT's windows can slide over."""
 
 
 @lowers(Convolution)
 def convolution(network: Network, op: Convolution, x: Tensor, kernel: Array, bias: Array) -> list[Tensor]:
-    # A convolution over one axis is one over two, of which the first has the size 1.
-    lift = max(0, 2 - len(op.stride))
-    window = (1,) * lift + kernel.shape[2:]
+    refuse_many_axes(network, len(op.stride))
+    lift = _lift(op.stride)
 
     def convolve(image: Tensor) -> Tensor:
+        window = (1,) * lift + kernel.shape[2:]
         weights = network.weights(kernel), network.weights(bias)
         layer = network.add("convolution_nd", image, kernel.shape[0], window, *weights)
-        layer.stride_nd = (1,) * lift + op.stride
         layer.padding_nd = (0,) * lift + op.pad
-        layer.dilation_nd = (1,) * lift + op.dilation
-        layer.num_groups = op.group
-        return layer.get_output(0)
+        return _walking(layer, op, lift)
 
     return [_lifted(network, x, lift, convolve)]
+
+
+@lowers(Deconvolution)
+def deconvolution(network: Network, op: Deconvolution, x: Tensor, kernel: Array, bias: Array) -> list[Tensor]:
+    refuse_many_axes(network, len(op.stride))
+    lift = _lift(op.stride)
+
+    def deconvolve(image: Tensor) -> Tensor:
+        window = (1,) * lift + kernel.shape[2:]
+        weights = network.weights(kernel), network.weights(bias)
+        layer = network.add("deconvolution_nd", image, bias.shape[0], window, *weights)
+        layer.padding_nd = (0,) * lift + op.pad
+        return _walking(layer, op, lift)
+
+    return [_lifted(network, x, lift, deconvolve)]
+
+
+def _walking(layer: Layer, op: Convolution | Deconvolution, lift: int) -> Tensor:
+    layer.stride_nd = (1,) * lift + op.stride
+    layer.dilation_nd = (1,) * lift + op.dilation
+    layer.num_groups = op.group
+    return layer.get_output(0)
+
+
+def _lift(stride: tuple[int, ...]) -> int:
+    """A convolution over one axis is one over two, of which the first has the size 1."""
+    return max(0, 2 - len(stride))
+
+
+def refuse_many_axes(network: Network, spatial: int) -> None:
+    if spatial > MOST_SPATIAL:
+        raise UnsupportedLayerError(
+            f"slides over {spatial} axes, expected at most {MOST_SPATIAL}",
+            origin=network.origin,
+            because="TensorRT has no windows over more axes",
+            fix="run it with `prototrt run --on reference`, or cut the net before it with --output BLOB",
+        )
 
 
 def _lifted(network: Network, x: Tensor, lift: int, function: Callable[[Tensor], Tensor]) -> Tensor:
@@ -47,18 +85,25 @@ def shuffled(network: Network, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
 
 @lowers(MaxPool)
 def max_pool(network: Network, op: MaxPool, x: Tensor) -> list[Tensor]:
-    return [_pool(network, op, x, "MAX").get_output(0)]
+    return [_padded_pool(network, op, x, "MAX").get_output(0)]
 
 
 @lowers(AveragePool)
 def average_pool(network: Network, op: AveragePool, x: Tensor) -> list[Tensor]:
-    layer = _pool(network, op, x, "AVERAGE")
+    layer = _padded_pool(network, op, x, "AVERAGE")
     layer.average_count_excludes_padding = True
     return [layer.get_output(0)]
 
 
-def _pool(network: Network, op: MaxPool | AveragePool, x: Tensor, kind: str) -> Layer:
-    layer = network.add("pooling_nd", x, network.enum("PoolingType", kind), op.window)
+def _padded_pool(network: Network, op: MaxPool | AveragePool, x: Tensor, kind: str) -> Layer:
+    layer = pool(network, x, kind, op.window, op.stride)
+    layer.pre_padding, layer.post_padding = op.before, op.after
+    return layer
+
+
+def pool(network: Network, x: Tensor, kind: str, window: tuple[int, ...], stride: tuple[int, ...]) -> Layer:
+    """One of TensorRT's pooling layers; sizes round down, nothing is padded."""
+    layer = network.add("pooling_nd", x, network.enum("PoolingType", kind), window)
     layer.padding_mode = network.enum("PaddingMode", "EXPLICIT_ROUND_DOWN")
-    layer.stride_nd, layer.pre_padding, layer.post_padding = op.stride, op.before, op.after
+    layer.stride_nd = stride
     return layer

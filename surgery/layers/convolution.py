@@ -1,4 +1,4 @@
-"""Sliding kernels with learned weights."""
+"""Sliding kernels: learned weights, and windows laid out side by side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.ir import Shape, Value, fixed
 from prototrt.surgery.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
-from prototrt.surgery.ops import Convolution
+from prototrt.surgery.ops import Convolution, Deconvolution, Pad, Patches
 
 
 @layer_rule("Convolution")
@@ -20,27 +20,91 @@ def convolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> 
 
     Becomes: Convolution.
     Bottoms: (N, C, ...), all of one shape. Tops: one a bottom, (N, num_output, ...).
-    Axes in front of ``axis`` are independent items. Sizes round down.
+    Axes in front of ``axis`` are independent items. Sizes round down. The fields ``engine``
+    and ``force_nd_im2col`` never change the result.
+    Blobs: weights (num_output, C/group, kernel...), bias (num_output,).
     Source: caffe ``src/caffe/layers/base_conv_layer.cpp``, ``conv_layer.cpp``.
     """
+    return _convolved(build, layer, Geometry(layer, x.shape), [x, *others])
+
+
+@layer_rule("ConvolutionDepthwise", "DepthwiseConvolution")
+def depthwise(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[Value]:
+    """Convolution with one group a channel, unless ``group`` is stated. From forks.
+
+    Becomes: Convolution.
+    Bottoms, tops and blobs: as of Convolution.
+    Source: ``conv_dw_layer.cpp``, ``depthwise_conv_layer.cpp`` of the forks.
+    """
     geometry = Geometry(layer, x.shape)
-    for other in others:
-        if other.shape != x.shape:
-            raise ShapeError(f"bottoms have the shapes {x.shape} and {other.shape}, expected equal ones")
-    if geometry.channels % geometry.group or geometry.outputs % geometry.group:
-        raise NetError(
-            f"group is {geometry.group}, which does not divide"
-            f" {geometry.channels} channels into {geometry.outputs} outputs",
-            fix="use a group that divides both",
-        )
-    kernel_shape = (geometry.outputs, geometry.channels // geometry.group, *geometry.kernel)
+    if not layer.param.HasField("group"):
+        geometry.group = geometry.channels
+    return _convolved(build, layer, geometry, [x, *others])
+
+
+@layer_rule("Deconvolution")
+def deconvolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[Value]:
+    """The transpose of Convolution: every element adds a scaled kernel to the result.
+
+    Becomes: Deconvolution.
+    Bottoms: (N, C, ...), all of one shape. Tops: one a bottom, (N, num_output, ...).
+    Blobs: weights (C, num_output/group, kernel...), bias (num_output,).
+    Source: caffe ``src/caffe/layers/base_conv_layer.cpp``, ``deconv_layer.cpp``.
+    """
+    geometry = Geometry(layer, x.shape)
+    _refuse_unequal(layer, [x, *others])
+    geometry.refuse_group()
+    kernel_shape = (geometry.channels, geometry.outputs // geometry.group, *geometry.kernel)
     kernel = build.parameter(layer, kernel_shape, "weights", filler=stated(layer.param, "weight_filler"))
     bias = geometry.bias(build, layer)
-    op = Convolution(geometry.stride, geometry.pad, geometry.dilation, geometry.group)
+    op = Deconvolution(geometry.stride, geometry.pad, geometry.dilation, geometry.group)
     return [
         geometry.restored(build, build.add(op, geometry.batched(build, bottom), kernel, bias), bottom)
         for bottom in (x, *others)
     ]
+
+
+@layer_rule("Im2col")
+def im2col(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """What each window of a convolution sees, as channels.
+
+    Becomes: Patches.
+    Bottoms: (N, C, ...). Tops: (N, C * kernel, windows...); the places of the window vary fastest.
+    Source: caffe ``src/caffe/layers/im2col_layer.cpp``, ``src/caffe/util/im2col.cpp``.
+    """
+    geometry = Geometry(layer, x.shape, has_outputs=False)
+    if not geometry.spatial:
+        raise ShapeError(
+            f"shape is {x.shape}, expected at least one axis behind axis {geometry.axis}, that of the channels",
+            blob=f'bottom "{layer.bottom_blob(0)}"',
+        )
+    op = Patches(geometry.kernel, geometry.stride, geometry.pad, geometry.dilation)
+    items = geometry.overhung(build, geometry.batched(build, x))
+    return [geometry.restored(build, build.add(op, items), x)]
+
+
+def _convolved(build: LayerBuilder, layer: Layer, geometry: Geometry, bottoms: list[Value]) -> list[Value]:
+    _refuse_unequal(layer, bottoms)
+    geometry.refuse_group()
+    kernel_shape = (geometry.outputs, geometry.channels // geometry.group, *geometry.kernel)
+    kernel = build.parameter(layer, kernel_shape, "weights", filler=stated(layer.param, "weight_filler"))
+    bias = geometry.bias(build, layer)
+    op = Convolution(geometry.stride, geometry.pad, geometry.dilation, geometry.group)
+    tops = []
+    for bottom in bottoms:
+        items = geometry.overhung(build, geometry.batched(build, bottom))
+        tops.append(geometry.restored(build, build.add(op, items, kernel, bias), bottom))
+    return tops
+
+
+def _refuse_unequal(layer: Layer, bottoms: list[Value]) -> None:
+    for index, bottom in enumerate(bottoms):
+        if bottom.shape != bottoms[0].shape:
+            raise ShapeError(
+                f"shape is {bottom.shape}, expected {bottoms[0].shape}",
+                blob=f'bottom "{layer.bottom_blob(index)}"',
+                because=f'all bottoms share the weights, and that is the shape of "{layer.bottom_blob(0)}"',
+            )
 
 
 class Geometry:
@@ -50,7 +114,7 @@ class Geometry:
     Source: caffe ``src/caffe/layers/base_conv_layer.cpp``, ``LayerSetUp``.
     """
 
-    def __init__(self, layer: Layer, shape: Shape) -> None:
+    def __init__(self, layer: Layer, shape: Shape, *, has_outputs: bool = True) -> None:
         param = layer.param
         self.axis = canonical_axis(param.axis, shape, "axis")
         self.spatial = len(shape) - self.axis - 1
@@ -62,17 +126,22 @@ class Geometry:
         self.pad = _sizes(param, "pad", self.spatial, 0)
         self.dilation = _per_axis(list(param.dilation), "dilation", self.spatial, 1)
         self.bias_term = bool(param.bias_term)
-        for name, values, least in (
-            ("num_output", (self.outputs,), 1),
-            ("group", (self.group,), 1),
-            ("kernel_size", self.kernel, 1),
-            ("stride", self.stride, 1),
-            ("dilation", self.dilation, 1),
-        ):
-            if min(values, default=least) < least:
+        least = {"kernel_size": self.kernel, "stride": self.stride, "dilation": self.dilation}
+        if has_outputs:
+            least |= {"num_output": (self.outputs,), "group": (self.group,)}
+        for name, values in least.items():
+            if min(values, default=1) < 1:
                 raise NetError(
-                    f"{name} is {min(values)}, expected at least {least}", fix=f"set {name} in the prototxt"
+                    f"{name} is {min(values)}, expected at least 1", fix=f"set {name} in the prototxt"
                 )
+
+    def refuse_group(self) -> None:
+        if self.channels % self.group or self.outputs % self.group:
+            raise NetError(
+                f"group is {self.group}, which does not divide"
+                f" {self.channels} channels into {self.outputs} outputs",
+                fix="use a group that divides both",
+            )
 
     def bias(self, build: LayerBuilder, layer: Layer) -> Value:
         """The stored bias (num_output,), zeros where ``bias_term`` is false."""
@@ -83,13 +152,30 @@ class Geometry:
         )
 
     def batched(self, build: LayerBuilder, x: Value) -> Value:
-        """``x`` with one axis of items in front of the channels, and at least one behind them."""
+        """``x`` with one axis of items in front of the channels."""
         items = (
             x.shape[:1]
             if self.axis == 1
             else (prod(fixed(dim, "an axis of items") for dim in x.shape[: self.axis]),)
         )
         return build.reshape(x, (*items, *x.shape[self.axis :]), hint="items")
+
+    def overhung(self, build: LayerBuilder, x: Value) -> Value:
+        """``x`` (N, C, ...) with zeros behind it where the only window reaches further than its padding.
+
+        Caffe divides towards zero: a kernel that is too large by less than a stride fits once.
+        """
+        beyond = [
+            max(
+                0,
+                self.dilation[i] * (self.kernel[i] - 1) + 1 - fixed(size, f"axis {2 + i}") - 2 * self.pad[i],
+            )
+            for i, size in enumerate(x.shape[2:])
+        ]
+        if not any(0 < more < stride for more, stride in zip(beyond, self.stride, strict=True)):
+            return x
+        after = [more if more < stride else 0 for more, stride in zip(beyond, self.stride, strict=True)]
+        return build.add(Pad((0,) * len(x.shape), (0, 0, *after)), x, hint="overhang")
 
     def restored(self, build: LayerBuilder, y: Value, x: Value) -> Value:
         """``y`` with the items' axes of ``x``."""
@@ -106,8 +192,21 @@ def _sizes(param: Any, name: str, spatial: int, default: int | None) -> tuple[in
             raise NetError(f"states both {plain} and {height} or {width}", fix="state one of them")
         if spatial != 2:
             raise NetError(f"{height} and {width} are for 2 spatial axes, the bottom has {spatial}")
+        _refuse_half(param, name, height, width)
         return getattr(param, height), getattr(param, width)
     return _per_axis(values, plain, spatial, default)
+
+
+def _refuse_half(param: Any, name: str, height: str, width: str) -> None:
+    """A kernel or stride stated for one axis alone is 0 for the other; a pad may well be 0."""
+    for field in (height, width):
+        if name != "pad" and not param.HasField(field):
+            other = width if field == height else height
+            raise NetError(
+                f"states {other} without {field}",
+                because=f"{field} is then 0, not the same",
+                fix=f"state both, or {'kernel_size' if name == 'kernel' else name} alone",
+            )
 
 
 def _per_axis(values: list[int], name: str, spatial: int, default: int | None) -> tuple[int, ...]:

@@ -6,11 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.surgery.ir import Shape, Value, fixed
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.ir import Shape, Value, element_count, fixed
 from prototrt.surgery.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.ops import AveragePool, MaxPool, Pad
+from prototrt.surgery.ops import AveragePool, Concat, MaxPool, MaxPoolIndex, Pad, StochasticPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,62 +26,154 @@ class Span:
     out: int
 
     @property
-    def reach(self) -> int:
-        """How far the last window reaches, from the start of the left padding."""
-        return (self.out - 1) * self.stride + self.window
+    def has_empty(self) -> bool:
+        """The last window begins behind the input; Caffe drops it only where there is padding."""
+        return (self.out - 1) * self.stride >= self.size + self.pad
+
+    @property
+    def without_empty(self) -> Span:
+        return Span(self.size, self.window, self.stride, self.pad, self.out - self.has_empty)
+
+    @property
+    def empty_size(self) -> int:
+        """What Caffe takes for the size of an empty window: 0 or less."""
+        return self.size - (self.out - 1) * self.stride
+
+    def beyond(self, padded: int) -> int:
+        """How far the last window reaches beyond the input with this much padding."""
+        return max(0, (self.out - 1) * self.stride + self.window - self.size - padded)
 
 
 @layer_rule("Pooling")
 def pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """The largest element or the mean of sliding windows; sizes round up.
+    """The largest or the mean element of sliding windows; sizes round up, or as ``round_mode`` says.
 
-    Becomes: MaxPool; Pad and AveragePool.
-    Bottoms: (N, C, H, W). A last window that would start inside the padding is dropped,
-    where there is padding. AVE divides by the window's size, clipped to the padded image.
-    Source: caffe ``src/caffe/layers/pooling_layer.cpp``.
+    Becomes: MaxPool, MaxPoolIndex; Pad and AveragePool; StochasticPool.
+    Bottoms: (N, C, H, W). Tops: (N, C, h, w), and with MAX optionally where in its plane
+    each largest element stands. A last window that would start inside the padding is
+    dropped, where there is padding; without padding it may be empty. AVE divides by the
+    window's size, clipped to the padded image. STOCHASTIC is the one of the TEST phase.
+    Source: caffe ``src/caffe/layers/pooling_layer.cpp``, ``pooling_layer.cu``.
     """
-    if len(x.shape) != 4:
-        raise ShapeError(
-            f"shape is {x.shape}, expected (N, C, H, W)", blob=f'bottom "{layer.bottom_blob(0)}"'
+    _refuse_axes(layer, x)
+    param = layer.param
+    windows, strides, pads = geometry(
+        param, (fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width"))
+    )
+    found = spans(x.shape, windows, strides, pads, floor=param.round_mode == param.FLOOR)
+    if param.pool == param.MAX and len(layer.tops) == 2:
+        return [max_pool(build, x, *found), _max_pool_index(build, x, *found)]
+    return [_pooled(build, param, x, *found)]
+
+
+@layer_rule("SPP")
+def spatial_pyramid_pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Pooling into 1, 2 x 2, 4 x 4, ... windows, all of them flattened, one behind the other.
+
+    Becomes: MaxPool, or Pad and AveragePool, one a level; Reshape, Concat.
+    Bottoms: (N, C, H, W). Tops: (N, C + 4 C + 16 C ...); with ``pyramid_height`` 1, (N, C, 1, 1).
+    Source: caffe ``src/caffe/layers/spp_layer.cpp``.
+    """
+    _refuse_axes(layer, x)
+    height = int(layer.param.pyramid_height)
+    if height < 1:
+        raise NetError(f"pyramid_height is {height}, expected at least 1")
+    if height == 1:
+        return [_level(build, layer.param, x, 0)]
+    levels = [_level(build, layer.param, x, level) for level in range(height)]
+    flat = [
+        build.reshape(level, (x.shape[0], element_count(level.shape[1:], "an axis of the bottom")))
+        for level in levels
+    ]
+    return [build.add(Concat(1), *flat)]
+
+
+def _level(build: LayerBuilder, param: Any, x: Value, level: int) -> Value:
+    """One level of the pyramid: its windows tile the padded image."""
+    sizes = fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
+    bins = 2**level
+    window = -(-sizes[0] // bins), -(-sizes[1] // bins)
+    pad = (window[0] * bins - sizes[0] + 1) // 2, (window[1] * bins - sizes[1] + 1) // 2
+    if pad[0] >= window[0] or pad[1] >= window[1]:
+        raise NetError(
+            f"pyramid_height is {param.pyramid_height}, but level {level} cuts {sizes[0]} x {sizes[1]}"
+            f" elements into {bins} x {bins} windows",
+            because=f"that takes a pad of {pad} around windows of {window}, and a pad must be the smaller",
+            fix=f"use a pyramid_height of at most {level}",
         )
-    rows, columns = spans(layer.param, x.shape)
+    _refuse_padded_stochastic(param, pad)
+    return _pooled(build, param, x, *spans(x.shape, window, window, pad))
+
+
+def _pooled(build: LayerBuilder, param: Any, x: Value, rows: Span, columns: Span) -> Value:
+    pool = {param.MAX: max_pool, param.AVE: average_pool, param.STOCHASTIC: _stochastic_pool}
+    return pool[param.pool](build, x, rows, columns)
+
+
+def max_pool(build: LayerBuilder, x: Value, rows: Span, columns: Span) -> Value:
+    """The largest element of each window, the lowest number where there is none."""
+    lowest = float(np.finfo(np.float32).min)
+    inner = rows.without_empty, columns.without_empty
+    return _with_empty(build, build.add(_windows(MaxPool, *inner), x), rows, columns, lowest, lowest)
+
+
+def _max_pool_index(build: LayerBuilder, x: Value, rows: Span, columns: Span) -> Value:
+    inner = rows.without_empty, columns.without_empty
+    return _with_empty(build, build.add(_windows(MaxPoolIndex, *inner), x), rows, columns, -1, -1)
+
+
+def average_pool(build: LayerBuilder, x: Value, rows: Span, columns: Span) -> Value:
+    """The mean of each window: 0 over its size where there are no elements, and over 0 NaN."""
+    inner = rows.without_empty, columns.without_empty
+    if rows.pad or columns.pad:
+        x = build.add(Pad((0, 0, rows.pad, columns.pad), (0, 0, rows.pad, columns.pad)), x)
+    after = tuple(span.beyond(2 * span.pad) for span in inner)
     window, stride = (rows.window, columns.window), (rows.stride, columns.stride)
+    y = build.add(AveragePool(window, stride, (0, 0), after), x)
+    of_rows, of_columns = (0.0 if span.empty_size else math.nan for span in (rows, columns))
+    return _with_empty(build, y, rows, columns, of_rows, of_columns)
+
+
+def _stochastic_pool(build: LayerBuilder, x: Value, rows: Span, columns: Span) -> Value:
+    inner = rows.without_empty, columns.without_empty
+    return _with_empty(build, build.add(_windows(StochasticPool, *inner), x), rows, columns, 0, 0)
+
+
+def _windows(
+    op: type[MaxPool] | type[MaxPoolIndex] | type[StochasticPool], rows: Span, columns: Span
+) -> MaxPool | MaxPoolIndex | StochasticPool:
+    """The windows over the image with its padding, which never counts."""
     pad = (rows.pad, columns.pad)
-    methods = type(layer.param)
-    if layer.param.pool == methods.MAX:
-        after = (_beyond(rows, rows.pad), _beyond(columns, columns.pad))
-        return [build.add(MaxPool(window, stride, pad, after), x)]
-    if layer.param.pool == methods.AVE:
-        if any(pad):
-            x = build.add(Pad((0, 0, *pad), (0, 0, *pad)), x)
-        after = (_beyond(rows, 2 * rows.pad), _beyond(columns, 2 * columns.pad))
-        return [build.add(AveragePool(window, stride, (0, 0), after), x)]
-    raise UnsupportedLayerError("pool is STOCHASTIC, expected MAX or AVE")
+    after = (rows.beyond(rows.pad), columns.beyond(columns.pad))
+    return op((rows.window, columns.window), (rows.stride, columns.stride), pad, after)
 
 
-def _beyond(span: Span, padded: int) -> int:
-    """How far the last window reaches beyond the input with this much padding."""
-    return max(0, span.reach - span.size - padded)
+def _with_empty(
+    build: LayerBuilder, y: Value, rows: Span, columns: Span, of_rows: float, of_columns: float
+) -> Value:
+    """``y`` with a last row and a last column for the windows that see nothing."""
+    edges = [((0, 0, 1, 0), of_rows, rows), ((0, 0, 0, 1), of_columns, columns)]
+    # Where row and column meet, NaN wins: it is written last.
+    for after, value, span in sorted(edges, key=lambda edge: math.isnan(edge[1])):
+        if span.has_empty:
+            y = build.add(Pad((0, 0, 0, 0), after, value), y, hint="empty_windows")
+    return y
 
 
-def spans(param: Any, shape: Shape) -> tuple[Span, Span]:
-    """Where the windows lie along height and width.
-
-    Raises ``NetError`` where Caffe ends the process.
-    """
+def spans(
+    shape: Shape,
+    windows: tuple[int, int],
+    strides: tuple[int, int],
+    pads: tuple[int, int],
+    *,
+    floor: bool = False,
+) -> tuple[Span, Span]:
+    """Where the windows lie along height and width."""
     sizes = [fixed(shape[2], "the height"), fixed(shape[3], "the width")]
-    windows = _windows(param, sizes)
-    strides, pads = _pair(param, "stride", 1), _pair(param, "pad", 0)
-    if min(strides) < 1 or min(windows) < 1:
-        raise NetError(f"kernel is {windows} and stride {strides}, expected at least 1")
-    if any(pad >= window for pad, window in zip(pads, windows, strict=True) if pad):
-        raise NetError(f"pad is {pads}, expected less than the kernel {windows}")
-    if param.global_pooling and (any(pads) or strides != (1, 1)):
-        raise NetError("with global_pooling, pad must be 0 and stride 1")
-    rounded = math.floor if param.round_mode == type(param).FLOOR else math.ceil
     found = []
     for size, window, stride, pad in zip(sizes, windows, strides, pads, strict=True):
-        out = rounded((size + 2 * pad - window) / stride) + 1
+        room = size + 2 * pad - window
+        out = (room // stride if floor else -(-room // stride)) + 1
         # Padding on one axis makes Caffe look at both.
         if any(pads) and (out - 1) * stride >= size + pad:
             out -= 1
@@ -89,24 +183,65 @@ def spans(param: Any, shape: Shape) -> tuple[Span, Span]:
     return found[0], found[1]
 
 
-def _windows(param: Any, sizes: list[int]) -> tuple[int, int]:
-    stated = param.HasField("kernel_size") or param.HasField("kernel_h") or param.HasField("kernel_w")
+Pair = tuple[int, int]
+
+
+def geometry(param: Any, sizes: Pair) -> tuple[Pair, Pair, Pair]:
+    """Windows, strides and pads of a pooling_param.
+
+    Raises ``NetError`` where Caffe ends the process.
+    """
+    windows = _windows_of(param, sizes)
+    strides, pads = _pair(param, "stride", 1), _pair(param, "pad", 0)
+    if min(strides) < 1 or min(windows) < 1:
+        raise NetError(f"kernel is {windows} and stride {strides}, expected at least 1")
+    if param.global_pooling and (any(pads) or strides != (1, 1)):
+        raise NetError("with global_pooling, pad must be 0 and stride 1")
+    _refuse_padded_stochastic(param, pads)
+    if any(pads) and any(pad >= window for pad, window in zip(pads, windows, strict=True)):
+        raise NetError(f"pad is {pads}, expected less than the kernel {windows}")
+    return windows, strides, pads
+
+
+def _refuse_padded_stochastic(param: Any, pads: Pair) -> None:
+    if any(pads) and param.pool == param.STOCHASTIC:
+        raise NetError(
+            f"pad is {pads}, but pool is STOCHASTIC",
+            because="Caffe pads for MAX and AVE only",
+            fix="use another method, or no pad",
+        )
+
+
+def _windows_of(param: Any, sizes: Pair) -> Pair:
+    stated = [name for name in ("kernel_size", "kernel_h", "kernel_w") if param.HasField(name)]
     if param.global_pooling:
         if stated:
-            raise NetError("states both global_pooling and a kernel size", fix="state one of them")
-        return sizes[0], sizes[1]
+            raise NetError(f"states both global_pooling and {stated[0]}", fix="state one of them")
+        return sizes
     if not stated:
         raise NetError("states no kernel size", fix="set kernel_size, or kernel_h and kernel_w")
     return _pair(param, "kernel", 0)
 
 
-def _pair(param: Any, name: str, default: int) -> tuple[int, int]:
+def _pair(param: Any, name: str, default: int) -> Pair:
     """A size for height and width, stated once or as ``_h`` and ``_w``."""
     plain = "kernel_size" if name == "kernel" else name
     height, width = f"{name}_h", f"{name}_w"
-    if param.HasField(height) or param.HasField(width):
-        if param.HasField(plain):
-            raise NetError(f"states both {plain} and {height} or {width}", fix="state one of them")
+    stated = [field for field in (height, width) if param.HasField(field)]
+    if stated and param.HasField(plain):
+        raise NetError(f"states both {plain} and {' and '.join(stated)}", fix="state one of them")
+    if len(stated) == 1:
+        raise NetError(
+            f"states {stated[0]} alone", fix=f"state both {height} and {width}, or {plain} for both"
+        )
+    if stated:
         return getattr(param, height), getattr(param, width)
     size = getattr(param, plain) if param.HasField(plain) else default
     return size, size
+
+
+def _refuse_axes(layer: Layer, x: Value) -> None:
+    if len(x.shape) != 4:
+        raise ShapeError(
+            f"shape is {x.shape}, expected (N, C, H, W)", blob=f'bottom "{layer.bottom_blob(0)}"'
+        )

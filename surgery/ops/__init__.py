@@ -11,7 +11,7 @@ from prototrt.surgery.ops.activation import (
     Softsign,
     TanH,
 )
-from prototrt.surgery.ops.convolution import Convolution
+from prototrt.surgery.ops.convolution import Convolution, Deconvolution, Patches
 from prototrt.surgery.ops.elementwise import (
     ABS,
     ADD,
@@ -34,7 +34,7 @@ from prototrt.surgery.ops.elementwise import (
 )
 from prototrt.surgery.ops.linear import MatMul
 from prototrt.surgery.ops.normalization import LRN, Affine, Softmax
-from prototrt.surgery.ops.pooling import AveragePool, MaxPool
+from prototrt.surgery.ops.pooling import AveragePool, MaxPool, MaxPoolIndex, StochasticPool
 from prototrt.surgery.ops.reduction import Reduce, ReduceKind, TopK
 from prototrt.surgery.ops.scan import Scan, steps_of
 from prototrt.surgery.ops.shape import Axis, Concat, Gather, Pad, Reshape, Slice, Tile, Transpose
@@ -63,14 +63,17 @@ __all__ = [
     "Clip",
     "Concat",
     "Convolution",
+    "Deconvolution",
     "Gather",
     "HardSigmoid",
     "Identity",
     "LeakyReLU",
     "MatMul",
     "MaxPool",
+    "MaxPoolIndex",
     "PReLU",
     "Pad",
+    "Patches",
     "Power",
     "Reduce",
     "ReduceKind",
@@ -80,6 +83,7 @@ __all__ = [
     "Slice",
     "Softmax",
     "Softsign",
+    "StochasticPool",
     "TanH",
     "Tile",
     "TopK",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -60,3 +60,84 @@ class Convolution(Op):
 
     def multiply_adds(self, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
         return element_count(outputs[0]) * math.prod(fixed(dim, "the kernel") for dim in inputs[1][1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Deconvolution(Op):
+    """The transpose of Convolution: every element of x (N, C, ...) adds a scaled kernel to the result.
+
+    The kernel is (C, O/group, ...), the bias (O,). ``pad`` is cut from both ends of the result.
+    """
+
+    stride: tuple[int, ...]
+    pad: tuple[int, ...]
+    dilation: tuple[int, ...]
+    group: int = 1
+
+    constants: ClassVar[tuple[int, ...]] = (1, 2)
+
+    def shape(self, x: Shape, kernel: Shape, bias: Shape) -> list[Shape]:
+        spatial = tuple(self._out(x, kernel, axis) for axis in range(len(self.stride)))
+        return [(x[0], bias[0], *spatial)]
+
+    def _out(self, x: Shape, kernel: Shape, axis: int) -> int:
+        size = fixed(x[2 + axis], f"axis {2 + axis}")
+        extent = self.dilation[axis] * (fixed(kernel[2 + axis], "the kernel") - 1) + 1
+        out = self.stride[axis] * (size - 1) + extent - 2 * self.pad[axis]
+        if out < 1:
+            raise ShapeError(
+                f"the pad {self.pad[axis]} cuts away all of axis {2 + axis}, which becomes"
+                f" {out + 2 * self.pad[axis]} before",
+                fix="use a smaller pad",
+            )
+        return out
+
+    def evaluate(self, x: Array, kernel: Array, bias: Array) -> list[Array]:
+        (out,) = self.shape(x.shape, kernel.shape, bias.shape)
+        images = x.reshape(x.shape[0], self.group, -1, *x.shape[2:])
+        kernels = kernel.reshape(self.group, -1, *kernel.shape[1:])
+        whole = [fixed(size, "a size") + 2 * pad for size, pad in zip(out[2:], self.pad, strict=True)]
+        sums = np.zeros((self.group, kernel.shape[1], x.shape[0], *whole), x.dtype)
+        for place in product(*map(range, kernel.shape[2:])):
+            corner = [p * d for p, d in zip(place, self.dilation, strict=True)]
+            lands = seen_from(corner, self.stride, x.shape[2:])
+            here: Any = (..., *place)
+            for g in range(self.group):
+                sums[g][lands] += np.tensordot(kernels[g][here], images[:, g], axes=(0, 1))
+        y = np.moveaxis(sums.reshape(-1, *sums.shape[2:]), 0, 1)
+        kept = [slice(pad, size - pad) for size, pad in zip(whole, self.pad, strict=True)]
+        inside: Any = (..., *kept)
+        return [y[inside] + bias.reshape(-1, *(1,) * len(self.stride))]
+
+    def multiply_adds(self, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
+        return element_count(inputs[0]) * math.prod(fixed(dim, "the kernel") for dim in inputs[1][1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Patches(Op):
+    """What sliding windows see of x (N, C, ...): (N, C * places of the window, windows...).
+
+    Channel ``c * places + p`` holds what place p, counted row by row, sees of channel c.
+    ``pad`` is at both ends, zeros.
+    """
+
+    window: tuple[int, ...]
+    stride: tuple[int, ...]
+    pad: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    def shape(self, x: Shape) -> list[Shape]:
+        channels = fixed(x[1], "the number of channels")
+        convolution = Convolution(self.stride, self.pad, self.dilation)
+        ((_, _, *spatial),) = convolution.shape(x, (channels, channels, *self.window), (channels,))
+        return [(x[0], channels * math.prod(self.window), *spatial)]
+
+    def evaluate(self, x: Array) -> list[Array]:
+        padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in self.pad)])
+        (out,) = self.shape(x.shape)
+        corners = (
+            [p * d for p, d in zip(place, self.dilation, strict=True)]
+            for place in product(*map(range, self.window))
+        )
+        seen = [padded[seen_from(corner, self.stride, out[2:])] for corner in corners]
+        return [np.stack(seen, 2).reshape(x.shape[0], *out[1:])]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -43,10 +42,32 @@ class Windows(Op):
 
 @dataclass(frozen=True, slots=True)
 class MaxPool(Windows):
-    """The largest element of each window."""
+    """The largest element of each window; of the lowest number on, so that NaN is never larger."""
 
     def evaluate(self, x: Array) -> list[Array]:
-        return [reduce(np.maximum, self._seen(x, -np.inf))]
+        (out,) = self.shape(x.shape)
+        largest = np.full([fixed(size, "a size") for size in out], np.finfo(x.dtype).min, x.dtype)
+        for seen in self._seen(x, -np.inf):
+            largest = np.where(seen > largest, seen, largest)
+        return [largest]
+
+
+@dataclass(frozen=True, slots=True)
+class MaxPoolIndex(Windows):
+    """Where in its plane the first largest element of each window of x (N, C, H, W) stands.
+
+    Counted row by row, as a float. -1 where no element is larger than the lowest number.
+    """
+
+    def evaluate(self, x: Array) -> list[Array]:
+        (out,) = self.shape(x.shape)
+        sizes = [fixed(size, "a size") for size in out]
+        largest, index = np.full(sizes, np.finfo(x.dtype).min, x.dtype), np.full(sizes, -1, x.dtype)
+        places = np.arange(x.shape[2] * x.shape[3], dtype=x.dtype).reshape(1, 1, *x.shape[2:])
+        for seen, place in zip(self._seen(x, -np.inf), self._seen(places, -1), strict=True):
+            index = np.where(seen > largest, place, index)
+            largest = np.where(seen > largest, seen, largest)
+        return [index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +78,16 @@ class AveragePool(Windows):
         total = sum(self._seen(x, 0))
         count = sum(self._seen(np.ones_like(x), 0))
         return [np.asarray(total / count, x.dtype)]
+
+
+@dataclass(frozen=True, slots=True)
+class StochasticPool(Windows):
+    """The mean of each window, its elements weighted by themselves: ``sum(x^2) / sum(x)``.
+
+    0 where the sum is not positive.
+    """
+
+    def evaluate(self, x: Array) -> list[Array]:
+        total = np.asarray(sum(self._seen(x, 0)))
+        squares = np.asarray(sum(seen * seen for seen in self._seen(x, 0)))
+        return [np.where(total > 0, squares / np.where(total > 0, total, 1), 0).astype(x.dtype)]
