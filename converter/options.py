@@ -38,6 +38,19 @@ class BlobShape(click.ParamType):  # type: ignore[type-arg]  # generic only in n
         return blob, tuple(map(int, parts))
 
 
+class BlobShapes(click.ParamType):  # type: ignore[type-arg]  # as above
+    """``NAME:1x3x224x224,NAME:...``, as trtexec writes shapes."""
+
+    name = "NAME:SIZExSIZE...,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, tuple[int, ...]]:
+        if isinstance(value, dict):  # click converts defaults, too
+            return value
+        return dict(BlobShape().convert(part, param, ctx) for part in value.split(","))
+
+
 class OutputFile(click.ParamType):  # type: ignore[type-arg]  # as above
     """A file that can be written, told before the work begins."""
 
@@ -98,6 +111,9 @@ class Rewriting:
 
     sequence: str
     force: bool
+    min_shapes: dict[str, tuple[int, ...]]
+    opt_shapes: dict[str, tuple[int, ...]]
+    max_shapes: dict[str, tuple[int, ...]]
 
     def rewrite(self, options: ModelOptions, model: Model, require_weights: bool = True) -> Graph:
         return prototrt.rewrite(
@@ -105,6 +121,9 @@ class Rewriting:
             **options.expansion,
             sequence=self.sequence,
             force=self.force,
+            min_shapes=self.min_shapes,
+            opt_shapes=self.opt_shapes,
+            max_shapes=self.max_shapes,
             require_weights=require_weights,
         )
 
@@ -173,4 +192,13 @@ rewrite_options = _gathered(
         help="How recurrent layers run; auto: step where there is one step, else loop.",
     ),
     click.option("--force", is_flag=True, help="Unroll more than 64 steps, however long that builds."),
+    *(
+        click.option(
+            f"--{which}-shapes",
+            type=BlobShapes(),
+            default={},
+            help=f"{meaning} shapes that one engine takes, as in data:1x3x32x32,cont:1x1.",
+        )
+        for which, meaning in (("min", "Smallest"), ("opt", "Usual"), ("max", "Largest"))
+    ),
 )

@@ -399,3 +399,27 @@ def test_a_bad_model_is_one_message_and_no_file(case: str, tmp_path: Path) -> No
     assert first.startswith((f"error: {prototxt}", f"error: {weights}"))
     assert all(line.startswith(("  because ", "  fix: ")) for line in rest)
     assert os.listdir(tmp_path) == []
+
+
+# ---------------------------------------------------------------- sizes that vary
+
+
+@pytest.mark.trt
+def test_one_engine_for_any_number_of_windows(tmp_path: Path) -> None:
+    plan = tmp_path / "digits.plan"
+    ranges = ["--min-shapes", "data:1x1x32x16,cont:1x1", "--max-shapes", "data:100x1x32x16,cont:100x1"]
+    done("convert", DEPLOY, WEIGHTS, "-o", str(plan), *ranges)
+    facts = json.loads((tmp_path / "digits.plan.json").read_text())
+    assert facts["inputs"][0] == {
+        "name": "data",
+        "dtype": "float32",
+        "shape": ["data.0", 1, 32, 16],
+        "profile": {"data.0": [1, 40, 100]},
+    }
+    assert facts["inputs"][1]["shape"] == ["data.0", 1]
+
+
+def test_ranges_of_what_is_no_input(tmp_path: Path) -> None:
+    result = run("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "x.plan"), "--max-shapes", "image:9x9")
+    assert result.exit_code == 3
+    assert 'a shape is given for "image", which is no input' in result.stderr
