@@ -91,19 +91,19 @@ class LayerBuilder(Builder):
             return self.weights.draw(layer.name, index, tuple(sizes), kind)
         if layer.blobs is not None:
             return _stored(layer, index, tuple(sizes), what)
+        if isinstance(self.weights, NoWeights):
+            if layer.name not in self.without_weights:
+                self.without_weights.append(layer.name)
+            return np.broadcast_to(np.float32(0), sizes)
         value = constant_of(filler)
         if value is not None:
             self.warn(f"the weights file has no such layer: its {what} keep the filler value {value:g}")
             return np.full(sizes, value, np.float32)
-        if not isinstance(self.weights, NoWeights):
-            raise WeightsError(
-                f"the weights file has no such layer, expected {what} of shape {shape}",
-                origin=layer.origin,
-                fix="use the prototxt that these weights were trained with: layers are matched by name",
-            )
-        if layer.name not in self.without_weights:
-            self.without_weights.append(layer.name)
-        return np.broadcast_to(np.float32(0), sizes)
+        raise WeightsError(
+            f"the weights file has no such layer, expected {what} of shape {shape}",
+            origin=layer.origin,
+            fix="use the prototxt that these weights were trained with: layers are matched by name",
+        )
 
 
 def constant_of(filler: Any) -> float | None:
