@@ -69,7 +69,8 @@ HDF5_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "missing blob": (
         {"data/a/b/1": NUMBERS},
-        'm.h5: layer "a/b": blob 0 is missing, expected blobs 0 to 1\n  fix: get the weights file again',
+        'net.prototxt:1: layer "a/b" (InnerProduct): blob 0 is missing, expected blobs 0 to 1\n'
+        "  fix: get the weights file again",
     ),
     "shape that nobody filled": (
         {"data/a/b/0": {"shape": (1 << 20, 1 << 10), "dtype": "f4"}},
