@@ -17,7 +17,7 @@ _WHAT = "a mean file (.binaryproto)"
 
 def read_binaryproto(path: str | os.PathLike[str]) -> Array:
     """The blob of a mean file, float32; for an image of C channels its shape is (1, C, H, W)."""
-    file = os.fspath(path)
+    file = os.fsdecode(path)
     data = read_small(file, _WHAT)
     refuse_strangers(data[:HEAD], file, _WHAT)
     fix = "give the file that Caffe's compute_image_mean wrote, or get it again"

@@ -22,7 +22,7 @@ _MEASURES = ("Loss", "Accuracy", "DetectionEvaluate", "HDF5Output", "WarpCTC")  
 # What a loss computes before it looks at the labels is the answer of the deployed net.
 _ANSWERS = {"SoftmaxWithLoss": "Softmax", "SigmoidCrossEntropyLoss": "Sigmoid"}
 # How many bottoms a measure has from the net, where it is not one. Labels follow them.
-_PREDICTIONS = {"ContrastiveLoss": 2, "HDF5Output": 0, "MultiBoxLoss": 3}
+_PREDICTIONS = {"ContrastiveLoss": 2, "HDF5Output": 99, "MultiBoxLoss": 3}
 
 
 def cut_training(entries: Sequence[Entry], file: str) -> tuple[list[Entry], list[str]]:

@@ -10,7 +10,7 @@ import numpy as np
 from prototrt.caffe_proto.array_files import open_hdf5, open_npz
 from prototrt.caffe_proto.caffemodel import open_caffemodel
 from prototrt.caffe_proto.deploy import cut_training
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.errors import NetError, WeightsError
 from prototrt.caffe_proto.files import HDF5_SIGNATURE, ZIP_SIGNATURE, read_prototxt, told_to_the_user
 from prototrt.caffe_proto.model import Layer, Model
 from prototrt.caffe_proto.phase import PHASES, NetState, is_included
@@ -41,7 +41,7 @@ def load(
     ``allow_unknown``, fields that Caffe's messages lack are dropped with a warning. Every mistake of a
     user raises a ConversionError.
     """
-    file = os.fspath(prototxt)
+    file = os.fsdecode(prototxt)
     net = parse_net(read_prototxt(file), file, allow_unknown=allow_unknown)
     state = _state(net.message, phase, level, stages)
     included = [
@@ -116,7 +116,9 @@ def _complete_layers(entries: Sequence[Entry], file: str) -> None:
 def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
     if weights is None:
         return NoWeights() if seed is None else RandomWeights(seed=seed)
-    file = os.fspath(weights)
+    if seed is not None:
+        raise WeightsError("weights are given and random weights are asked for, expected one of them")
+    file = os.fsdecode(weights)
     with told_to_the_user(file, "a weights file"), open(file, "rb") as stream:
         head = stream.read(len(HDF5_SIGNATURE))
     if head == HDF5_SIGNATURE:

@@ -164,6 +164,12 @@ def test_drawn_weights_have_a_limit() -> None:
     )
 
 
+def test_weights_and_random_weights(write: Write) -> None:
+    with pytest.raises(WeightsError) as caught:
+        load(write(NET), "m.h5", random_weights=1)
+    assert str(caught.value) == "weights are given and random weights are asked for, expected one of them"
+
+
 def test_random_weights_are_asked_for(write: Write) -> None:
     model = load(write(NET), random_weights=7)
     assert isinstance(model.weights, RandomWeights)

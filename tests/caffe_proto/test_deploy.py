@@ -131,6 +131,11 @@ CASES = {
         ["Input  -> x", "InnerProduct x -> s", "Softmax s -> prob", "TanH s -> th"],
         None,
     ),
+    "what is saved": (
+        [DATA, FC, layer("HDF5Output", "save", "s y", "")],
+        ["Input  -> x", "InnerProduct x -> s"],
+        None,
+    ),
     "prob is taken": (
         [DATA, layer("InnerProduct", "prob", "x", "prob"), LOSS.replace("'s'", "'prob'")],
         ["Input  -> x", "InnerProduct x -> prob", "Softmax prob -> prob_3"],

@@ -35,8 +35,8 @@ NET = b"".join(
 WORDS = r"""
     { } < > [ ] : , - " ' \ # 0 -1 1e99 0x7fffffff 99999999999999999999 true MAX CONVOLUTION 'x'
     layer layers input input_dim type name top bottom blobs data
-""".split()
-PIECES = st.sampled_from([word.encode() for word in WORDS] + [b"\n", b"\0", b"\xff"])
+"""
+PIECES = st.sampled_from([word.encode() for word in WORDS.split()] + [b"\n", b"\0", b"\xff"])
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
