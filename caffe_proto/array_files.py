@@ -52,17 +52,9 @@ class ArrayFileWeights:
     def names(self) -> Iterable[str]:
         return self.layers.keys()
 
-    def stored(self, layer: str) -> Sequence[StoredBlob] | None:
+    def stored(self, layer: str) -> Sequence[StoredBlob | None] | None:
         blobs = self.layers.get(layer)
-        if blobs is None:
-            return None
-        missing = set(range(max(blobs) + 1)) - set(blobs)
-        if missing:
-            problem = f"blob {min(missing)} is missing, expected blobs 0 to {max(blobs)}"
-            raise WeightsError(
-                problem, where=f'{self.file}: layer "{layer}"', fix="get the weights file again"
-            )
-        return tuple(blobs[index] for index in range(len(blobs)))
+        return None if blobs is None else tuple(blobs.get(index) for index in range(max(blobs) + 1))
 
 
 def open_npz(file: str) -> ArrayFileWeights:

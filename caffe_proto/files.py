@@ -69,6 +69,10 @@ def refuse_strangers(head: bytes, file: str, what: str) -> None:
             because="the repository it comes from was cloned without Git LFS",
             fix='run "git lfs pull" in that repository',
         )
+    if head.startswith(b"\x1f\x8b"):
+        raise UnreadableFileError(
+            f"this is a gzip file, expected {what}", where=file, fix="unpack it with gunzip"
+        )
     if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<head")):
         raise UnreadableFileError(
             f"this is a web page, expected {what}",
@@ -81,6 +85,8 @@ def refuse_binary(data: bytes, file: str) -> None:
     """Raise where bytes that should be a prototxt are no text."""
     if not looks_binary(data):
         return
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UnreadableFileError("this is UTF-16 text, expected UTF-8", where=file, fix="save it as UTF-8")
     raise UnreadableFileError(
         "this is a binary file, expected a prototxt (text)",
         where=file,

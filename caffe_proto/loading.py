@@ -9,13 +9,15 @@ import numpy as np
 
 from prototrt.caffe_proto.array_files import open_hdf5, open_npz
 from prototrt.caffe_proto.caffemodel import open_caffemodel
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.deploy import cut_training
+from prototrt.caffe_proto.errors import NetError, WeightsError
 from prototrt.caffe_proto.files import HDF5_SIGNATURE, ZIP_SIGNATURE, read_prototxt, told_to_the_user
 from prototrt.caffe_proto.model import Layer, Model
 from prototrt.caffe_proto.phase import PHASES, NetState, is_included
 from prototrt.caffe_proto.prototxt import parse_net
 from prototrt.caffe_proto.schema import Message
-from prototrt.caffe_proto.untangle import untangle
+from prototrt.caffe_proto.sharing import find_owners, share_stored
+from prototrt.caffe_proto.untangle import Untangled, untangle
 from prototrt.caffe_proto.upgrade import Entry, upgraded_layers
 from prototrt.caffe_proto.weights import NoWeights, RandomWeights, StoredBlob, Weights, checked_count
 
@@ -39,44 +41,57 @@ def load(
     ``allow_unknown``, fields that Caffe's messages lack are dropped with a warning. Every mistake of a
     user raises a ConversionError.
     """
-    file = os.fspath(prototxt)
+    file = os.fsdecode(prototxt)
     net = parse_net(read_prototxt(file), file, allow_unknown=allow_unknown)
     state = _state(net.message, phase, level, stages)
-    entries = [
+    included = [
         entry for entry in upgraded_layers(net, file) if is_included(entry.message, state, entry.origin(file))
     ]
-    _complete_layers(entries, file)
+    _complete_layers(included, file)
+    entries, cuts = cut_training(included, file)
     source = _open_weights(weights, random_weights)
     untangled = untangle(entries, file)
-    layers = _layers(entries, file, source, untangled.bottoms, untangled.tops)
     return Model(
         name=net.message.name,
         file=file,
-        layers=layers,
+        layers=_layers(entries, untangled, source, file),
         weights=source,
-        warnings=(*net.warnings, *_warnings(entries, file, source)),
+        warnings=(*net.warnings, *cuts, *_warnings(entries, file, source)),
         outputs=untangled.outputs,
         blobs=untangled.blobs,
     )
 
 
-def _layers(
-    entries: Sequence[Entry],
-    file: str,
-    weights: Weights,
-    bottoms: Sequence[tuple[str, ...]],
-    tops: Sequence[tuple[str, ...]],
-) -> tuple[Layer, ...]:
-    layers, named = [], set()
-    for entry, bottom, top in zip(entries, bottoms, tops, strict=True):
-        message = entry.message
+def _layers(entries: Sequence[Entry], untangled: Untangled, weights: Weights, file: str) -> tuple[Layer, ...]:
+    owners = find_owners(entries)
+    blobs = share_stored(entries, owners, _stored(entries, weights, file), file)
+    return tuple(
+        Layer(
+            name=entry.message.name,
+            type=entry.message.type,
+            message=entry.message,
+            bottoms=untangled.bottoms[index],
+            tops=untangled.tops[index],
+            origin=entry.origin(file),
+            blobs=blobs[index],
+            shared=owners[index],
+        )
+        for index, entry in enumerate(entries)
+    )
+
+
+def _stored(
+    entries: Sequence[Entry], weights: Weights, file: str
+) -> list[Sequence[StoredBlob | None] | None]:
+    named: set[str] = set()
+    found = []
+    for entry in entries:
+        name = entry.message.name
         # Of layers with one name, Caffe gives the stored blobs to the first.
-        stored = weights.stored(message.name) if message.name not in named else None
-        named.add(message.name)
-        origin = entry.origin(file)
-        blobs = stored or _blobs_in_text(message, str(origin))
-        layers.append(Layer(message.name, message.type, message, bottom, top, origin, blobs))
-    return tuple(layers)
+        stored = weights.stored(name) if name not in named else None
+        named.add(name)
+        found.append(stored or _blobs_in_text(entry.message, str(entry.origin(file))))
+    return found
 
 
 def _state(net: Message, phase: str, level: int, stages: Iterable[str]) -> NetState:
@@ -101,7 +116,9 @@ def _complete_layers(entries: Sequence[Entry], file: str) -> None:
 def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
     if weights is None:
         return NoWeights() if seed is None else RandomWeights(seed=seed)
-    file = os.fspath(weights)
+    if seed is not None:
+        raise WeightsError("weights are given and random weights are asked for, expected one of them")
+    file = os.fsdecode(weights)
     with told_to_the_user(file, "a weights file"), open(file, "rb") as stream:
         head = stream.read(len(HDF5_SIGNATURE))
     if head == HDF5_SIGNATURE:

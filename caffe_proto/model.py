@@ -25,6 +25,8 @@ class Layer:
     tops: tuple[str, ...]
     origin: Origin
     blobs: Sequence[StoredBlob] | None  # None where the weights have no such layer
+    # For each param { }: the layer and the index of the blob that it shares, None where it is its own.
+    shared: tuple[tuple[str, int] | None, ...] = ()
 
     @property
     def param(self) -> Message:

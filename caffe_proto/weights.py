@@ -51,8 +51,11 @@ class Weights(Protocol):
     def warnings(self) -> tuple[str, ...]:
         """What is odd about the file."""
 
-    def stored(self, layer: str) -> Sequence[StoredBlob] | None:
-        """The blobs of a layer, or None where the layer has none here."""
+    def stored(self, layer: str) -> Sequence[StoredBlob | None] | None:
+        """The blobs of a layer, or None where the layer has none here.
+
+        A blob that another layer shares may be missing: Caffe's HDF5 files hold it once.
+        """
 
     def names(self) -> Iterable[str]:
         """The layers that have blobs here."""
@@ -66,7 +69,7 @@ class NoWeights:
     sha256: str | None = None
     warnings: tuple[str, ...] = ()
 
-    def stored(self, layer: str) -> Sequence[StoredBlob] | None:
+    def stored(self, layer: str) -> Sequence[StoredBlob | None] | None:
         return None
 
     def names(self) -> Iterable[str]:

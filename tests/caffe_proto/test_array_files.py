@@ -69,7 +69,8 @@ HDF5_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "missing blob": (
         {"data/a/b/1": NUMBERS},
-        'm.h5: layer "a/b": blob 0 is missing, expected blobs 0 to 1\n  fix: get the weights file again',
+        'net.prototxt:1: layer "a/b" (InnerProduct): blob 0 is missing, expected blobs 0 to 1\n'
+        "  fix: get the weights file again",
     ),
     "shape that nobody filled": (
         {"data/a/b/0": {"shape": (1 << 20, 1 << 10), "dtype": "f4"}},
@@ -161,6 +162,12 @@ def test_drawn_weights_have_a_limit() -> None:
         'layer "fc", blob 0: a blob of shape (1048576, 1048576) has 1099511627776 elements, '
         "expected at most 2147483647"
     )
+
+
+def test_weights_and_random_weights(write: Write) -> None:
+    with pytest.raises(WeightsError) as caught:
+        load(write(NET), "m.h5", random_weights=1)
+    assert str(caught.value) == "weights are given and random weights are asked for, expected one of them"
 
 
 def test_random_weights_are_asked_for(write: Write) -> None:

@@ -59,6 +59,14 @@ MISTAKES = {
         "net.prototxt: this is a binary file, expected a prototxt (text)\n"
         "  fix: give the prototxt first and the weights second",
     ),
+    "gzip": (
+        b"\x1f\x8b\x08\0",
+        "net.prototxt: this is a gzip file, expected a prototxt\n  fix: unpack it with gunzip",
+    ),
+    "UTF-16": (
+        NET.decode().encode("utf-16"),
+        "net.prototxt: this is UTF-16 text, expected UTF-8\n  fix: save it as UTF-8",
+    ),
     "HDF5": (
         b"\x89HDF\r\n\x1a\n\0\0\0",
         "net.prototxt: this is a binary file, expected a prototxt (text)\n"

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto import Model, load
+from prototrt.caffe_proto.caffemodel import open_caffemodel
+from prototrt.caffe_proto.schema import message_class
 
 ROOT = Path(__file__).parents[2]
 CAFFE = ROOT / "tests" / "goldens" / "caffe"
@@ -40,6 +42,19 @@ def test_golden(case: dict[str, Any]) -> None:
         for blob in layer.blobs or ():
             assert blob.array.shape == blob.shape
             assert np.isfinite(blob.array).all()
+
+
+@pytest.mark.parametrize(
+    "path", sorted(CAFFE.glob("*/model.caffemodel")), ids=lambda path: str(path.parent.name)
+)
+def test_blobs_are_those_that_protobuf_reads(path: Path) -> None:
+    net = message_class("NetParameter").FromString(path.read_bytes())
+    layers = [*net.layer, *(layer.layer if layer.HasField("layer") else layer for layer in net.layers)]
+    weights = open_caffemodel(str(path))
+    assert list(weights.names()) == [layer.name for layer in layers if layer.blobs]
+    for layer in layers:
+        for stored, blob in zip(weights.stored(layer.name) or (), layer.blobs, strict=True):
+            np.testing.assert_array_equal(stored.array.ravel(), np.array(blob.data, np.float32))
 
 
 # train_val_digits records the outputs of the net that is left when training is cut away.

@@ -8,9 +8,15 @@ import pytest
 from google.protobuf import text_format
 
 from prototrt.caffe_proto import ConversionError, load
+from prototrt.caffe_proto.prototxt import parse_net
 from prototrt.caffe_proto.schema import Message, message_class
+from prototrt.caffe_proto.upgrade import Entry, upgraded_layers
 
 Write = Callable[..., str]
+
+
+def entries(text: str) -> list[Entry]:
+    return upgraded_layers(parse_net(text, "net.prototxt"), "net.prototxt")
 
 
 def layer(text: str) -> Message:
@@ -23,19 +29,19 @@ layers { name: "c" type: CONVOLUTION top: "c" param: "w" blob_share_mode: PERMIS
 """
 
 
-def test_v1_layer(write: Write) -> None:
-    (upgraded,) = load(write(V1)).layers
+def test_v1_layer() -> None:
+    (upgraded,) = entries(V1)
     assert upgraded.message == layer(
         'name: "c" type: "Convolution" top: "c" loss_weight: 4 '
         'param { name: "w" share_mode: PERMISSIVE lr_mult: 1 decay_mult: 3 } param { lr_mult: 2 } '
         "include { phase: TEST } convolution_param { num_output: 2 }"
     )
-    assert upgraded.origin.line == 2
+    assert upgraded.line == 2
 
 
-def test_v1_data_layer_keeps_its_transformation(write: Write) -> None:
+def test_v1_data_layer_keeps_its_transformation() -> None:
     data = "data_param { source: 's' scale: 2 crop_size: 3 mirror: true }"
-    (upgraded,) = load(write(f"layers {{ name: 'd' type: DATA top: 'd' {data} }}")).layers
+    (upgraded,) = entries(f"layers {{ name: 'd' type: DATA top: 'd' {data} }}")
     assert upgraded.message == layer(
         'name: "d" type: "Data" top: "d" transform_param { scale: 2 mirror: true crop_size: 3 } '
         'data_param { source: "s" }'
@@ -57,8 +63,8 @@ layers { layer { name: "i" type: "images" source: "s" batchsize: 2 new_height: 3
 """
 
 
-def test_v0_layers(write: Write) -> None:
-    layers = load(write(V0)).layers
+def test_v0_layers() -> None:
+    layers = entries(V0)
     expected = [
         'name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 dim: 3 dim: 4 } }',
         'name: "c" type: "Convolution" bottom: "x" top: "c" param { lr_mult: 1 } convolution_param { '
@@ -72,7 +78,7 @@ def test_v0_layers(write: Write) -> None:
         'image_data_param { source: "s" batch_size: 2 new_height: 3 }',
     ]
     assert [upgraded.message for upgraded in layers] == [layer(text) for text in expected]
-    assert [upgraded.origin.line for upgraded in layers] == [2, 4, 8, 9, 10, 11, 12]
+    assert [upgraded.line for upgraded in layers] == [2, 4, 8, 9, 10, 11, 12]
 
 
 INPUTS: dict[str, tuple[str, list[list[int] | None]]] = {

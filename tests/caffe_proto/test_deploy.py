@@ -1,0 +1,254 @@
+"""Training nets, cut down to what is deployed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from google.protobuf import text_format
+
+from prototrt.caffe_proto import ConversionError, Model, load
+from prototrt.caffe_proto.deploy import deploy_text
+from prototrt.caffe_proto.schema import message_class
+
+Write = Callable[..., str]
+GOLDENS = Path(__file__).parents[1] / "goldens"
+
+
+def layer(kind: str, name: str, bottoms: str, tops: str, more: str = "") -> str:
+    blobs = [f"bottom: '{b}'" for b in bottoms.split()] + [f"top: '{t}'" for t in tops.split()]
+    return f"layer {{ name: '{name}' type: '{kind}' {' '.join(blobs)} {more} }}"
+
+
+def summary(model: Model) -> list[str]:
+    return [f"{one.type} {' '.join(one.bottoms)} -> {' '.join(one.tops)}" for one in model.layers]
+
+
+DATA = layer("Data", "in", "", "x y")
+FC = layer("InnerProduct", "fc", "x", "s", "inner_product_param { num_output: 2 }")
+LOSS = layer("SoftmaxWithLoss", "loss", "s y", "loss", "softmax_param { axis: 2 }")
+
+CASES = {
+    "classifier": (
+        [DATA, FC, layer("Accuracy", "acc", "s y", "acc"), LOSS],
+        ["Input  -> x", "InnerProduct x -> s", "Softmax s -> prob"],
+        [
+            'net.prototxt:1: layer "in" (Data): dropped its top "y": nothing that is deployed needs it',
+            'net.prototxt:1: layer "in" (Data): became the input "x" of shape (?, ?, ?, ?)',
+            'net.prototxt:3: layer "acc" (Accuracy): dropped: it only measures',
+            'net.prototxt:4: layer "loss" (SoftmaxWithLoss): became a Softmax, which makes "prob"',
+        ],
+    ),
+    "the answer is shown already": (
+        [DATA, FC, layer("Softmax", "p", "s", "p"), LOSS],
+        ["Input  -> x", "InnerProduct x -> s", "Softmax s -> p"],
+        [
+            'net.prototxt:1: layer "in" (Data): dropped its top "y": nothing that is deployed needs it',
+            'net.prototxt:1: layer "in" (Data): became the input "x" of shape (?, ?, ?, ?)',
+            'net.prototxt:4: layer "loss" (SoftmaxWithLoss): dropped: it only measures',
+        ],
+    ),
+    "the loss shows the answer": (
+        [DATA, FC, layer("SoftmaxWithLoss", "loss", "s y", "loss p"), layer("Power", "pw", "p", "q")],
+        ["Input  -> x", "InnerProduct x -> s", "Softmax s -> p", "Power p -> q"],
+        None,
+    ),
+    "what labels alone reach": (
+        [DATA, layer("Reshape", "ry", "y", "y2"), FC, layer("SoftmaxWithLoss", "loss", "s y2", "loss")],
+        ["Input  -> x", "InnerProduct x -> s", "Softmax s -> prob"],
+        None,
+    ),
+    "what comes from a loss": (
+        [DATA, FC, LOSS, layer("Power", "scaled", "loss", "scaled")],
+        ["Input  -> x", "InnerProduct x -> s", "Softmax s -> prob"],
+        None,
+    ),
+    "regression": (
+        [layer("HDF5Data", "in", "", "x t"), FC, layer("EuclideanLoss", "loss", "s t", "loss")],
+        ["Input  -> x", "InnerProduct x -> s"],
+        None,
+    ),
+    "regression, the target first": (
+        [layer("HDF5Data", "in", "", "x t"), FC, layer("EuclideanLoss", "loss", "t s", "loss")],
+        ["Input  -> x", "InnerProduct x -> s"],
+        None,
+    ),
+    "autoencoder": (
+        [DATA, FC, layer("Flatten", "f", "x", "f"), layer("SigmoidCrossEntropyLoss", "loss", "s f", "l")],
+        ["Input  -> x", "InnerProduct x -> s", "Sigmoid s -> prob"],
+        None,
+    ),
+    "pairs": (
+        [
+            layer("Data", "in", "", "x y"),
+            FC,
+            layer("InnerProduct", "fd", "x", "s2"),
+            layer("ContrastiveLoss", "loss", "s s2 y", "l"),
+        ],
+        ["Input  -> x", "InnerProduct x -> s", "InnerProduct x -> s2"],
+        None,
+    ),
+    "several losses": (
+        [DATA, FC, LOSS, layer("InnerProduct", "g", "x", "t"), layer("SoftmaxWithLoss", "aux", "t y", "l")],
+        [
+            "Input  -> x",
+            "InnerProduct x -> s",
+            "Softmax s -> loss_prob",
+            "InnerProduct x -> t",
+            "Softmax t -> aux_prob",
+        ],
+        None,
+    ),
+    "in place before the loss": (
+        [DATA, FC, layer("ReLU", "r", "s", "s"), LOSS],
+        ["Input  -> x", "InnerProduct x -> s@fc", "ReLU s@fc -> s", "Softmax s -> prob"],
+        None,
+    ),
+    "sequences": (
+        [
+            layer("HDF5Data", "in", "", "x cont y"),
+            layer("LSTM", "l", "x cont", "s"),
+            LOSS,
+            layer("Silence", "hush", "y", ""),
+        ],
+        ["Input  -> x", "Input  -> cont", "LSTM x cont -> s", "Softmax s -> prob"],
+        None,
+    ),
+    "a silence that is needed": (
+        [
+            DATA,
+            layer("Slice", "sl", "x", "a b"),
+            layer("Silence", "hush", "b", ""),
+            layer("ReLU", "r", "a", "c"),
+            LOSS.replace("'s'", "'c'"),
+        ],
+        ["Input  -> x", "Slice x -> a b", "Silence b -> ", "ReLU a -> c", "Softmax c -> prob"],
+        None,
+    ),
+    "another output": (
+        [DATA, FC, LOSS, layer("TanH", "th", "s", "th")],
+        ["Input  -> x", "InnerProduct x -> s", "Softmax s -> prob", "TanH s -> th"],
+        None,
+    ),
+    "what is saved": (
+        [DATA, FC, layer("HDF5Output", "save", "s y", "")],
+        ["Input  -> x", "InnerProduct x -> s"],
+        None,
+    ),
+    "prob is taken": (
+        [DATA, layer("InnerProduct", "prob", "x", "prob"), LOSS.replace("'s'", "'prob'")],
+        ["Input  -> x", "InnerProduct x -> prob", "Softmax prob -> prob_3"],
+        None,
+    ),
+    "no training": (
+        [layer("Input", "in", "", "x"), FC],
+        ["Input  -> x", "InnerProduct x -> s"],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cut(case: str, write: Write) -> None:
+    layers, expected, warnings = CASES[case]
+    model = load(write("\n".join(layers)))
+    assert summary(model) == expected
+    if warnings is not None:
+        assert list(model.warnings) == warnings
+
+
+def test_parameters_of_the_answer(write: Write) -> None:
+    softmax = load(write("\n".join([DATA, FC, LOSS]))).layers[-1]
+    assert (softmax.name, softmax.type, softmax.param.axis) == ("prob", "Softmax", 2)
+    assert (softmax.origin.line, softmax.origin.type) == (3, "Softmax")
+
+
+SHAPES = {
+    "MemoryData": (
+        "memory_data_param { batch_size: 1 channels: 3 height: 142 width: 143 }",
+        'became the input "x" of shape (1, 3, 142, 143)',
+        [1, 3, 142, 143],
+    ),
+    "Data": (
+        "data_param { batch_size: 4 } transform_param { crop_size: 16 }",
+        'became the input "x" of shape (4, ?, 16, 16)',
+        None,
+    ),
+    "Data ": (
+        "data_param { batch_size: 4 } transform_param { crop_size: 16 force_color: true }",
+        'became the input "x" of shape (4, 3, 16, 16)',
+        [4, 3, 16, 16],
+    ),
+    "Data  ": (
+        "data_param { batch_size: 4 } transform_param { crop_size: 16 mean_value: [1, 2.5] scale: 0.5 }",
+        'became the input "x" of shape (4, 2, 16, 16)',
+        [4, 2, 16, 16],
+    ),
+    "ImageData": (
+        "image_data_param { batch_size: 2 new_height: 5 new_width: 6 is_color: false }",
+        'became the input "x" of shape (2, 1, 5, 6)',
+        [2, 1, 5, 6],
+    ),
+    "WindowData": (
+        "window_data_param { batch_size: 2 } transform_param { crop_size: 7 }",
+        'became the input "x" of shape (2, 3, 7, 7)',
+        [2, 3, 7, 7],
+    ),
+    "HDF5Data": ("hdf5_data_param { batch_size: 2 }", 'became the input "x"', None),
+    "AnnotatedData": ("", 'became the input "x"', None),
+}
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_shapes_of_inputs(case: str, write: Write) -> None:
+    more, told, shape = SHAPES[case]
+    kind = case.strip()
+    model = load(write(layer(kind, "in", "", "x", more) + FC))
+    assert model.warnings[0] == f'net.prototxt:1: layer "in" ({kind}): {told}'
+    assert [list(one.dim) for one in model.layers[0].param.shape] == ([shape] if shape else [])
+
+
+def test_transformation_is_told(write: Write) -> None:
+    more = "transform_param { mean_file: 'm.binaryproto' mean_value: [104, 117.5] scale: 0.00390625 }"
+    model = load(write(layer("Data", "in", "", "x", more) + FC))
+    assert model.warnings[1] == (
+        'net.prototxt:1: layer "in" (Data): feed "x" transformed, as this layer did: '
+        "minus the mean in m.binaryproto, then minus 104, 117.5, then times 0.00390625"
+    )
+
+
+def test_nothing_left(write: Write) -> None:
+    with pytest.raises(ConversionError) as caught:
+        load(write(DATA))
+    assert str(caught.value) == (
+        "net.prototxt: nothing is left of the net when training is cut away\n"
+        "  fix: give the net for another phase, or the deploy prototxt"
+    )
+
+
+def test_digits() -> None:
+    """The golden's reference is the same net with an Input of known shape, and without the Softmax."""
+    folder = GOLDENS / "caffe" / "train_val_digits"
+    model = load(folder / "model.prototxt", folder / "model.caffemodel")
+    reference = load(folder / "reference.prototxt", folder / "model.caffemodel")
+    assert summary(model)[:-1] == summary(reference)
+    assert summary(model)[-1] == "Softmax score -> prob"
+    assert [layer.message for layer in model.layers[1:-1]] == [
+        layer.message for layer in reference.layers[1:]
+    ]
+
+
+@pytest.mark.parametrize(
+    "case", ["train_val_digits", "v0_small", "shared_parameters", "netstate_phase_stage"]
+)
+def test_text_of_the_deploy_net(case: str, write: Write) -> None:
+    """The text makes the same net again, and protobuf's own reader takes it."""
+    model = load(GOLDENS / "caffe" / case / "model.prototxt")
+    text = deploy_text(model)
+    again = load(write(text))
+    assert summary(again) == summary(model)
+    assert again.name == model.name
+    assert again.warnings == ()
+    net = text_format.Parse(text, message_class("NetParameter")())
+    assert [one.type for one in net.layer] == [layer.type for layer in model.layers]
