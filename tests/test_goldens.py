@@ -10,7 +10,7 @@ from prototrt.surgery.support import supported_layers
 from prototrt.tests.golden_cases import SEQUENCES, Case, caffe_cases, check, rewritten
 
 SUPPORTED = {row.type for row in supported_layers()}
-AWAITED = {"batchnorm_batch_statistics", "lrn_within", "train_val_digits"}
+AWAITED = {"batchnorm_batch_statistics", "lrn_within"}
 CASES = [
     case for case in caffe_cases() if set(case.facts["layer_types"]) <= SUPPORTED and str(case) not in AWAITED
 ]

@@ -146,7 +146,7 @@ class Geometry:
     def bias(self, build: LayerBuilder, layer: Layer) -> Value:
         """The stored bias (num_output,), zeros where ``bias_term`` is false."""
         if not self.bias_term:
-            return build.constant(np.zeros(self.outputs, np.float32), "no_bias")
+            return build.constant(np.broadcast_to(np.float32(0), (self.outputs,)), "no_bias")
         return build.parameter(
             layer, (self.outputs,), "bias", filler=stated(layer.param, "bias_filler"), kind="bias"
         )
