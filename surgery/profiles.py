@@ -27,7 +27,8 @@ class Profile:
 
     def ranges(self, name: str, stated: Sizes | None) -> list[Range]:
         """The range of each axis of an input. Raises ``ShapeError``."""
-        usual = self.opt.get(name, stated) or self.max.get(name) or self.min.get(name)
+        known = (self.opt.get(name, stated), self.max.get(name), self.min.get(name))
+        usual = next((shape for shape in known if shape is not None), None)  # () is the shape of one number
         if usual is None:
             raise ShapeError(
                 "the file states no shape", blob=f'top "{name}"', fix=f"give one: --shape {name}:1x3x224x224"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
 from prototrt.converter.tensorrt.pointwise import elementwise, number_like
@@ -38,13 +40,13 @@ def lrn(network: Network, op: LRN, x: Tensor) -> list[Tensor]:
 
 
 def _mean_over_channels(network: Network, x: Tensor, size: int) -> Tensor:
-    """Of the ``size`` channels around each, zeros where there are none; x (N, C, H, W)."""
-    batch, channels, height, width = x.shape
-    planes = shuffled(network, x, (batch, 1, channels, height * width))
-    layer = network.add("pooling_nd", planes, network.enum("PoolingType", "AVERAGE"), (size, 1))
-    layer.padding_nd = (size // 2, 0)
-    layer.average_count_excludes_padding = False
-    return shuffled(network, layer.get_output(0), (batch, channels, height, width))
+    """Of the ``size`` channels around each, zeros where there are none: a convolution of one pixel."""
+    channels = np.arange(x.shape[1])
+    is_near = np.abs(channels[:, None] - channels) <= size // 2
+    kernel = (is_near / size).astype(np.float32)[:, :, None, None]
+    nothing = network.weights(np.zeros(len(channels), np.float32))
+    layer = network.add("convolution_nd", x, len(channels), (1, 1), network.weights(kernel), nothing)
+    return layer.get_output(0)
 
 
 @lowers(Softmax)
