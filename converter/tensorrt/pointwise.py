@@ -122,7 +122,7 @@ def unary(network: Network, op: Unary, x: Tensor) -> list[Tensor]:
 @lowers(Power)
 def power(network: Network, op: Power, x: Tensor) -> list[Tensor]:
     """Whole exponents are made of factors that TensorRT also knows for a negative x."""
-    if not op.exponent.is_integer():
+    if not float(op.exponent).is_integer():
         return [elementwise(network, x, number_like(network, x, op.exponent), "POW")]
     whole = _whole_power(network, x, abs(op.exponent))
     return [whole if op.exponent >= 0 else unary_layer(network, whole, "RECIP")]
