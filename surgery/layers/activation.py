@@ -14,6 +14,7 @@ from prototrt.surgery.ops import (
     GREATER,
     LOG,
     MAXIMUM,
+    MINIMUM,
     MULTIPLY,
     NEGATIVE,
     Cast,
@@ -38,12 +39,18 @@ def relu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 @layer_rule("ReLU6")
 def relu6(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """``min(max(x, 0), 6)``. From the forks that run MobileNet.
+    """``min(max(x, 0), 6) + negative_slope * min(x, 0)``. From the forks that run MobileNet.
 
-    Becomes: Clip.
-    Source: MobileNet-YOLO ``src/caffe/layers/relu6_layer.cpp``.
+    Becomes: Clip; Minimum, Multiply, Add.
+    The slope is that of ``relu_param``.
+    Source: eric612/MobileNet-YOLO and NVIDIA/caffe ``src/caffe/layers/relu6_layer.cpp``.
     """
-    return [build.add(Clip(0, 6), x)]
+    slope = layer.message.relu_param.negative_slope
+    y = build.add(Clip(0, 6), x)
+    if slope == 0:
+        return [y]
+    below = build.add(MINIMUM, x, build.scalar(0, len(x.shape)))
+    return [build.add(ADD, y, build.scaled(below, slope))]
 
 
 @layer_rule("PReLU")

@@ -93,8 +93,9 @@ def power(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 
 def _everywhere(build: LayerBuilder, x: Value, number: float) -> Value:
-    """One number in the shape of ``x``, whatever ``x`` holds: nothing is above itself, not even NaN."""
-    zeros = build.add(Cast(x.dtype), build.add(GREATER, x, x))
+    """One number in the shape of ``x``, whatever ``x`` holds: nothing is above infinity, not even NaN."""
+    infinity = build.scalar(math.inf, len(x.shape))
+    zeros = build.add(Cast(x.dtype), build.add(GREATER, x, infinity))
     return build.shifted(zeros, number)
 
 
