@@ -58,9 +58,14 @@ def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 
 def _refuse_learning(layer: Layer) -> None:
-    """Statistics are counted, not learned: Caffe ends the process where a learning rate is stated."""
-    for index, spec in enumerate(layer.message.param[:3]):
-        if spec.lr_mult != 0:
+    """Statistics are counted, not learned: Caffe ends the process where a learning rate is stated.
+
+    Not where three are stated, as older files do: it takes them for zeros.
+    Source: caffe ``batch_norm_layer.cpp``, and ``UpgradeNetBatchNorm`` in ``upgrade_proto.cpp``.
+    """
+    specs = layer.message.param
+    for index, spec in enumerate(specs[:3]):
+        if spec.lr_mult != 0 and len(specs) != 3:
             raise NetError(
                 f"lr_mult of param {index} is {spec.lr_mult:g}, expected 0",
                 because="the layer's blobs are statistics, which are not learned",

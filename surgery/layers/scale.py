@@ -74,8 +74,7 @@ def _covered(axis: int, num_axes: int, shape: Shape) -> tuple[int, Shape]:
             f"num_axes is {num_axes} from axis {first} on, but the bottom has {len(shape)} axes: {shape}",
             fix=f"use at most {len(shape) - first}, or -1 for all of them",
         )
-    covered = shape[first:] if num_axes == -1 else shape[first : first + num_axes]
-    return (first, covered) if covered else (0, ())
+    return first, shape[first:] if num_axes == -1 else shape[first : first + num_axes]
 
 
 def _given(layer: Layer, axis: int, given: Shape, shape: Shape) -> tuple[int, Shape]:

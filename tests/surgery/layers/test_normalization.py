@@ -78,6 +78,8 @@ CASES = [
     batch_norm("negative factor", "eps: 20", X, [MEANS, VARIANCES, [-2]], stored(X, -2, 20)),
     batch_norm("factor 0", "eps: 0.25", X, [MEANS, VARIANCES, [0]], X * 2),
     batch_norm("stored on request", "use_global_stats: true", X, STORED, stored(X, 1)),
+    Case("three learning rates", "BatchNorm", "param { } param { } param { lr_mult: 2 }", [ROWS],
+         stored(ROWS, 1), STORED),
     batch_norm("of the batch", "use_global_stats: false", X, STORED, normalized(X, (0, 2, 3), 1e-5)),
     batch_norm("of the batch, nothing stored", "use_global_stats: false", X, [], normalized(X, (0, 2, 3), 1e-5)),
     batch_norm("of the batch, rank 2", "use_global_stats: false eps: 0.5", ROWS, [], normalized(ROWS, (0,), 0.5)),
