@@ -169,7 +169,13 @@ def _axis(param: Any, legacy: str, shape: Shape) -> int:
     if param.HasField(legacy):
         if param.HasField("axis"):
             raise NetError(f"states both axis and {legacy}", fix="state axis alone")
-        return canonical_axis(getattr(param, legacy), shape, legacy)
+        axis = int(getattr(param, legacy))
+        if axis >= len(shape):
+            raise NetError(
+                f"{legacy} is {axis}, but the bottom has {len(shape)} axes: {shape}",
+                fix=f"use an axis from 0 to {len(shape) - 1}",
+            )
+        return axis
     return canonical_axis(param.axis, shape, "axis")
 
 
