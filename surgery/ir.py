@@ -10,12 +10,18 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from prototrt.caffe_proto.errors import Origin, ShapeError
+from prototrt.caffe_proto.errors import ConversionError, Origin, ShapeError
 
 Array: TypeAlias = npt.NDArray[Any]
 Dim: TypeAlias = int | str
 """A size, or the name of a symbol (``"N"``, ``"T"``) whose range the graph knows."""
 Shape: TypeAlias = tuple[Dim, ...]
+
+
+class DataSize(str):
+    """A symbol for a size that the data decide: it is known when the net has run, and not before."""
+
+    __slots__ = ()
 
 
 class DType(enum.Enum):
@@ -44,11 +50,13 @@ class Op:
     """A primitive: frozen attributes, a shape rule, and a meaning in NumPy.
 
     ``constants`` lists the positions of inputs which must be known when the graph is made
-    (kernels, biases): backends take them as weights, not as tensors.
+    (kernels, biases): backends take them as weights, not as tensors. The sizes of what a
+    ``data_dependent`` primitive writes hang on what it reads: no engine can be built of it.
     """
 
     __slots__ = ()
     constants: ClassVar[tuple[int, ...]] = ()
+    data_dependent: ClassVar[bool] = False
 
     def shape(self, *inputs: Any) -> list[Shape]:
         """Shapes of the outputs for these shapes of the inputs; raises ``ShapeError``."""
@@ -102,6 +110,14 @@ class Node:
     def is_surgical(self) -> bool:
         """Not in the prototxt: made by a rule or a pass."""
         return self.name.startswith("__")
+
+    def evaluate(self, *inputs: Array) -> list[Array]:
+        """What the op means; what it cannot do with these numbers is told with the layer's origin."""
+        try:
+            return self.op.evaluate(*inputs)
+        except ConversionError as error:
+            error.origin = error.origin or self.origin
+            raise
 
     def reading(self, stands_for: Mapping[Value, Value]) -> Node:
         """This node, reading the replacements of its inputs; itself if none is replaced."""
@@ -177,7 +193,7 @@ class Graph:
         held = dict(zip(self.inputs, inputs, strict=True))
         last_reader = {value: node for node in self.nodes for value in node.inputs}
         for node in self.nodes:
-            results = node.op.evaluate(*(read(value, held) for value in node.inputs))
+            results = node.evaluate(*(read(value, held) for value in node.inputs))
             held.update(zip(node.outputs, results, strict=True))
             for value in node.inputs:
                 if last_reader[value] is node and value not in self.outputs:
@@ -253,6 +269,11 @@ def fixed(dim: Dim, what: str) -> int:
     """The size itself; a symbol raises ``ShapeError`` that says what must be fixed."""
     if isinstance(dim, int):
         return dim
+    if isinstance(dim, DataSize):
+        raise ShapeError(
+            f"{what} has as many elements as the data say ({dim}), but its size must be known here",
+            fix="cut the net before this layer with --output BLOB",
+        )
     raise ShapeError(
         f"{what} is the symbol {dim}, but its size must be known here", fix=f"give {dim} one size"
     )

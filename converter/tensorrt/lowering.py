@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from prototrt.caffe_proto.errors import UnsupportedLayerError, raise_all
 from prototrt.converter.tensorrt.network import Network, Tensor
-from prototrt.surgery.ir import Graph, Node, Op, Value
+from prototrt.surgery.ir import Graph, Node, Op, Value, walk
 from prototrt.surgery.registry import Registry
 
 Lowering: TypeAlias = Callable[..., list[Tensor]]
@@ -18,10 +19,26 @@ lowers: Registry[type[Op], Lowering] = Registry("TensorRT lowering")
 
 def lower(graph: Graph, network: Network) -> None:
     """Fill the network with the graph, and mark its outputs."""
+    refuse_data_dependent(graph)
     tensors = {value: network.input(value) for value in graph.inputs}
     lower_nodes(network, graph, tensors)
     for value in graph.outputs:
         network.output(_own_tensor(network, graph, value, tensors), value.name)
+
+
+def refuse_data_dependent(graph: Graph) -> None:
+    """Raise where the size of a result hangs on what the inputs hold."""
+    raise_all(
+        [
+            UnsupportedLayerError(
+                "how much comes out hangs on what its bottoms hold",
+                origin=origin,
+                because="the sizes in an engine follow from those of its inputs alone",
+                fix="run it with `prototrt run --on reference`, or cut the net before it with --output BLOB",
+            )
+            for origin in dict.fromkeys(node.origin for node in walk(graph) if node.op.data_dependent)
+        ]
+    )
 
 
 def lower_nodes(network: Network, graph: Graph, tensors: dict[Value, Tensor]) -> None:

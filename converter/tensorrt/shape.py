@@ -10,7 +10,7 @@ from prototrt.caffe_proto.errors import ShapeError
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
 from prototrt.surgery.ir import Shape
-from prototrt.surgery.ops import Concat, Gather, Pad, Reshape, Slice, Tile, Transpose
+from prototrt.surgery.ops import Concat, Gather, Pad, Reshape, Reverse, Slice, Tile, Transpose
 
 
 @lowers(Reshape)
@@ -86,3 +86,20 @@ def concat(network: Network, op: Concat, *inputs: Tensor) -> list[Tensor]:
 @lowers(Gather)
 def gather(network: Network, op: Gather, table: Tensor, index: Tensor) -> list[Tensor]:
     return [network.add("gather", table, index, 0).get_output(0)]
+
+
+@lowers(Reverse)
+def reverse(network: Network, op: Reverse, x: Tensor) -> list[Tensor]:
+    """A slice with the stride -1. Where the size is known later, so is where it begins."""
+    sizes = list(x.shape)
+    along = [int(axis == op.axis) for axis in range(len(sizes))]
+    start = [(size - 1) * step for size, step in zip(sizes, along, strict=True)]
+    layer = network.add("slice", x, start, sizes, [1 - 2 * step for step in along])
+    if any(size < 0 for size in sizes):
+        shape = network.add("cast", network.add("shape", x).get_output(0), network.trt.int32).get_output(0)
+        steps = network.constant_array(np.array(along, np.int32))
+        product = network.add("elementwise", shape, steps, network.enum("ElementWiseOperation", "PROD"))
+        minus = network.enum("ElementWiseOperation", "SUB")
+        layer.set_input(1, network.add("elementwise", product.get_output(0), steps, minus).get_output(0))
+        layer.set_input(2, shape)
+    return [layer.get_output(0)]

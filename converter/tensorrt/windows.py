@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from prototrt.caffe_proto.errors import UnsupportedLayerError
 from prototrt.converter.tensorrt.lowering import lowers
@@ -33,6 +37,9 @@ def convolution(network: Network, op: Convolution, x: Tensor, kernel: Array, bia
 def deconvolution(network: Network, op: Deconvolution, x: Tensor, kernel: Array, bias: Array) -> list[Tensor]:
     refuse_many_axes(network, len(op.stride))
     lift = _lift(op.stride)
+    if max(op.stride, default=1) > 1 and max(op.dilation, default=1) > 1:
+        # RTX: "Strided & Dilated Deconv are currently not supported".
+        kernel, op = _with_holes(kernel, op.dilation), replace(op, dilation=(1,) * len(op.dilation))
 
     def deconvolve(image: Tensor) -> Tensor:
         window = (1,) * lift + kernel.shape[2:]
@@ -42,6 +49,15 @@ def deconvolution(network: Network, op: Deconvolution, x: Tensor, kernel: Array,
         return _walking(layer, op, lift)
 
     return [_lifted(network, x, lift, deconvolve)]
+
+
+def _with_holes(kernel: Array, dilation: tuple[int, ...]) -> Array:
+    """The kernel (C, O, ...) with zeros in the place of its dilation."""
+    sizes = [d * (size - 1) + 1 for size, d in zip(kernel.shape[2:], dilation, strict=True)]
+    wide = np.zeros((*kernel.shape[:2], *sizes), kernel.dtype)
+    places: Any = (..., *(slice(None, None, d) for d in dilation))
+    wide[places] = kernel
+    return wide
 
 
 def _walking(layer: Layer, op: Convolution | Deconvolution, lift: int) -> Tensor:

@@ -6,10 +6,12 @@ from prototrt.surgery.layers import (
     data,
     elementwise,
     inner_product,
+    lstm_unit,
     normalization,
     pooling,
     reduction,
     scale,
+    selection,
     shape,
 )
 
@@ -19,9 +21,11 @@ __all__ = [
     "data",
     "elementwise",
     "inner_product",
+    "lstm_unit",
     "normalization",
     "pooling",
     "reduction",
     "scale",
+    "selection",
     "shape",
 ]

@@ -45,7 +45,7 @@ def dummy_data(build: LayerBuilder, layer: Layer) -> list[Value]:
     param = layer.param
     count = len(layer.tops)
     if len(param.data_filler) not in (0, 1, count):
-        raise NetError(f"has {len(param.data_filler)} fillers, expected 0, 1 or {count}")
+        raise NetError(f"has {len(param.data_filler)} fillers for {count} tops, expected 0, 1 or one a top")
     tops = []
     for index, shape in enumerate(_dummy_shapes(param, count)):
         fillers = param.data_filler
@@ -69,13 +69,13 @@ def _dummy_shapes(param: Any, count: int) -> list[tuple[int, ...]]:
             raise NetError("needs either shape or num, channels, height and width, each once or once a top")
         return [tuple(sizes[index if len(sizes) > 1 else 0] for sizes in legacy) for index in range(count)]
     if len(param.shape) not in (1, count):
-        raise NetError(f"has {len(param.shape)} shapes for {count} tops, expected 1 or {count}")
+        raise NetError(f"has {len(param.shape)} shapes for {count} tops, expected 1 or one a top")
     return [tuple(param.shape[index if len(param.shape) > 1 else 0].dim) for index in range(count)]
 
 
 def _filled(shape: tuple[int, ...], value: float) -> Array:
-    if any(dim < 0 for dim in shape):
-        raise ShapeError(f"shape is {shape}, expected sizes that are not negative")
+    if any(dim < 1 for dim in shape):
+        raise ShapeError(f"shape is {shape}, expected sizes of at least 1")
     return np.broadcast_to(np.float32(value), shape)
 
 

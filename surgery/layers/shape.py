@@ -11,7 +11,8 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.ir import Dim, Shape, Value, element_count, fixed
 from prototrt.surgery.layer_builder import LayerBuilder, canonical_axis, layer_rule
-from prototrt.surgery.ops import Concat, Slice, Transpose
+from prototrt.surgery.ops import Concat, Reverse, Slice, Transpose
+from prototrt.surgery.ops.shape import measure
 
 
 @layer_rule("Reshape")
@@ -22,22 +23,52 @@ def reshape(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     A size of 0 copies that of the bottom at the same place, one size of -1 takes the rest.
     Source: caffe ``src/caffe/layers/reshape_layer.cpp``.
     """
+    _refuse_in_place(layer)
     param = layer.param
     rank = len(x.shape)
     first = param.axis if param.axis >= 0 else rank + param.axis + 1
     if not 0 <= first <= rank:
-        raise NetError(f"axis is {param.axis}, but the bottom has {rank} axes: {x.shape}")
+        raise NetError(
+            f"axis is {param.axis}, but the bottom has {rank} axes: {x.shape}",
+            fix=f"use an axis from {-rank - 1} to {rank}",
+        )
     if param.num_axes < -1 or first + param.num_axes > rank:
-        raise NetError(f"num_axes is {param.num_axes} from axis {first} on, but the bottom has {rank} axes")
+        raise NetError(
+            f"num_axes is {param.num_axes} from axis {first} on, but the bottom has {rank} axes: {x.shape}",
+            fix=f"use a num_axes from 0 to {rank - first}, or -1 for all",
+        )
     last = rank if param.num_axes == -1 else first + param.num_axes
-    return [build.reshape(x, _reshaped(x.shape, first, last, list(param.shape.dim)))]
+    target = _reshaped(x.shape, first, last, list(param.shape.dim))
+    _refuse_other_count(layer, x.shape, target)
+    return [build.reshape(x, target)]
+
+
+def _refuse_in_place(layer: Layer) -> None:
+    if layer.bottom_blob(0) == layer.top_blob(0):
+        raise NetError(
+            "works in place, but gives its top another shape",
+            blob=f'top "{layer.top_blob(0)}"',
+            fix="give the top a name of its own",
+        )
+
+
+def _refuse_other_count(layer: Layer, shape: Shape, target: Shape) -> None:
+    if measure(shape) != measure(target):
+        raise ShapeError(
+            f"shape is {shape}, which cannot become {target}",
+            blob=f'bottom "{layer.bottom_blob(0)}"',
+            because="the numbers of elements differ",
+            fix="let one size be -1: it takes what is left",
+        )
 
 
 def _reshaped(shape: Shape, first: int, last: int, dims: Sequence[int]) -> Shape:
     middle: list[Dim] = []
     for index, dim in enumerate(dims):
         if dim == 0 and first + index >= len(shape):
-            raise NetError(f"dim {index} is 0, which copies axis {first + index}, but the bottom is {shape}")
+            raise NetError(
+                f"dim {index} is 0, which copies axis {first + index}, but the bottom has {len(shape)} axes: {shape}"
+            )
         middle.append(shape[first + index] if dim == 0 else dim)
     unknown = [index for index, dim in enumerate(middle) if dim == -1]
     if len(unknown) > 1 or any(isinstance(dim, int) and dim < -1 for dim in middle):
@@ -70,9 +101,11 @@ def flatten(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: Reshape.
     Source: caffe ``src/caffe/layers/flatten_layer.cpp``.
     """
+    _refuse_in_place(layer)
     first = canonical_axis(layer.param.axis, x.shape, "axis")
     last = canonical_axis(layer.param.end_axis, x.shape, "end_axis")
-    if last < first:
+    # Right before axis there is nothing to flatten: Caffe inserts an axis of size 1.
+    if last < first - 1:
         raise NetError(f"end_axis is {layer.param.end_axis}, expected axis {first} or one behind it")
     merged = x.shape[first] if first == last else element_count(x.shape[first : last + 1], "a flattened axis")
     return [build.reshape(x, (*x.shape[:first], merged, *x.shape[last + 1 :]))]
@@ -86,7 +119,18 @@ def concat(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[
     Source: caffe ``src/caffe/layers/concat_layer.cpp``.
     """
     axis = _axis(layer.param, "concat_dim", x.shape)
+    for index, other in enumerate(others, 1):
+        if _without(axis, other.shape) != _without(axis, x.shape) or len(other.shape) != len(x.shape):
+            raise ShapeError(
+                f"shape is {other.shape}, expected {x.shape} but for axis {axis}",
+                blob=f'bottom "{layer.bottom_blob(index)}"',
+                because=f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"',
+            )
     return [build.add(Concat(axis), x, *others) if others else x]
+
+
+def _without(axis: int, shape: Shape) -> Shape:
+    return (*shape[:axis], *shape[axis + 1 :])
 
 
 @layer_rule("Slice")
@@ -97,9 +141,10 @@ def slice_layer(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: caffe ``src/caffe/layers/slice_layer.cpp``.
     """
     axis = _axis(layer.param, "slice_dim", x.shape)
-    size, count = fixed(x.shape[axis], f"axis {axis}"), len(layer.tops)
+    count = len(layer.tops)
     if count == 1 and not layer.param.slice_point:
         return [x]
+    size = fixed(x.shape[axis], f"axis {axis}")
     cuts = [0, *_cuts(list(layer.param.slice_point), size, count), size]
     return [build.add(Slice(axis, start, end - start), x) for start, end in pairwise(cuts)]
 
@@ -124,7 +169,13 @@ def _axis(param: Any, legacy: str, shape: Shape) -> int:
     if param.HasField(legacy):
         if param.HasField("axis"):
             raise NetError(f"states both axis and {legacy}", fix="state axis alone")
-        return canonical_axis(getattr(param, legacy), shape, legacy)
+        axis = int(getattr(param, legacy))
+        if axis >= len(shape):
+            raise NetError(
+                f"{legacy} is {axis}, but the bottom has {len(shape)} axes: {shape}",
+                fix=f"use an axis from 0 to {len(shape) - 1}",
+            )
+        return axis
     return canonical_axis(param.axis, shape, "axis")
 
 
@@ -153,3 +204,34 @@ def permute(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     if len(set(order)) != len(order) or any(axis >= len(x.shape) for axis in order):
         raise NetError(f"order is {order}, expected different axes below {len(x.shape)}")
     return [build.add(Transpose((*order, *rest)), x)]
+
+
+@layer_rule("Transpose")
+def transpose(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """The axes in the given order, all of them. From the forks for reading text.
+
+    Becomes: Transpose.
+    Source: CTPN and caffe_ocr ``src/caffe/layers/transpose_layer.cpp``.
+    """
+    order, rank = list(layer.param.dim), len(x.shape)
+    if sorted(order) != list(range(rank)):
+        raise NetError(
+            f"dim is {order}, expected each of the axes from 0 to {rank - 1} once",
+            because=f"the bottom has the shape {x.shape}",
+        )
+    return [build.add(Transpose(tuple(order)), x)]
+
+
+@layer_rule("Reverse")
+def reverse(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """The elements of ``axis`` from the last to the first; of several axes, if several are stated.
+
+    Becomes: Reverse, one an axis.
+    Source: CTPN and caffe_ocr ``src/caffe/layers/reverse_layer.cpp``.
+    """
+    axes = [canonical_axis(axis, x.shape, "axis") for axis in layer.param.axis or [0]]
+    if len(set(axes)) != len(axes):
+        raise NetError(f"axis is {list(layer.param.axis)}, expected different axes")
+    for axis in axes:
+        x = build.add(Reverse(axis), x)
+    return [x]

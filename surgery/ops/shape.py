@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.surgery.ir import Array, Dim, Op, Shape, fixed
+from prototrt.surgery.ir import Array, DataSize, Dim, Op, Shape, fixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Reshape(Op):
 
     def shape(self, x: Shape) -> list[Shape]:
         out = tuple(x[dim.index] if isinstance(dim, Axis) else dim for dim in self.target)
-        if _measure(x) != _measure(out):
+        if measure(x) != measure(out):
             raise ShapeError(f"{x} cannot become {out}: the numbers of elements differ")
         return [out]
 
@@ -41,7 +41,7 @@ class Reshape(Op):
         return [x.reshape([x.shape[dim.index] if isinstance(dim, Axis) else dim for dim in self.target])]
 
 
-def _measure(shape: Shape) -> tuple[int, list[str]]:
+def measure(shape: Shape) -> tuple[int, list[str]]:
     """Number of elements: the product of the sizes, and the symbols."""
     return prod(dim for dim in shape if isinstance(dim, int)), sorted(
         dim for dim in shape if isinstance(dim, str)
@@ -142,4 +142,35 @@ class Gather(Op):
         return [(*index, *table[1:])]
 
     def evaluate(self, table: Array, index: Array) -> list[Array]:
+        outside = index[(index < 0) | (index >= len(table))]
+        if outside.size:
+            raise ShapeError(f"index {outside[0]} is outside the {len(table)} rows that it picks from")
         return [table[index]]
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Op):
+    """The items of x (N, ...) whose element of ``chosen`` (N,) is not 0: (``count``, ...)."""
+
+    count: DataSize
+
+    data_dependent: ClassVar[bool] = True
+
+    def shape(self, x: Shape, chosen: Shape) -> list[Shape]:
+        return [(self.count, *x[1:])]
+
+    def evaluate(self, x: Array, chosen: Array) -> list[Array]:
+        return [x[chosen != 0]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reverse(Op):
+    """The elements of one axis from the last to the first."""
+
+    axis: int
+
+    def shape(self, x: Shape) -> list[Shape]:
+        return [x]
+
+    def evaluate(self, x: Array) -> list[Array]:
+        return [np.flip(x, self.axis)]

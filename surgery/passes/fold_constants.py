@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from prototrt.surgery.ir import Graph, Node, Value, bodies, element_count
+from prototrt.surgery.ir import Graph, Node, Value, bodies, element_count, read
 
 LARGEST = 1 << 22
 """Elements of a folded result, at most: a plan must not grow by a Tile of something small."""
@@ -24,7 +24,7 @@ def fold_constants(graph: Graph) -> Graph:
     for node in graph.nodes:
         node = node.reading(stands_for)
         if _is_foldable(node, graph):
-            results = node.op.evaluate(*(value.data for value in node.inputs))
+            results = node.evaluate(*(read(value, {}) for value in node.inputs))
             for value, data in zip(node.outputs, results, strict=True):
                 stands_for[value] = replace(value, data=np.asarray(data))
         else:
@@ -36,6 +36,7 @@ def _is_foldable(node: Node, graph: Graph) -> bool:
     return (
         all(value.is_constant for value in node.inputs)
         and not bodies(node.op)
+        and not node.op.data_dependent
         and not any(value in graph.outputs for value in node.outputs)
         and sum(element_count(value.shape) for value in node.outputs) <= LARGEST
     )

@@ -1,0 +1,116 @@
+"""Layers that pick some of the elements of a bottom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.ir import DataSize, DType, Range, Value, fixed
+from prototrt.surgery.layer_builder import LayerBuilder, canonical_axis, layer_rule
+from prototrt.surgery.ops import Cast, Gather, Select, Slice
+
+
+@layer_rule("Crop")
+def crop(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[Value]:
+    """The first bottom, cut to the sizes of the second from ``axis`` on, beginning at ``offset``.
+
+    Becomes: Slice, one an axis that is cut.
+    Bottoms: x, and a blob of whose shape the axes from ``axis`` on count.
+    Source: caffe ``src/caffe/layers/crop_layer.cpp``.
+    """
+    first = canonical_axis(layer.param.axis, x.shape, "axis")
+    if len(like.shape) < len(x.shape):
+        raise ShapeError(
+            f"shape is {like.shape}, expected at least {len(x.shape)} axes",
+            blob=f'bottom "{layer.bottom_blob(1)}"',
+            because=f'it says how large each axis of "{layer.bottom_blob(0)}", {x.shape}, becomes',
+        )
+    y = x
+    for axis, offset in enumerate(_offsets(layer.param, len(x.shape) - first), first):
+        wanted = like.shape[axis]
+        if offset or wanted != x.shape[axis]:
+            y = _cut(build, layer, y, axis, offset, fixed(wanted, f"axis {axis} of the second bottom"))
+    return [y]
+
+
+def _offsets(param: Any, axes: int) -> list[int]:
+    """Where to begin, for each of the cropped axes."""
+    offsets = [int(offset) for offset in param.offset]
+    if len(offsets) > 1 and len(offsets) != axes:
+        raise NetError(
+            f"offset is stated {len(offsets)} times, expected once or {axes} times",
+            because=f"{axes} axes are cropped, those from axis {param.axis} on",
+        )
+    return offsets if len(offsets) > 1 else (offsets or [0]) * axes
+
+
+def _cut(build: LayerBuilder, layer: Layer, x: Value, axis: int, offset: int, wanted: int) -> Value:
+    size = fixed(x.shape[axis], f"axis {axis}")
+    if size - offset < wanted:
+        raise ShapeError(
+            f"axis {axis} has {size} elements, expected at least {offset + wanted}",
+            blob=f'bottom "{layer.bottom_blob(0)}"',
+            because=f'"{layer.bottom_blob(1)}" has {wanted} there, and the offset is {offset}',
+        )
+    return build.add(Slice(axis, offset, wanted), x)
+
+
+@layer_rule("BatchReindex")
+def batch_reindex(build: LayerBuilder, layer: Layer, x: Value, index: Value) -> list[Value]:
+    """The items of the first bottom that the second one lists, as often as it lists them.
+
+    Becomes: Cast, Gather.
+    Bottoms: x (N, ...), whole numbers from 0 to N - 1 held in floats (M,). Tops: (M, ...).
+    Source: caffe ``src/caffe/layers/batch_reindex_layer.cpp``.
+    """
+    if not x.shape:
+        raise ShapeError("is a single number, expected (N, ...)", blob=f'bottom "{layer.bottom_blob(0)}"')
+    if len(index.shape) != 1:
+        raise ShapeError(
+            f"shape is {index.shape}, expected one axis", blob=f'bottom "{layer.bottom_blob(1)}"'
+        )
+    return [build.add(Gather(), x, build.add(Cast(DType.INT32), index))]
+
+
+@layer_rule("Filter")
+def filter_layer(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others: Value) -> list[Value]:
+    """The items of each bottom for which the last bottom is not 0. Not for an engine: sizes hang on data.
+
+    Becomes: Select, one a top; on the reference evaluator only.
+    Bottoms: blobs (N, ...), then the selector (N, 1, ...). Tops: one a bottom but the last, (n, ...).
+    Source: caffe ``src/caffe/layers/filter_layer.cpp``.
+    """
+    bottoms: list[Value] = [x, y, *others]
+    selector = bottoms.pop()
+    items = _items(layer, selector)
+    for index, bottom in enumerate(bottoms):
+        if bottom.shape[:1] != (items,):
+            raise ShapeError(
+                f"shape is {bottom.shape}, expected ({items}, ...)",
+                blob=f'bottom "{layer.bottom_blob(index)}"',
+                because=f'the selector "{layer.bottom_blob(len(bottoms))}" has the shape {selector.shape}',
+            )
+    chosen = build.reshape(selector, (items,), hint="chosen")
+    count = _new_size(build, layer, fixed(items, "the number of items"))
+    return [build.add(Select(count), bottom, chosen) for bottom in bottoms]
+
+
+def _items(layer: Layer, selector: Value) -> int:
+    """How many items a selector chooses from."""
+    if not selector.shape or any(dim != 1 for dim in selector.shape[1:]):
+        raise ShapeError(
+            f"shape is {selector.shape}, expected (N,), perhaps with axes of size 1 behind it",
+            blob=f'bottom "{layer.bottom_blob(len(layer.bottoms) - 1)}"',
+            because="the last bottom of a Filter says which items stay",
+        )
+    return fixed(selector.shape[0], "the number of items")
+
+
+def _new_size(build: LayerBuilder, layer: Layer, most: int) -> DataSize:
+    """A symbol that no other layer uses."""
+    name = f"{layer.name}_count"
+    while name in build.symbols:
+        name += "_"
+    build.symbols[name] = Range(0, most, most)
+    return DataSize(name)

@@ -1,0 +1,34 @@
+"""How large a blob may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import ShapeError
+from prototrt.surgery.ir import Range, Value
+
+MOST_AXES = 32
+MOST_ELEMENTS = 2**31 - 1
+
+
+def refuse_oversized(layer: Layer, index: int, value: Value, symbols: Mapping[str, Range]) -> None:
+    """Raise ``ShapeError`` for a top that Caffe could not hold.
+
+    Source: caffe ``src/caffe/blob.cpp``, ``Blob::Reshape``.
+    """
+    blob = f'top "{layer.top_blob(index)}"'
+    if len(value.shape) > MOST_AXES:
+        raise ShapeError(
+            f"has {len(value.shape)} axes, expected at most {MOST_AXES}",
+            blob=blob,
+            because="Caffe's blobs have no more",
+        )
+    count = prod(dim if isinstance(dim, int) else symbols[dim].max for dim in value.shape)
+    if count > MOST_ELEMENTS:
+        raise ShapeError(
+            f"shape is {value.shape}, which is {count} elements, expected at most {MOST_ELEMENTS}",
+            blob=blob,
+            because="Caffe counts them in an int",
+        )

@@ -1,0 +1,175 @@
+"""Crop, BatchReindex and Filter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from prototrt import Session, build
+from prototrt.caffe_proto.errors import ConversionError
+from prototrt.surgery.ir import Graph
+from prototrt.tests.small_nets import WAYS, builds, numbers, refusal, rewritten, run, told
+
+CROPS = {
+    "": (slice(None), slice(None), slice(0, 3), slice(0, 2)),
+    "axis: -1 offset: 3": (slice(None), slice(None), slice(None), slice(3, 5)),
+    "axis: 2 offset: 1": (slice(None), slice(None), slice(1, 4), slice(1, 3)),
+    "axis: 1 offset: 0 offset: 2 offset: 3": (slice(None), slice(0, 2), slice(2, 5), slice(3, 5)),
+    "axis: -4 offset: 1 offset: 1 offset: 0 offset: 0": (slice(1, 2), slice(1, 3), slice(0, 3), slice(0, 2)),
+}
+
+
+def crop(param: str) -> str:
+    return f'layer {{ name: "op" type: "Crop" bottom: "x" bottom: "like" top: "y" crop_param {{ {param} }} }}'
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("param", CROPS)
+def test_crop(on: str, param: str) -> None:
+    x = numbers(2, 3, 6, 5)
+    like = numbers(1, 2, 3, 2)
+    np.testing.assert_array_equal(run(crop(param), {"x": x, "like": like}, on=on)["y"], x[CROPS[param]])
+
+
+CROP = 'net.prototxt:3: layer "op" (Crop)'
+REFUSED_CROPS = {
+    "axis: 4": f"{CROP}: axis is 4, but the bottom has 4 axes: (2, 3, 6, 5)\n  fix: use an axis from -4 to 3",
+    "offset: 1 offset: 1 offset: 1": (
+        f"{CROP}: offset is stated 3 times, expected once or 2 times\n"
+        "  because 2 axes are cropped, those from axis 2 on"
+    ),
+    "offset: 4": (
+        f'{CROP}, bottom "x": axis 2 has 6 elements, expected at least 7\n'
+        '  because "like" has 3 there, and the offset is 4'
+    ),
+}
+
+
+@pytest.mark.parametrize("param", REFUSED_CROPS)
+def test_refused_crop(param: str) -> None:
+    assert refusal(crop(param), {"x": (2, 3, 6, 5), "like": (1, 2, 3, 2)}) == REFUSED_CROPS[param]
+
+
+def test_crop_to_a_blob_of_fewer_axes_is_refused() -> None:
+    assert refusal(crop(""), {"x": (2, 3, 6, 5), "like": (3, 2)}) == (
+        f'{CROP}, bottom "like": shape is (3, 2), expected at least 4 axes\n'
+        '  because it says how large each axis of "x", (2, 3, 6, 5), becomes'
+    )
+
+
+REINDEX = 'layer { name: "op" type: "BatchReindex" bottom: "x" bottom: "index" top: "y" }'
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("shape", [(3,), (3, 2), (3, 2, 4, 1)])
+def test_batch_reindex(on: str, shape: tuple[int, ...]) -> None:
+    x = numbers(*shape)
+    result = run(REINDEX, {"x": x, "index": np.array([2, 0, 0, 1], np.float32)}, on=on)["y"]
+    np.testing.assert_array_equal(result, x[[2, 0, 0, 1]])
+
+
+@pytest.mark.trt
+def test_batch_reindex_builds() -> None:
+    assert builds(REINDEX, {"x": (3, 2), "index": (4,)})
+
+
+@pytest.mark.parametrize("wrong", [-1, 3])
+def test_index_outside_is_refused_by_the_reference(wrong: int) -> None:
+    with pytest.raises(ConversionError) as caught:
+        run(REINDEX, {"x": numbers(3, 2), "index": np.array([0, wrong], np.float32)})
+    assert told(caught.value) == (
+        f'net.prototxt:3: layer "op" (BatchReindex): index {wrong} is outside the 3 rows that it picks from'
+    )
+
+
+def test_index_of_two_axes_is_refused() -> None:
+    assert refusal(REINDEX, {"x": (3, 2), "index": (4, 1)}) == (
+        'net.prototxt:3: layer "op" (BatchReindex), bottom "index": shape is (4, 1), expected one axis'
+    )
+
+
+FILTER = 'layer { name: "op" type: "Filter" bottom: "a" bottom: "b" bottom: "s" top: "y" top: "z" }\n'
+SHAPES = {"a": (4, 3), "b": (4, 2, 2), "s": (4, 1, 1)}
+
+
+@pytest.mark.parametrize("chosen", [[0, 2, 0, -1], [0, 0, 0, 0], [1, 1, 1, 1]])
+def test_filter(chosen: list[float]) -> None:
+    inputs = {
+        "a": numbers(4, 3),
+        "b": numbers(4, 2, 2, seed=1),
+        "s": np.array(chosen, np.float32).reshape(4, 1, 1),
+    }
+    results = run(FILTER, inputs)
+    kept = [index for index, value in enumerate(chosen) if value]
+    np.testing.assert_array_equal(results["y"], inputs["a"][kept])
+    np.testing.assert_array_equal(results["z"], inputs["b"][kept])
+
+
+def test_what_a_filter_leaves_goes_on() -> None:
+    """InnerProduct, Softmax and Eltwise do not ask how many items there are."""
+    after = (
+        'layer { name: "ip" type: "InnerProduct" bottom: "z" top: "i" inner_product_param { num_output: 3 } }\n'
+        'layer { name: "sum" type: "Eltwise" bottom: "i" bottom: "y" top: "t" }\n'
+        'layer { name: "soft" type: "Softmax" bottom: "t" top: "p" }'
+    )
+    weights = {"ip/0": numbers(3, 4, seed=2), "ip/1": numbers(3, seed=3)}
+    inputs = {
+        "a": numbers(4, 3),
+        "b": numbers(4, 2, 2, seed=1),
+        "s": np.array([1, 0, 1, 1], np.float32).reshape(4, 1, 1),
+    }
+    kept = [0, 2, 3]
+    total = inputs["a"][kept] + inputs["b"][kept].reshape(3, 4) @ weights["ip/0"].T + weights["ip/1"]
+    exponentials = np.exp(total)
+    expected = exponentials / exponentials.sum(1, keepdims=True)
+    np.testing.assert_allclose(run(FILTER + after, inputs, weights)["p"], expected, 1e-5)
+
+
+def test_what_needs_the_size_is_refused() -> None:
+    after = 'layer { name: "cut" type: "Slice" bottom: "y" top: "p" top: "q" slice_param { axis: 0 } }'
+    assert refusal(FILTER + after, SHAPES) == (
+        'net.prototxt:5: layer "cut" (Slice): axis 0 has as many elements as the data say (op_count),'
+        " but its size must be known here\n"
+        "  fix: cut the net before this layer with --output BLOB"
+    )
+
+
+NO_ENGINE = (
+    'net.prototxt:4: layer "op" (Filter): how much comes out hangs on what its bottoms hold\n'
+    "  because the sizes in an engine follow from those of its inputs alone\n"
+    "  fix: run it with `prototrt run --on reference`, or cut the net before it with --output BLOB"
+)
+
+
+@pytest.fixture
+def graph() -> Graph:
+    return rewritten(FILTER, SHAPES)
+
+
+@pytest.mark.trt
+def test_filter_is_refused_for_an_engine(graph: Graph) -> None:
+    with pytest.raises(ConversionError) as caught:
+        build(graph, backend="rtx")
+    assert told(caught.value) == NO_ENGINE
+
+
+@pytest.mark.trt
+def test_filter_is_refused_for_the_network(graph: Graph) -> None:
+    with pytest.raises(ConversionError) as caught:
+        Session(graph, on="network")
+    assert told(caught.value) == NO_ENGINE
+
+
+def test_selector_of_several_columns_is_refused() -> None:
+    assert refusal(FILTER, {**SHAPES, "s": (4, 2)}) == (
+        'net.prototxt:4: layer "op" (Filter), bottom "s": shape is (4, 2), expected (N,), perhaps with axes'
+        " of size 1 behind it\n"
+        "  because the last bottom of a Filter says which items stay"
+    )
+
+
+def test_selector_of_another_length_is_refused() -> None:
+    assert refusal(FILTER, {**SHAPES, "b": (5, 2, 2)}) == (
+        'net.prototxt:4: layer "op" (Filter), bottom "b": shape is (5, 2, 2), expected (4, ...)\n'
+        '  because the selector "s" has the shape (4, 1, 1)'
+    )
