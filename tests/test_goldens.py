@@ -6,14 +6,9 @@ import pytest
 
 import prototrt
 from prototrt.converter.tensorrt.api import find_backend
-from prototrt.surgery.support import supported_layers
 from prototrt.tests.golden_cases import SEQUENCES, Case, caffe_cases, check, rewritten
 
-SUPPORTED = {row.type for row in supported_layers()}
-AWAITED = {"batchnorm_batch_statistics", "lrn_within"}
-CASES = [
-    case for case in caffe_cases() if set(case.facts["layer_types"]) <= SUPPORTED and str(case) not in AWAITED
-]
+CASES = caffe_cases()
 DATA_DEPENDENT = {"filter"}
 FIXED = [case for case in CASES if str(case) not in DATA_DEPENDENT]
 RECURRENT = [case for case in CASES if case.is_recurrent]
