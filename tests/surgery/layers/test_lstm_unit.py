@@ -9,9 +9,7 @@ import pytest
 
 from prototrt.tests.small_nets import WAYS, builds, numbers, refusal, run
 
-UNIT = (
-    'layer { name: "unit" type: "LSTMUnit" bottom: "c_prev" bottom: "gates" bottom: "cont" top: "c" top: "h" }'
-)
+UNIT = 'layer { name: "unit" type: "LSTMUnit" bottom: "c_prev" bottom: "gates" bottom: "cont" top: "c" top: "h" }'
 SHAPES = {"c_prev": (1, 3, 4), "gates": (1, 3, 16), "cont": (1, 3)}
 
 

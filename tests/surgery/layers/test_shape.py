@@ -35,7 +35,9 @@ RESHAPES = {
 @pytest.mark.parametrize("param", RESHAPES)
 def test_reshape(on: str, param: str) -> None:
     x = numbers(*X)
-    np.testing.assert_array_equal(run(layer("Reshape", param), {"x": x}, on=on)["y"], x.reshape(RESHAPES[param]))
+    np.testing.assert_array_equal(
+        run(layer("Reshape", param), {"x": x}, on=on)["y"], x.reshape(RESHAPES[param])
+    )
 
 
 FLATTENED = {
@@ -52,7 +54,9 @@ FLATTENED = {
 @pytest.mark.parametrize("param", FLATTENED)
 def test_flatten(on: str, param: str) -> None:
     x = numbers(*X)
-    np.testing.assert_array_equal(run(layer("Flatten", param), {"x": x}, on=on)["y"], x.reshape(FLATTENED[param]))
+    np.testing.assert_array_equal(
+        run(layer("Flatten", param), {"x": x}, on=on)["y"], x.reshape(FLATTENED[param])
+    )
 
 
 @pytest.mark.parametrize("on", WAYS)
@@ -111,17 +115,21 @@ def test_axes_are_reordered(on: str, kind: str) -> None:
 @pytest.mark.parametrize("on", WAYS)
 def test_permute_keeps_the_axes_that_it_does_not_list(on: str) -> None:
     x = numbers(*X)
-    np.testing.assert_array_equal(run(layer("Permute", "order: 2"), {"x": x}, on=on)["y"], x.transpose(2, 0, 1, 3))
+    np.testing.assert_array_equal(
+        run(layer("Permute", "order: 2"), {"x": x}, on=on)["y"], x.transpose(2, 0, 1, 3)
+    )
 
 
-REVERSED = {"": [0], "axis: -1": [3], "axis: 1 axis: 2": [1, 2]}
+REVERSED = {"": (0,), "axis: -1": (3,), "axis: 1 axis: 2": (1, 2)}
 
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("param", REVERSED)
 def test_reverse(on: str, param: str) -> None:
     x = numbers(*X)
-    np.testing.assert_array_equal(run(layer("Reverse", param), {"x": x}, on=on)["y"], np.flip(x, REVERSED[param]))
+    np.testing.assert_array_equal(
+        run(layer("Reverse", param), {"x": x}, on=on)["y"], np.flip(x, REVERSED[param])
+    )
 
 
 @pytest.mark.trt
@@ -138,7 +146,7 @@ def test_builds(text: str) -> None:
     assert builds(text, {"x": X})
 
 
-OP = "net.prototxt:2: layer \"op\""
+OP = 'net.prototxt:2: layer "op"'
 BOTTOM = 'net.prototxt:2: layer "op" ({}), bottom "x"'
 REFUSED = {
     ("Reshape", "shape { dim: -1 dim: -1 }"): (
@@ -168,9 +176,7 @@ REFUSED = {
         f"{OP} (Reshape): num_axes is -2 from axis 0 on, but the bottom has 4 axes: (2, 3, 4, 5)\n"
         "  fix: use a num_axes from 0 to 4, or -1 for all"
     ),
-    ("Flatten", "axis: 3 end_axis: 1"): (
-        f"{OP} (Flatten): end_axis is 1, expected axis 3 or one behind it"
-    ),
+    ("Flatten", "axis: 3 end_axis: 1"): (f"{OP} (Flatten): end_axis is 1, expected axis 3 or one behind it"),
     ("Flatten", "axis: -5"): (
         f"{OP} (Flatten): axis is -5, but the bottom has 4 axes: (2, 3, 4, 5)\n  fix: use an axis from -4 to 3"
     ),
@@ -246,6 +252,7 @@ def test_at_most_32_axes(axes: int) -> None:
 
 def test_more_elements_than_an_int_counts_are_refused() -> None:
     assert refusal(layer("Tile", "axis: 0 tiles: 20000000"), {"x": X}) == (
-        f'{OP} (Tile), top "y": shape is (40000000, 3, 4, 5), which is 2400000000 elements, expected at most 2147483647\n'
+        f'{OP} (Tile), top "y": shape is (40000000, 3, 4, 5), which is 2400000000 elements,'
+        " expected at most 2147483647\n"
         "  because Caffe counts them in an int"
     )
