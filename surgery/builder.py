@@ -152,6 +152,22 @@ class Builder:
             value = self.add(Identity(), value)
         self._substitute(value, target, since, node_name)
 
+    def overwritten(self, old: Value, new: Value) -> Value:
+        """A copy of ``new`` in the place of ``old``: its name, and the state that it is, if it is one.
+
+        Who has read ``old`` before still reads that.
+        """
+        places = [index for index, pair in enumerate(self.recurrences) if pair.output is old]
+        copy = self.add(Identity(), new)
+        if old not in self.inputs:
+            self._substitute(old, replace(old, name=self._surgical("overwritten")), 0)
+            final = replace(copy, name=old.name)
+            self._substitute(copy, final, len(self.nodes) - 1)
+            copy = final
+        for index in places:
+            self.recurrences[index] = replace(self.recurrences[index], output=copy)
+        return copy
+
     def _substitute(self, old: Value, new: Value, since: int, node_name: str | None = None) -> None:
         """Put ``new`` in the place of ``old``, which a node from ``since`` on writes."""
         for index in range(since, len(self.nodes)):

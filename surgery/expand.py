@@ -20,6 +20,7 @@ from prototrt.surgery import layers as _rules  # noqa: F401  registers the rules
 from prototrt.surgery import recurrent as _recurrent_rules  # noqa: F401  registers the rules
 from prototrt.surgery.ir import Graph, Source, Value
 from prototrt.surgery.layer_builder import LayerBuilder, LayerRule, Options, layer_rule
+from prototrt.surgery.limits import refuse_oversized
 from prototrt.surgery.profiles import Profile
 
 
@@ -68,6 +69,7 @@ def expand(
         if all(bottom in values for bottom in layer.bottoms):
             try:
                 values.update(_expand_layer(build, layer, [values[bottom] for bottom in layer.bottoms]))
+                build.memory.write_through(build, layer, values)
             except ConversionError as error:
                 error.origin = error.origin or layer.origin
                 errors.append(error)
@@ -180,6 +182,8 @@ def _expand_layer(build: LayerBuilder, layer: Layer, bottoms: Sequence[Value]) -
             origin=layer.origin,
             fix="list as many tops as the layer makes",
         )
+    for index, value in enumerate(results):
+        refuse_oversized(layer, index, value, build.symbols)
     if layer.type == "Input":
         return dict(zip(layer.tops, results, strict=True))
     names = [layer.name if index == 0 else f"{layer.name}:{index}" for index in range(len(results))]

@@ -15,6 +15,7 @@ from prototrt.surgery.builder import Builder
 from prototrt.surgery.ir import Array, Shape, Value, element_count
 from prototrt.surgery.profiles import Profile
 from prototrt.surgery.registry import Registry
+from prototrt.surgery.shared_memory import SharedMemory
 
 LayerRule: TypeAlias = Callable[..., list[Value]]
 """``rule(build, layer, *bottoms) -> tops``; its signature says how many bottoms there are."""
@@ -42,6 +43,7 @@ class LayerBuilder(Builder):
         super().__init__(reserved)
         self.weights = weights
         self.options = options
+        self.memory = SharedMemory()
         self.parameters: dict[str, int] = {}
         """How many numbers each layer has read from the weights file."""
         self.without_weights: list[str] = []

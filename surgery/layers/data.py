@@ -110,6 +110,7 @@ def split(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: nothing.
     Source: caffe ``src/caffe/layers/split_layer.cpp``.
     """
+    build.memory.share([*layer.bottoms, *layer.tops])
     return [x] * len(layer.tops)
 
 

@@ -40,6 +40,7 @@ def reshape(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     last = rank if param.num_axes == -1 else first + param.num_axes
     target = _reshaped(x.shape, first, last, list(param.shape.dim))
     _refuse_other_count(layer, x.shape, target)
+    build.memory.share([*layer.bottoms, *layer.tops])
     return [build.reshape(x, target)]
 
 
@@ -107,6 +108,7 @@ def flatten(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     # Right before axis there is nothing to flatten: Caffe inserts an axis of size 1.
     if last < first - 1:
         raise NetError(f"end_axis is {layer.param.end_axis}, expected axis {first} or one behind it")
+    build.memory.share([*layer.bottoms, *layer.tops])
     merged = x.shape[first] if first == last else element_count(x.shape[first : last + 1], "a flattened axis")
     return [build.reshape(x, (*x.shape[:first], merged, *x.shape[last + 1 :]))]
 
@@ -126,7 +128,10 @@ def concat(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[
                 blob=f'bottom "{layer.bottom_blob(index)}"',
                 because=f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"',
             )
-    return [build.add(Concat(axis), x, *others) if others else x]
+    if others:
+        return [build.add(Concat(axis), x, *others)]
+    build.memory.share([*layer.bottoms, *layer.tops])
+    return [x]
 
 
 def _without(axis: int, shape: Shape) -> Shape:
@@ -143,6 +148,7 @@ def slice_layer(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     axis = _axis(layer.param, "slice_dim", x.shape)
     count = len(layer.tops)
     if count == 1 and not layer.param.slice_point:
+        build.memory.share([*layer.bottoms, *layer.tops])
         return [x]
     size = fixed(x.shape[axis], f"axis {axis}")
     cuts = [0, *_cuts(list(layer.param.slice_point), size, count), size]

@@ -11,6 +11,7 @@ from prototrt.surgery.layer_builder import LayerBuilder, layer_rule, stated
 from prototrt.surgery.ops import ADD, TanH
 from prototrt.surgery.recurrent.cells import LSTMCell, RNNCell
 from prototrt.surgery.recurrent.scan import Cell, scan
+from prototrt.surgery.recurrent.single_step import share_single_step
 
 
 @layer_rule("LSTM")
@@ -25,7 +26,10 @@ def lstm(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others: Valu
     """
     parts = Parts(build, layer, x, cont, others, states=("h", "c"), gates=4)
     recurrent = parts.recurrent_weights("W_hc")
-    return parts.run(LSTMCell(recurrent), lambda h: h)
+    state = len(build.recurrences)
+    tops = parts.run(LSTMCell(recurrent), lambda h: h)
+    share_single_step(build, layer, tops, state)
+    return tops
 
 
 @layer_rule("RNN")

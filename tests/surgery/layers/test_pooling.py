@@ -206,7 +206,10 @@ def test_refused(param: str) -> None:
 
 def test_mask_of_means_is_refused() -> None:
     tops = 'top: "y" top: "m"'
-    assert refusal(layer("pool: AVE kernel_size: 2", tops), X) == f"{WHERE}: has 2 tops, expected 1"
+    assert (
+        refusal(layer("pool: AVE kernel_size: 2", tops), X)
+        == f"{WHERE}: has 2 tops, expected 1\n  fix: list as many tops as the layer makes"
+    )
 
 
 def test_three_axes_are_refused() -> None:

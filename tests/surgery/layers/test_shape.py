@@ -120,7 +120,7 @@ def test_permute_keeps_the_axes_that_it_does_not_list(on: str) -> None:
     )
 
 
-REVERSED = {"": [0], "axis: -1": [3], "axis: 1 axis: 2": [1, 2]}
+REVERSED = {"": (0,), "axis: -1": (3,), "axis: 1 axis: 2": (1, 2)}
 
 
 @pytest.mark.parametrize("on", WAYS)
@@ -252,6 +252,7 @@ def test_at_most_32_axes(axes: int) -> None:
 
 def test_more_elements_than_an_int_counts_are_refused() -> None:
     assert refusal(layer("Tile", "axis: 0 tiles: 20000000"), {"x": X}) == (
-        f'{OP} (Tile), top "y": shape is (40000000, 3, 4, 5), which is 2400000000 elements, expected at most 2147483647\n'
+        f'{OP} (Tile), top "y": shape is (40000000, 3, 4, 5), which is 2400000000 elements,'
+        " expected at most 2147483647\n"
         "  because Caffe counts them in an int"
     )

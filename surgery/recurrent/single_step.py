@@ -1,0 +1,23 @@
+"""What is peculiar to Caffe's LSTM where it runs a single step."""
+
+from __future__ import annotations
+
+from prototrt.caffe_proto import Layer
+from prototrt.surgery.ir import Value
+from prototrt.surgery.layer_builder import LayerBuilder
+
+
+def share_single_step(build: LayerBuilder, layer: Layer, tops: list[Value], state: int) -> None:
+    """With T = 1 the first top lies in the memory of the state h: a layer in place on it changes the state.
+
+    The top is a Concat of the h of all steps, and a Concat of one blob copies nothing. ``state``
+    is the number of the recurrence of h; with expose_hidden there is none, and the second top,
+    h_T, lies in that memory, too. An RNN does not do this: its top is made of h.
+    Source: caffe ``lstm_layer.cpp``, ``recurrent_layer.cpp``, ``concat_layer.cpp``.
+    """
+    if tops[0].shape[0] != 1:
+        return
+    if len(tops) > 1:
+        build.memory.share(layer.tops[:2])
+    elif build.recurrences[state].output.shape == tops[0].shape:
+        build.memory.share(layer.tops[:1], [state])
