@@ -1,6 +1,7 @@
 """Blobs, which layers may write over, -> values, each written once.
 
-A layer works in place where one of its tops is one of its bottoms. The last value of a blob keeps the
+A layer works in place where a top is the bottom at the same position. Only that layer may read what it
+writes over: Caffe hands the others copies under other names, and then finds the blob made twice. The last value of a blob keeps the
 blob's name; an earlier one is called ``BLOB@LAYER``, after the layer that wrote it. The value of an Input
 keeps the plain name always, since users feed it; what is written over it later is called ``BLOB@LAYER``
 down to the last.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
 from prototrt.caffe_proto.suggestions import choices, close_names
@@ -20,7 +22,7 @@ from prototrt.caffe_proto.upgrade import Entry
 class _Value:
     blob: str
     writer: Entry
-    is_read: bool = False
+    readers: list[Entry] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +51,20 @@ def untangle(entries: Sequence[Entry], file: str) -> Untangled:
     for index, entry in enumerate(entries):
         bottoms.append([_read(walk, entry, blob, entries[index:]) for blob in entry.message.bottom])
         tops.append([_write(walk, entry, blob, position) for position, blob in enumerate(entry.message.top)])
+    walk.errors += _written_while_others_read(walk)
     raise_all(walk.errors)
     names = _names(walk)
     return Untangled(
         [tuple(names[value] for value in values if value) for values in bottoms],
         [tuple(names[value] for value in values) for values in tops],
-        tuple(names[values[-1]] for _, values in sorted(walk.values.items()) if not values[-1].is_read),
+        tuple(names[values[-1]] for _, values in sorted(walk.values.items()) if not values[-1].readers),
         {blob: names[values[-1]] for blob, values in walk.values.items()},
     )
 
 
 def _read(walk: _Walk, entry: Entry, blob: str, later: Sequence[Entry]) -> _Value | None:
     if blob in walk.values:
-        walk.values[blob][-1].is_read = True
+        walk.values[blob][-1].readers.append(entry)
         return walk.values[blob][-1]
     writer = next((other for other in later if blob in other.message.top), None)
     problem = "no layer before this one makes it"
@@ -83,8 +86,7 @@ def _read(walk: _Walk, entry: Entry, blob: str, later: Sequence[Entry]) -> _Valu
 def _write(walk: _Walk, entry: Entry, blob: str, position: int) -> _Value:
     value = _Value(blob, entry)
     earlier = walk.values.get(blob, [])
-    is_second_top = blob in entry.message.top[:position]
-    if earlier and (blob not in entry.message.bottom or is_second_top):
+    if earlier and blob not in entry.message.bottom[position : position + 1]:
         first = earlier[-1].writer
         maker = f'layer "{first.message.name}" ({first.message.type}) in line {first.line}'
         walk.errors.append(
@@ -98,6 +100,26 @@ def _write(walk: _Walk, entry: Entry, blob: str, position: int) -> _Value:
         )
     walk.values.setdefault(blob, []).append(value)
     return value
+
+
+def _written_while_others_read(walk: _Walk) -> list[ConversionError]:
+    """Layers that work in place on what other layers read, too."""
+    errors: list[ConversionError] = []
+    for blob, values in walk.values.items():
+        for old, new in pairwise(values):
+            others = [reader for reader in old.readers if reader is not new.writer]
+            if new.writer in old.readers and others:
+                told = ", ".join(f'"{other.message.name}" in line {other.line}' for other in others)
+                errors.append(
+                    NetError(
+                        "the blob is written in place while others read it",
+                        origin=new.writer.origin(walk.file),
+                        blob=f'top "{blob}"',
+                        because=f"it is read by layer {told}: Caffe finds it made twice",
+                        fix="give the top another name, and let the layers behind it read that",
+                    )
+                )
+    return errors
 
 
 def _names(walk: _Walk) -> dict[_Value, str]:

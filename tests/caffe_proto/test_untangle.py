@@ -38,9 +38,9 @@ CASES = {
         ["in:  -> x", "c: x -> y@c", "r: y@c -> y@r", "s: y@r -> y", "f: y -> z"],
         ["z"],
     ),
-    "read before and after": (
-        ["in: -> x", "c: x -> y", "before: y -> b", "r: y -> y", "after: y -> a"],
-        ["in:  -> x", "c: x -> y@c", "before: y@c -> b", "r: y@c -> y", "after: y -> a"],
+    "read by several afterwards": (
+        ["in: -> x", "c: x -> y", "r: y -> y", "after: y -> a", "again: y -> b"],
+        ["in:  -> x", "c: x -> y@c", "r: y@c -> y", "after: y -> a", "again: y -> b"],
         ["a", "b"],
     ),
     "on the input itself": (
@@ -48,9 +48,9 @@ CASES = {
         ["in:  -> x", "bn: x -> x@bn", "sc: x@bn -> x@sc"],
         ["x@sc"],
     ),
-    "the second of two bottoms": (
-        ["in: -> x y", "a: x y -> y"],
-        ["in:  -> x y", "a: x y -> y@a"],
+    "the first of two bottoms": (
+        ["in: -> x y", "a: y x -> y"],
+        ["in:  -> x y", "a: y x -> y@a"],
         ["y@a"],
     ),
     "two outputs in the order of their names": (
@@ -128,6 +128,18 @@ MISTAKES = {
         'net.prototxt:2: layer "a" (DummyLayer), top "y": the blob is made twice\n'
         '  because layer "a" (DummyLayer) in line 2 makes it, too\n'
         "  fix: give one of the two tops another name, or read the blob to write it in place",
+    ),
+    "the second of two bottoms": (
+        ["in: -> x y", "a: x y -> y"],
+        'net.prototxt:2: layer "a" (DummyLayer), top "y": the blob is made twice\n'
+        '  because layer "in" (Input) in line 1 makes it, too\n'
+        "  fix: give one of the two tops another name, or read the blob to write it in place",
+    ),
+    "in place while others read": (
+        ["in: -> x", "c: x -> y", "before: y -> b", "r: y -> y", "after: y -> a"],
+        'net.prototxt:4: layer "r" (DummyLayer), top "y": the blob is written in place while others read it\n'
+        '  because it is read by layer "before" in line 3: Caffe finds it made twice\n'
+        "  fix: give the top another name, and let the layers behind it read that",
     ),
     "in place twice": (
         ["in: -> x", "a: x -> x x"],
