@@ -1,10 +1,10 @@
 """Blobs, which layers may write over, -> values, each written once.
 
-A layer works in place where a top is the bottom at the same position. Only that layer may read what it
-writes over: Caffe hands the others copies under other names, and then finds the blob made twice. The last value of a blob keeps the
-blob's name; an earlier one is called ``BLOB@LAYER``, after the layer that wrote it. The value of an Input
-keeps the plain name always, since users feed it; what is written over it later is called ``BLOB@LAYER``
-down to the last.
+A layer works in place where a top is the bottom at the same position. Only that layer may read what
+it writes over: Caffe hands the others copies under other names, and then finds the blob made twice.
+The last value of a blob keeps the blob's name; an earlier one is called ``BLOB@LAYER``, after the
+layer that wrote it. The value of an Input keeps the plain name always, since users feed it; what is
+written over it later is called ``BLOB@LAYER`` down to the last.
 """
 
 from __future__ import annotations
