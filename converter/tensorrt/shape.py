@@ -9,8 +9,9 @@ import numpy as np
 from prototrt.caffe_proto.errors import ShapeError
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
+from prototrt.converter.tensorrt.pointwise import elementwise
 from prototrt.surgery.ir import Shape
-from prototrt.surgery.ops import Concat, Gather, Pad, Reshape, Slice, Tile, Transpose
+from prototrt.surgery.ops import Concat, Gather, Pad, Reshape, Reverse, Slice, Tile, Transpose
 
 
 @lowers(Reshape)
@@ -42,6 +43,21 @@ def slice_(network: Network, op: Slice, x: Tensor) -> list[Tensor]:
     start = [0] * len(x.shape)
     start[op.axis] = op.start
     return [_sliced(network, x, start, network.shape, "STRICT_BOUNDS")]
+
+
+@lowers(Reverse)
+def reverse(network: Network, op: Reverse, x: Tensor) -> list[Tensor]:
+    start, step = [0] * len(x.shape), [1] * len(x.shape)
+    start[op.axis], step[op.axis] = max(x.shape[op.axis] - 1, 0), -1
+    layer = network.add("slice", x, start, [max(size, 1) for size in x.shape], step)
+    shape = network.input_shape
+    if any(isinstance(dim, str) for dim in shape):
+        sizes = network.sizes(shape)
+        last = np.array([axis == op.axis for axis in range(len(shape))], np.int32)
+        ends = elementwise(network, sizes, network.constant_array(last), "SUB")
+        layer.set_input(1, elementwise(network, ends, network.constant_array(last), "PROD"))
+        layer.set_input(2, sizes)
+    return [layer.get_output(0)]
 
 
 @lowers(Tile)

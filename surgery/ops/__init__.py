@@ -37,7 +37,8 @@ from prototrt.surgery.ops.normalization import LRN, Affine, Softmax
 from prototrt.surgery.ops.pooling import AveragePool, MaxPool, MaxPoolIndex, StochasticPool
 from prototrt.surgery.ops.reduction import Reduce, ReduceKind, TopK
 from prototrt.surgery.ops.scan import Scan, steps_of
-from prototrt.surgery.ops.shape import Axis, Concat, Gather, Pad, Reshape, Slice, Tile, Transpose
+from prototrt.surgery.ops.selection import Select
+from prototrt.surgery.ops.shape import Axis, Concat, Gather, Pad, Reshape, Reverse, Slice, Tile, Transpose
 
 __all__ = [
     "ABS",
@@ -78,7 +79,9 @@ __all__ = [
     "Reduce",
     "ReduceKind",
     "Reshape",
+    "Reverse",
     "Scan",
+    "Select",
     "Sigmoid",
     "Slice",
     "Softmax",

@@ -102,6 +102,19 @@ class Concat(Op):
 
 
 @dataclass(frozen=True, slots=True)
+class Reverse(Op):
+    """The elements of one axis from the last to the first."""
+
+    axis: int
+
+    def shape(self, x: Shape) -> list[Shape]:
+        return [x]
+
+    def evaluate(self, x: Array) -> list[Array]:
+        return [np.flip(x, self.axis)]
+
+
+@dataclass(frozen=True, slots=True)
 class Tile(Op):
     """``copies`` of the input one behind the other along one axis."""
 
