@@ -27,11 +27,14 @@ class InputWeights:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pass:
-    """One direction of one layer of a stack. ``top`` makes its top of the sequences that the cell gives."""
+    """One direction of one layer of a stack.
+
+    cont is tiled to ``delta_size`` elements. ``top`` makes the top of the sequences that the cell gives.
+    """
 
     inputs: InputWeights
     cell: Cell
-    hidden: int
+    delta_size: int
     top: Callable[[Sequence[Value]], Value]
 
 
@@ -72,7 +75,7 @@ def run_passes(
         transformed = _transformed(build, bottoms, sequence, statics, [one.inputs for one in passes], gate)
         tops = []
         for place, (one, x) in enumerate(zip(passes, transformed, strict=True)):
-            sequences = [x, *deltas.of(place, one.hidden), *valid]
+            sequences = [x, *deltas.of(place, one.delta_size), *valid]
             cell = Masked(one.cell) if valid else one.cell
             start = states.before(level * len(passes) + place)
             end = scan(build, cell, sequences, start, reverse=layout.backwards[place])

@@ -176,7 +176,8 @@ def read_lstm(blobs: Blobs, hidden: int, inputs: int, statics: Sequence[int]) ->
         to_the_side = build.product(outputs[1], aside, hint="side_projection")
         return build.add(Concat(2), outputs[0], to_the_side, hint="projections")
 
-    return Pass(weights, cell, hidden, top)
+    # One delta meets both states: it is broadcast where they differ in size.
+    return Pass(weights, cell, hidden if width == hidden else 1, top)
 
 
 def _peepholes(build: LayerBuilder, rows: Value | None) -> tuple[Value, ...]:
