@@ -133,7 +133,7 @@ class Tile(Op):
 
 @dataclass(frozen=True, slots=True)
 class Pad(Op):
-    """``before`` and ``after`` elements of ``value`` around each axis."""
+    """``before`` and ``after`` elements of ``value`` around each axis; negative counts cut elements off."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -144,7 +144,10 @@ class Pad(Op):
         return [tuple(dim if not b + a else fixed(dim, "a padded axis") + b + a for dim, b, a in pads)]
 
     def evaluate(self, x: Array) -> list[Array]:
-        return [np.pad(x, list(zip(self.before, self.after, strict=True)), constant_values=self.value)]
+        ends = list(zip(self.before, self.after, strict=True))
+        kept = tuple(slice(max(-b, 0), size - max(-a, 0)) for size, (b, a) in zip(x.shape, ends, strict=True))
+        pads = [(max(b, 0), max(a, 0)) for b, a in ends]
+        return [np.pad(x[kept], pads, constant_values=self.value)]
 
 
 @dataclass(frozen=True, slots=True)

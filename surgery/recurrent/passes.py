@@ -184,13 +184,11 @@ class _Deltas:
         if backwards not in self._columns:
             shape = (self.bottoms.steps, self.bottoms.streams, 1)
             column = self.build.reshape(cont, shape, hint="cont")
-            self._columns[backwards] = self._moved(column) if backwards else column
+            later = Pad((-1, 0, 0), (1, 0, 0), 1.0)
+            self._columns[backwards] = (
+                self.build.add(later, column, hint="cont_later") if backwards else column
+            )
         return self._columns[backwards]
-
-    def _moved(self, column: Value) -> Value:
-        steps = fixed(self.bottoms.steps, "the number of steps T")
-        later = self.build.add(Slice(0, 1, steps - 1), column, hint="cont_later")
-        return self.build.add(Pad((0, 0, 0), (1, 0, 0), 1.0), later, hint="cont_moved")
 
 
 def _static_rows(build: LayerBuilder, bottoms: Bottoms, static: Value) -> Value:

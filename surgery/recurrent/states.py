@@ -7,17 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from prototrt.caffe_proto.errors import NetError
-from prototrt.surgery.ir import Dim, Value, fixed
+from prototrt.surgery.ir import Array, Dim, Value, fixed
 from prototrt.surgery.layer_builder import LayerBuilder
-from prototrt.surgery.ops import Concat, Slice
-
-Sizes = Sequence[Sequence[int]]
-"""For each state (h, c), its size in each pass; a pass is a direction of a layer of the stack."""
+from prototrt.surgery.ops import Concat, Gather
 
 
 class States:
-    """The states of all passes over the steps, (N, size) each.
+    """The states of all passes over the steps, (N, size) each. A pass is a direction of a layer of the stack.
 
+    ``sizes`` has, for each state (h, c), its size in each pass.
     To a caller a state of all passes is one array (passes, N, size), layer by layer and forward
     before backward, as cuDNN has it; where sizes differ, it is one array (1, N, size) a pass.
     It is given and taken by the net itself (``initial``, with expose_hidden), by recurrent I/O
@@ -42,6 +40,7 @@ class States:
             for index, (name, size) in enumerate(zip(names, sizes, strict=True))
         ]
         self.last: list[list[Value]] = [[] for _ in names]
+        self._places: dict[int, Value] = {}
 
     def before(self, index: int) -> list[Value]:
         """The states that pass ``index`` starts with."""
@@ -49,9 +48,8 @@ class States:
 
     def after(self, states: Sequence[Value]) -> None:
         """Note the states that the next pass ends with."""
-        for last, state, size in zip(self.last, states, self.sizes, strict=True):
-            shape = (1, self.streams, size[len(last)])
-            last.append(self.build.reshape(state, shape, hint="last"))
+        for last, state in zip(self.last, states, strict=True):
+            last.append(state)
 
     def exposed_tops(self) -> list[Value]:
         """The states as tops, if the net asks for them; else they leave through bindings."""
@@ -87,9 +85,7 @@ class States:
             return self.build.constant(np.zeros((passes, streams, size), np.float32), "initial")
         return self.build.constant(self._constant(name, (passes, streams, size)), "initial")
 
-    def _constant(
-        self, name: str, shape: tuple[int, ...]
-    ) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    def _constant(self, name: str, shape: tuple[int, ...]) -> Array:
         """What the user's file holds for an initial state."""
         arrays = self.build.options.state_arrays
         self.build.used_states.add(name)
@@ -104,13 +100,20 @@ class States:
         return np.ascontiguousarray(arrays[name].reshape(shape), np.float32)
 
     def _cut(self, given: Sequence[Value], sizes: Sequence[int], index: int) -> Value:
-        inside = (self.streams, sizes[index])
         if len(given) > 1 or len(sizes) == 1:
-            return self.build.reshape(given[index], inside, hint="initial")
-        one = self.build.add(Slice(0, index, 1), given[0], hint="initial_slice")
-        return self.build.reshape(one, inside, hint="initial")
+            return self.build.reshape(given[index], (self.streams, sizes[index]), hint="initial")
+        if index not in self._places:
+            self._places[index] = self.build.constant(np.array(index, np.int32), "place")
+        return self.build.add(Gather(), given[0], self._places[index], hint="initial")
 
     def _joined(self, last: Sequence[Value], sizes: Sequence[int]) -> list[Value]:
-        if len(last) == 1 or len(set(sizes)) > 1:
-            return list(last)
-        return [self.build.add(Concat(0), *last, hint="last_states")]
+        if len(last) > 1 and len(set(sizes)) == 1 and isinstance(self.streams, int):
+            rows = self.build.add(Concat(0), *last, hint="last_rows")
+            return [self.build.reshape(rows, (len(last), self.streams, sizes[0]), hint="last")]
+        each = [
+            self.build.reshape(state, (1, self.streams, size), hint="last")
+            for state, size in zip(last, sizes, strict=True)
+        ]
+        if len(each) == 1 or len(set(sizes)) > 1:
+            return each
+        return [self.build.add(Concat(0), *each, hint="last_states")]

@@ -83,11 +83,11 @@ def _from_rows(weights: PassWeights, source: str) -> PassWeights:
 
 def _reordered_pass(weights: PassWeights, source: str, target: str) -> PassWeights:
     """All four row-wise arrays of a pass in another order."""
-    arrays = {
-        name: reordered(getattr(weights, name), weights.cell, source, target)
-        for name in ("x", "h", "x_bias", "h_bias")
-    }
-    return replace(weights, **arrays)
+    x, h, x_bias, h_bias = (
+        reordered(rows, weights.cell, source, target)
+        for rows in (weights.x, weights.h, weights.x_bias, weights.h_bias)
+    )
+    return replace(weights, x=x, h=h, x_bias=x_bias, h_bias=h_bias)
 
 
 # Caffe: W_xc, b_c, W_hc, [b_hc of a GRU with linear_before_reset], [peephole], [W_proj], a pass.
@@ -179,9 +179,9 @@ def _pytorch_suffixes(state: Mapping[str, Any]) -> Iterator[str]:
 def _pytorch_pass(state: Mapping[str, Any], suffix: str, cell: str) -> PassWeights:
     x, h = np.asarray(state[f"weight_ih_{suffix}"]), np.asarray(state[f"weight_hh_{suffix}"])
     zeros = np.zeros(len(x), x.dtype)
-    biases = (np.asarray(state.get(f"bias_{kind}_{suffix}", zeros)) for kind in ("ih", "hh"))
+    x_bias, h_bias = (np.asarray(state.get(f"bias_{kind}_{suffix}", zeros)) for kind in ("ih", "hh"))
     projection = state.get(f"weight_hr_{suffix}")
-    one = PassWeights(cell, x, h, *biases, None if projection is None else np.asarray(projection))
+    one = PassWeights(cell, x, h, x_bias, h_bias, None if projection is None else np.asarray(projection))
     return _from_rows(one, "pytorch")
 
 
@@ -219,10 +219,10 @@ def from_cudnn(
     """The passes in cuDNN's packed vector. A stack's further layers have directions * width inputs."""
     flat = np.asarray(flat).reshape(-1)
     gates, width = len(_orders(cell)["cudnn"]), projection or hidden
-    shapes = []
+    shapes: list[tuple[int, ...]] = []
     for layer in range(layers):
         size = inputs if layer == 0 else width * directions
-        one = [(gates * hidden, size), (gates * hidden, width)]
+        one: list[tuple[int, ...]] = [(gates * hidden, size), (gates * hidden, width)]
         shapes += (one + [(projection, hidden)] * bool(projection)) * directions
     shapes += [(gates * hidden,)] * (2 * layers * directions)
     parts = list(_cut(flat, shapes))
