@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from prototrt.converter.tensorrt.builder import Plan, build
     from prototrt.surgery.ir import Graph
     from prototrt.surgery.pipeline import rewrite
+    from prototrt.surgery.recurrent import weights
 
 __version__ = "0.1.0"
 
-__all__ = ["ConversionError", "Graph", "Model", "Plan", "Session", "build", "load", "rewrite"]
+__all__ = ["ConversionError", "Graph", "Model", "Plan", "Session", "build", "load", "rewrite", "weights"]
 
 _HOMES = {
     "ConversionError": "prototrt.caffe_proto.errors",
@@ -39,7 +40,9 @@ _HOMES = {
     "build": "prototrt.converter.tensorrt.builder",
     "load": "prototrt.caffe_proto",
     "rewrite": "prototrt.surgery.pipeline",
+    "weights": "prototrt.surgery.recurrent.weights",
 }
+_MODULES = {"weights"}
 
 
 def __getattr__(name: str) -> object:
@@ -47,7 +50,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'prototrt' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    home = import_module(_HOMES[name])
+    return home if name in _MODULES else getattr(home, name)
 
 
 def __dir__() -> list[str]:

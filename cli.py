@@ -21,6 +21,7 @@ from prototrt.converter.options import (
     drawing_options,
     model_options,
     rewrite_options,
+    with_state_file,
 )
 
 if TYPE_CHECKING:
@@ -82,6 +83,9 @@ def common_options(command: F) -> F:
 
 class Guarded(click.Command):
     """A command whose failures become messages and exit codes."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, with_state_file(args))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

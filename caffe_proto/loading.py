@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from prototrt.caffe_proto.deploy import cut_training
 from prototrt.caffe_proto.errors import NetError, WeightsError
 from prototrt.caffe_proto.files import HDF5_SIGNATURE, ZIP_SIGNATURE, read_prototxt, told_to_the_user
 from prototrt.caffe_proto.model import Layer, Model
+from prototrt.caffe_proto.overrides import Setting, override
 from prototrt.caffe_proto.phase import PHASES, NetState, is_included
 from prototrt.caffe_proto.prototxt import parse_net
 from prototrt.caffe_proto.schema import Message
@@ -33,6 +34,7 @@ def load(
     stages: Iterable[str] = (),
     random_weights: int | None = None,
     allow_unknown: bool = False,
+    overrides: Mapping[str, Setting] | None = None,
 ) -> Model:
     """Read a net and, if given, its weights (caffemodel, HDF5 or npz; told apart by content).
 
@@ -44,9 +46,9 @@ def load(
     file = os.fsdecode(prototxt)
     net = parse_net(read_prototxt(file), file, allow_unknown=allow_unknown)
     state = _state(net.message, phase, level, stages)
-    included = [
-        entry for entry in upgraded_layers(net, file) if is_included(entry.message, state, entry.origin(file))
-    ]
+    written = upgraded_layers(net, file)
+    override(written, overrides or {}, file)
+    included = [entry for entry in written if is_included(entry.message, state, entry.origin(file))]
     _complete_layers(included, file)
     entries, cuts = cut_training(included, file)
     source = _open_weights(weights, random_weights)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -51,6 +51,25 @@ class BlobShapes(click.ParamType):  # type: ignore[type-arg]  # as above
         return dict(BlobShape().convert(part, param, ctx) for part in value.split(","))
 
 
+class Override(click.ParamType):  # type: ignore[type-arg]  # as above
+    """``LAYER.FIELD=VALUE``"""
+
+    name = "LAYER.FIELD=VALUE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        path, equals, setting = value.partition("=")
+        if not (equals and "." in path):
+            self.fail(
+                f'"{value}" sets nothing: write the layer, the field and its value, as in'
+                " lstm1.recurrent_param.cell_activation=ReLU",
+                param,
+                ctx,
+            )
+        return path, setting
+
+
 class OutputFile(click.ParamType):  # type: ignore[type-arg]  # as above
     """A file that can be written, told before the work begins."""
 
@@ -78,6 +97,7 @@ class ModelOptions:
     cont: str
     random_weights: int | None
     allow_unknown: bool
+    overrides: tuple[tuple[str, str], ...]
 
     def load(self) -> Model:
         """The net with weights, which must be given or invented."""
@@ -97,6 +117,7 @@ class ModelOptions:
             stages=self.stages,
             random_weights=self.random_weights,
             allow_unknown=self.allow_unknown,
+            overrides=dict(self.overrides),
         )
 
     @property
@@ -110,6 +131,7 @@ class Rewriting:
     """How a net is rewritten."""
 
     sequence: str
+    state: str
     force: bool
     min_shapes: dict[str, tuple[int, ...]]
     opt_shapes: dict[str, tuple[int, ...]]
@@ -120,12 +142,43 @@ class Rewriting:
             model,
             **options.expansion,
             sequence=self.sequence,
+            state=self._state(),
             force=self.force,
             min_shapes=self.min_shapes,
             opt_shapes=self.opt_shapes,
             max_shapes=self.max_shapes,
             require_weights=require_weights,
         )
+
+    def _state(self) -> str | dict[str, Any]:
+        """Where recurrent state comes from; a file is read now."""
+        mode, _, file = self.state.partition(":")
+        if not file:
+            return mode
+        from prototrt.converter.feeds import load_arrays
+
+        return load_arrays(file)
+
+
+class StateSource(click.ParamType):  # type: ignore[type-arg]  # as above
+    """``bind``, ``zero``, or ``const FILE.npz``, which comes here as ``const:FILE.npz``."""
+
+    name = "bind|zero|const FILE.npz"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        mode, _, file = value.partition(":")
+        if value not in ("bind", "zero") and not (mode == "const" and file):
+            self.fail(f'"{value}" is none of bind, zero, const FILE.npz', param, ctx)
+        return str(value)
+
+
+def with_state_file(arguments: Sequence[str]) -> list[str]:
+    """Arguments with ``--state const FILE`` as ``--state const:FILE``: an option has one value for click."""
+    joined = list(arguments)
+    for place, argument in enumerate(joined):
+        if argument == "const" and joined[place - 1 : place] == ["--state"] and place + 1 < len(joined):
+            return [*joined[:place], f"const:{joined[place + 1]}", *joined[place + 2 :]]
+    return joined
 
 
 def _gathered(kind: type[Any], keyword: str, *options: Callable[[F], F]) -> Callable[[F], F]:
@@ -176,6 +229,14 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
             "--random-weights", type=int, metavar="SEED", help="Invent the weights: the topology alone."
         ),
         click.option("--allow-unknown", is_flag=True, help="Drop fields that Caffe has not, with a warning."),
+        click.option(
+            "--set",
+            "overrides",
+            type=Override(),
+            multiple=True,
+            help="Set a field of the layers whose names match, as in"
+            " 'lstm*.recurrent_param.cell_activation=ReLU'; repeatable.",
+        ),
     )
 
 
@@ -190,6 +251,12 @@ rewrite_options = _gathered(
         type=click.Choice(["auto", "loop", "unroll", "step"]),
         default="auto",
         help="How recurrent layers run; auto: step where there is one step, else loop.",
+    ),
+    click.option(
+        "--state",
+        type=StateSource(),
+        default="bind",
+        help="Recurrent state: inputs and outputs to feed back, zero at each call, or arrays from a file.",
     ),
     click.option("--force", is_flag=True, help="Unroll more than 64 steps, however long that builds."),
     *(

@@ -40,7 +40,8 @@ class Session:
     """A graph that is called again and again.
 
     State is zero at first and after ``reset()``; each call starts where the last one ended,
-    exactly as in Caffe from one ``forward()`` to the next. ``on`` is ``"reference"`` (the
+    exactly as in Caffe from one ``forward()`` to the next. So does state that the net exposes,
+    unless it is given. ``on`` is ``"reference"`` (the
     primitives in NumPy) or ``"network"`` (the network that TensorRT is given, read back and
     evaluated in NumPy).
     """
@@ -50,7 +51,7 @@ class Session:
             raise ValueError(f"on is {on!r}, expected one of {', '.join(WAYS)}")
         self.graph = graph
         self._evaluator = WAYS[on](graph)
-        self._states = {value.name for value in graph.state_outputs}
+        self._states = {pair.output.name for pair in graph.recurrences if not pair.exposed}
         self.reset()
 
     def reset(self) -> None:

@@ -18,7 +18,7 @@ from prototrt.caffe_proto.errors import (
 from prototrt.caffe_proto.weights import sha256_of
 from prototrt.surgery import layers as _rules  # noqa: F401  registers the rules
 from prototrt.surgery import recurrent as _recurrent_rules  # noqa: F401  registers the rules
-from prototrt.surgery.ir import Graph, Source, Value
+from prototrt.surgery.ir import Array, Graph, Source, Value
 from prototrt.surgery.layer_builder import LayerBuilder, LayerRule, Options, layer_rule
 from prototrt.surgery.limits import refuse_oversized
 from prototrt.surgery.profiles import Profile
@@ -44,12 +44,14 @@ def expand(
     profile: Profile | None = None,
     outputs: Sequence[str] | None = None,
     cont: str = "keep",
+    state: str | Mapping[str, Array] = "bind",
     require_weights: bool = True,
 ) -> Expansion:
     """Expand the layers that the outputs need.
 
-    ``shapes`` override those of inputs, ``profile`` gives ranges; ``outputs`` are blobs of the net, by default those
-    that nobody reads; ``cont`` ``"drop"`` takes cont as 1 everywhere. Without
+    ``shapes`` override those of inputs, ``profile`` gives ranges; ``outputs`` are blobs of the net,
+    by default those that nobody reads; ``cont`` ``"drop"`` takes cont as 1 everywhere; ``state`` is
+    ``"bind"``, ``"zero"``, or the initial states by the names of their bindings. Without
     ``require_weights`` a net without weights gets zeros, to look at its shapes.
     Raises ``ConversionError`` with all the problems that can be told apart.
     """
@@ -61,7 +63,10 @@ def expand(
     ranges = profile or Profile()
     _refuse_shapes_of_nothing(model, {*given, *ranges.names()})
     reserved = {name for layer in model.layers for name in layer.tops}
-    build = LayerBuilder(reserved, model.weights, Options(given, ranges, cont == "drop"))
+    arrays = {} if isinstance(state, str) else state
+    mode = state if isinstance(state, str) else "const"
+    options = Options(given, ranges, cont == "drop", mode, arrays, _whole_numbers(layers))
+    build = LayerBuilder(reserved, model.weights, options)
     values: dict[str, Value] = {}
     errors: list[ConversionError] = []
     for layer in layers:
@@ -74,6 +79,7 @@ def expand(
                 error.origin = error.origin or layer.origin
                 errors.append(error)
     raise_all(errors)
+    _refuse_states_of_nothing(model, arrays, build.used_states)
     if require_weights:
         _refuse_missing_weights(model, build.without_weights)
     unread = [layer.tops[0] for layer in model.layers if layer.type == "Input" and layer not in layers]
@@ -157,6 +163,27 @@ def _refuse_shapes_of_nothing(model: Model, names: Collection[str]) -> None:
                 f'a shape is given for "{name}", which is no input',
                 where=model.file,
                 fix=f"the inputs are {', '.join(inputs) or 'none'}",
+            )
+
+
+def _whole_numbers(layers: Sequence[Layer]) -> frozenset[str]:
+    """The values that recurrent layers may read the lengths of sequences from."""
+    read = [
+        bottom
+        for layer in layers
+        if layer.message.recurrent_param.sequence_lengths
+        for bottom in layer.bottoms[1:]
+    ]
+    return frozenset(read)
+
+
+def _refuse_states_of_nothing(model: Model, given: Mapping[str, Array], known: Collection[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise NetError(
+                f'an initial state is given for "{name}", which is no state',
+                where=model.file,
+                fix=f"the states are {', '.join(sorted(known)) or 'none'}",
             )
 
 

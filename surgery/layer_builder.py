@@ -28,12 +28,17 @@ class Options:
     """What the user asked of the expansion.
 
     ``shapes`` override those of the file, by input, ``profile`` gives ranges; ``drop_cont``
-    means that cont is 1 everywhere and no input.
+    means that cont is 1 everywhere and no input. ``state`` says where recurrent state comes from:
+    ``"bind"`` (inputs and outputs of the graph), ``"zero"``, or ``"const"``: from ``state_arrays``,
+    by name. ``whole_numbers`` are inputs that hold int32.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     profile: Profile = field(default_factory=Profile)
     drop_cont: bool = False
+    state: str = "bind"
+    state_arrays: Mapping[str, Array] = field(default_factory=dict)
+    whole_numbers: frozenset[str] = frozenset()
 
 
 class LayerBuilder(Builder):
@@ -48,6 +53,8 @@ class LayerBuilder(Builder):
         """How many numbers each layer has read from the weights file."""
         self.without_weights: list[str] = []
         """Layers which need weights although no weights were given."""
+        self.used_states: set[str] = set()
+        """Which of the arrays in ``options.state_arrays`` were asked for."""
         self._read: list[Value] = []
 
     def begin(self, layer: Layer) -> None:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
 from prototrt.surgery.expand import expand
-from prototrt.surgery.ir import Graph, Node
+from prototrt.surgery.ir import Array, Graph, Node
 from prototrt.surgery.ops import Scan
 from prototrt.surgery.passes.drop_identities import drop_identities
 from prototrt.surgery.passes.drop_unused import drop_unused
@@ -39,6 +39,7 @@ def rewrite(
     sequence: str = "auto",
     outputs: Sequence[str] | None = None,
     cont: str = "keep",
+    state: str | Mapping[str, Array] = "bind",
     force: bool = False,
     require_weights: bool = True,
 ) -> Graph:
@@ -50,16 +51,26 @@ def rewrite(
     written: ``"loop"``, ``"unroll"`` (at most 64 steps unless ``force``), ``"step"`` (one
     step: T must be 1), or ``"auto"``: step where T is 1, else loop. ``outputs`` are blobs at
     which the net is cut. ``cont`` ``"drop"`` takes every sequence as continuing: cont is 1
-    everywhere and no input. Without ``require_weights`` a net without weights gets zeros.
+    everywhere and no input. ``state`` says where recurrent state comes from: ``"bind"`` (inputs
+    and outputs, fed back by the caller), ``"zero"`` at every call, or arrays by the names of
+    these inputs. Without ``require_weights`` a net without weights gets zeros.
     Raises ``ConversionError``.
     """
     if sequence not in SEQUENCES:
         raise ValueError(f"sequence is {sequence!r}, expected one of {', '.join(SEQUENCES)}")
     if cont not in ("keep", "drop"):
         raise ValueError(f"cont is {cont!r}, expected 'keep' or 'drop'")
+    if state not in ("bind", "zero") and not isinstance(state, Mapping):
+        raise ValueError(f"state is {state!r}, expected 'bind', 'zero' or arrays by name")
     profile = Profile(_sizes(min_shapes), _sizes(opt_shapes), _sizes(max_shapes))
     expansion = expand(
-        model, shapes=shapes, profile=profile, outputs=outputs, cont=cont, require_weights=require_weights
+        model,
+        shapes=shapes,
+        profile=profile,
+        outputs=outputs,
+        cont=cont,
+        state=state,
+        require_weights=require_weights,
     )
     graph = run_passes(expansion.graph, PASSES)
     return lower_scans(graph, sequence, force)

@@ -70,7 +70,7 @@ def test_version() -> None:
 
 def test_public_names_are_found_and_others_are_not() -> None:
     for name in prototrt.__all__:
-        assert getattr(prototrt, name).__name__ == name
+        assert getattr(prototrt, name).__name__.rpartition(".")[2] == name
     assert set(prototrt.__all__) <= set(dir(prototrt))
     with pytest.raises(AttributeError, match="module 'prototrt' has no attribute 'nothing'"):
         prototrt.nothing  # noqa: B018  what a user might write
@@ -423,3 +423,52 @@ def test_ranges_of_what_is_no_input(tmp_path: Path) -> None:
     result = run("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "x.plan"), "--max-shapes", "image:9x9")
     assert result.exit_code == 3
     assert 'a shape is given for "image", which is no input' in result.stderr
+
+
+# ---------------------------------------------------------------- recurrent options
+
+
+def test_set_a_field_from_outside() -> None:
+    facts = json.loads(
+        done("inspect", DEPLOY, "--json", "--set", "lstm*.recurrent_param.num_output=12").stdout
+    )
+    assert [pair["shape"] for pair in facts["recurrences"]] == [[1, 1, 12]] * 4
+
+
+@pytest.mark.parametrize("setting", ["cell_activation=ReLU", "lstm1.recurrent_param"])
+def test_set_needs_a_layer_a_field_and_a_value(setting: str) -> None:
+    result = run("inspect", DEPLOY, "--set", setting)
+    assert result.exit_code == 2
+    assert f'"{setting}" sets nothing: write the layer, the field and its value, as in' in result.stderr
+
+
+def test_state_from_nowhere_and_from_a_file(tmp_path: Path) -> None:
+    """Zero state, and a file of zeros, give what the first of several calls gives."""
+    inputs, states = tmp_path / "in.npz", tmp_path / "state.npz"
+    random = np.random.default_rng(1)
+    np.savez(
+        inputs,
+        data=random.random((1, 1, 32, 16), np.float32),
+        cont=np.ones((1, 1), np.float32),
+    )
+    first = prototrt.rewrite(prototrt.load(STREAM, WEIGHTS))
+    shapes = {value.name: value.shape for value in first.state_inputs}
+    np.savez(states, **{name: np.zeros([int(dim) for dim in shape]) for name, shape in shapes.items()})  # type: ignore[arg-type]  # a keyword is an array
+    results = []
+    for state in (["bind"], ["zero"], ["const", str(states)]):
+        out = tmp_path / f"{state[0]}.npz"
+        done(
+            "run", STREAM, WEIGHTS, "--inputs", str(inputs), "--state", *state, "--calls", "2", "-o", str(out)
+        )
+        results.append(np.load(out))
+    bound, zero, constant = results
+    np.testing.assert_array_equal(zero["prob/0"], bound["prob/0"])
+    np.testing.assert_array_equal(zero["prob/1"], bound["prob/0"])
+    np.testing.assert_array_equal(constant["prob/1"], bound["prob/0"])
+    assert not np.array_equal(bound["prob/1"], bound["prob/0"])
+
+
+def test_state_must_be_a_known_one(tmp_path: Path) -> None:
+    result = run("convert", STREAM, WEIGHTS, "-o", str(tmp_path / "a.plan"), "--state", "const")
+    assert result.exit_code == 2
+    assert '"const" is none of bind, zero, const FILE.npz' in result.stderr

@@ -49,6 +49,7 @@ class Network:
         self._made: list[Layer] = []
         self._kept: list[Array] = []
         self._constants: dict[Value, Tensor] = {}
+        self._scalars: dict[Dim, Tensor] = {}
 
     def enum(self, kind: str, member: str) -> Any:
         """A member of one of TensorRT's enumerations, as in ``enum("ActivationType", "RELU")``."""
@@ -153,7 +154,12 @@ class Network:
             raise self.error(f'refuses the output "{name}"')
 
     def scalar_size(self, dim: Dim) -> Tensor:
-        """A size as a 0-dimensional int32 tensor, as loops want it."""
+        """A size as a 0-dimensional int32 tensor, as loops want it. Made once, outside all loops."""
+        if dim not in self._scalars:
+            self._scalars[dim] = self._scalar_size(dim)
+        return self._scalars[dim]
+
+    def _scalar_size(self, dim: Dim) -> Tensor:
         if isinstance(dim, int):
             return self.constant_array(np.array(dim, np.int32))
         layer = self.add("shuffle", self.sizes((dim,)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.surgery.ir import Array, Value
+from prototrt.surgery.ir import Array, DType, Value
 from prototrt.surgery.layer_builder import LayerBuilder, constant_of, layer_rule
 from prototrt.surgery.profiles import symbolic
 
@@ -32,7 +32,10 @@ def input_layer(build: LayerBuilder, layer: Layer) -> list[Value]:
 
 def _input(build: LayerBuilder, top: str, stated: tuple[int, ...] | None) -> Value:
     ranges = build.options.profile.ranges(top, build.options.shapes.get(top, stated))
-    return build.input(top, symbolic(top, ranges, build.symbols))
+    shape = symbolic(top, ranges, build.symbols)
+    # Lengths of sequences are counted, whatever Caffe holds them in.
+    counts = top in build.options.whole_numbers and len(shape) == 1
+    return build.input(top, shape, DType.INT32 if counts else DType.FLOAT32)
 
 
 @layer_rule("DummyData")
