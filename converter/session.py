@@ -39,7 +39,18 @@ def _onnx(graph: Graph) -> Evaluator:
     return OnnxEvaluator(graph)
 
 
-WAYS: dict[str, Callable[[Graph], Evaluator]] = {"reference": _reference, "network": _network, "onnx": _onnx}
+def _onnx_lstm(graph: Graph) -> Evaluator:
+    from prototrt.converter.onnx.evaluator import OnnxEvaluator
+
+    return OnnxEvaluator(graph, onnx_lstm=True)
+
+
+WAYS: dict[str, Callable[[Graph], Evaluator]] = {
+    "reference": _reference,
+    "network": _network,
+    "onnx": _onnx,
+    "onnx-lstm": _onnx_lstm,
+}
 
 
 class Session:
@@ -48,7 +59,8 @@ class Session:
     State is zero at first and after ``reset()``; each call starts where the last one ended,
     exactly as in Caffe from one ``forward()`` to the next. ``on`` is ``"reference"`` (the
     primitives in NumPy), ``"network"`` (the network that TensorRT is given, read back and
-    evaluated in NumPy) or ``"onnx"`` (the ONNX export, run by onnxruntime).
+    evaluated in NumPy), ``"onnx"`` (the ONNX export, run by onnxruntime) or ``"onnx-lstm"``
+    (the same with ONNX's own LSTM where that fits).
     """
 
     def __init__(self, graph: Graph, on: str = "reference") -> None:
