@@ -33,7 +33,24 @@ def _network(graph: Graph) -> Evaluator:
     return NetworkInterpreter(network.trt, network.definition, owner=network)
 
 
-WAYS: dict[str, Callable[[Graph], Evaluator]] = {"reference": _reference, "network": _network}
+def _onnx(graph: Graph) -> Evaluator:
+    from prototrt.converter.onnx.evaluator import OnnxEvaluator
+
+    return OnnxEvaluator(graph)
+
+
+def _onnx_lstm(graph: Graph) -> Evaluator:
+    from prototrt.converter.onnx.evaluator import OnnxEvaluator
+
+    return OnnxEvaluator(graph, onnx_lstm=True)
+
+
+WAYS: dict[str, Callable[[Graph], Evaluator]] = {
+    "reference": _reference,
+    "network": _network,
+    "onnx": _onnx,
+    "onnx-lstm": _onnx_lstm,
+}
 
 
 class Session:
@@ -41,9 +58,9 @@ class Session:
 
     State is zero at first and after ``reset()``; each call starts where the last one ended,
     exactly as in Caffe from one ``forward()`` to the next. So does state that the net exposes,
-    unless it is given. ``on`` is ``"reference"`` (the
-    primitives in NumPy) or ``"network"`` (the network that TensorRT is given, read back and
-    evaluated in NumPy).
+    unless it is given. ``on`` is ``"reference"`` (the primitives in NumPy), ``"network"`` (the
+    network that TensorRT is given, read back and evaluated in NumPy), ``"onnx"`` (the ONNX
+    export, run by onnxruntime) or ``"onnx-lstm"`` (the same with ONNX's own LSTM where that fits).
     """
 
     def __init__(self, graph: Graph, on: str = "reference") -> None:

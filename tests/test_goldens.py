@@ -12,7 +12,7 @@ CASES = caffe_cases()
 DATA_DEPENDENT = {"filter"}
 FIXED = [case for case in CASES if str(case) not in DATA_DEPENDENT]
 RECURRENT = [case for case in CASES if case.is_recurrent]
-WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt)]
+WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"]
 
 
 def is_sound(plan: memoryview) -> bool:
@@ -41,6 +41,11 @@ def test_golden_on_the_reference(case: Case) -> None:
 @pytest.mark.parametrize("case", FIXED, ids=str)
 def test_golden_on_the_network(case: Case) -> None:
     check(case, "network")
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_golden_on_onnx(case: Case) -> None:
+    check(case, "onnx")
 
 
 @pytest.mark.parametrize("on", WAYS)
