@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model, load
     from prototrt.caffe_proto.errors import ConversionError
+    from prototrt.converter.onnx.export import export_onnx
     from prototrt.converter.session import Session
     from prototrt.converter.tensorrt.builder import Plan, build
     from prototrt.surgery.ir import Graph
@@ -29,7 +30,18 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["ConversionError", "Graph", "Model", "Plan", "Session", "build", "load", "rewrite", "weights"]
+__all__ = [
+    "ConversionError",
+    "Graph",
+    "Model",
+    "Plan",
+    "Session",
+    "build",
+    "export_onnx",
+    "load",
+    "rewrite",
+    "weights",
+]
 
 _HOMES = {
     "ConversionError": "prototrt.caffe_proto.errors",
@@ -38,6 +50,7 @@ _HOMES = {
     "Plan": "prototrt.converter.tensorrt.builder",
     "Session": "prototrt.converter.session",
     "build": "prototrt.converter.tensorrt.builder",
+    "export_onnx": "prototrt.converter.onnx.export",
     "load": "prototrt.caffe_proto",
     "rewrite": "prototrt.surgery.pipeline",
     "weights": "prototrt.surgery.recurrent.weights",

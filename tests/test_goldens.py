@@ -12,7 +12,7 @@ CASES = caffe_cases()
 DATA_DEPENDENT = {"filter"}
 FIXED = [case for case in CASES if str(case) not in DATA_DEPENDENT]
 RECURRENT = [case for case in CASES if case.is_recurrent]
-WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt)]
+WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"]
 
 
 def is_sound(plan: memoryview) -> bool:

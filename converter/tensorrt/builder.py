@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol
 
 from prototrt.converter.files import atomic_write
+from prototrt.converter.manifest import graph_facts
 from prototrt.converter.tensorrt import (  # noqa: F401  register the lowerings
     linear,
     loop,
@@ -26,9 +26,7 @@ from prototrt.converter.tensorrt import (  # noqa: F401  register the lowerings
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.lowering import lower
 from prototrt.converter.tensorrt.network import Network
-from prototrt.surgery.ir import Graph, Range, Value
-
-MANIFEST_FORMAT = 1
+from prototrt.surgery.ir import Graph, Range
 
 
 class Progress(Protocol):
@@ -81,13 +79,12 @@ def build(
     found = find_backend(backend)
     # The files are hashed while TensorRT works.
     with ThreadPoolExecutor(1) as background:
-        provenance = background.submit(_provenance, graph)
+        facts = background.submit(graph_facts, graph)
         network = network_of(graph, found)
         started = time.perf_counter()
         plan = _serialized(graph, network, progress, tf32)
         seconds = time.perf_counter() - started
-        facts = _facts(graph, network, plan, seconds, provenance.result())
-    return Plan(plan, facts)
+        return Plan(plan, _facts(network, plan, seconds, facts.result()))
 
 
 def network_of(graph: Graph, backend: Backend) -> Network:
@@ -142,39 +139,10 @@ def _monitor(trt: Any, progress: Progress) -> Any:
     return Monitor()
 
 
-def _facts(
-    graph: Graph, network: Network, plan: memoryview, seconds: float, provenance: Mapping[str, Any]
-) -> dict[str, Any]:
-    from prototrt import __version__
-
+def _facts(network: Network, plan: memoryview, seconds: float, facts: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "format": MANIFEST_FORMAT,
-        "tool": {"name": "prototrt", "version": __version__},
+        **facts,
         "tensorrt": {"flavour": network.backend.name, "version": network.backend.version},
-        "network": graph.name,
-        "sources": provenance,
-        "plan": {
-            "bytes": plan.nbytes,
-            "sha256": hashlib.sha256(plan).hexdigest(),
-            "build_seconds": round(seconds, 3),
-        },
-        "inputs": [_binding(value, graph) for value in graph.inputs],
-        "outputs": [_binding(value, graph) for value in graph.outputs],
-        "recurrences": [{"input": pair.input.name, "output": pair.output.name} for pair in graph.recurrences],
+        "plan": {"bytes": plan.nbytes, "build_seconds": round(seconds, 3)},
         "layers": network.definition.num_layers,
-        "warnings": list(graph.warnings),
     }
-
-
-def _provenance(graph: Graph) -> dict[str, Any]:
-    """What the graph was made from: by role, the name of the file and its SHA-256."""
-    return {
-        source.role: {"file": Path(source.file).name, "sha256": source.digest()} for source in graph.sources
-    }
-
-
-def _binding(value: Value, graph: Graph) -> dict[str, Any]:
-    """Name, type and shape; the profile is the range of each symbol in the shape."""
-    symbols = {dim: graph.symbols[dim] for dim in value.shape if isinstance(dim, str)}
-    profile = {dim: [span.min, span.opt, span.max] for dim, span in symbols.items()}
-    return {"name": value.name, "dtype": value.dtype.value, "shape": list(value.shape), "profile": profile}

@@ -1,0 +1,99 @@
+"""A Graph becomes an ONNX file and its manifest."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from prototrt.caffe_proto.errors import BuildError
+from prototrt.converter.files import atomic_write
+from prototrt.converter.manifest import graph_facts
+from prototrt.converter.onnx import (  # noqa: F401  register the lowerings
+    linear,
+    patches,
+    pointwise,
+    reduction,
+    scan,
+    shape,
+    windows,
+)
+from prototrt.converter.onnx.api import IR_VERSION, OPSET, element_type, imported
+from prototrt.converter.onnx.file import write_model
+from prototrt.converter.onnx.lowering import lower
+from prototrt.converter.onnx.lstm import fuse_lstms
+from prototrt.converter.onnx.model import OnnxModel, Proto
+from prototrt.surgery.ir import Graph
+
+_INLINE = 1 << 10
+"""Bytes of an initializer that the checker sees: shape inference reads small vectors, not weights."""
+
+
+def export_onnx(
+    graph: Graph,
+    path: str | os.PathLike[str],
+    *,
+    onnx_lstm: bool = False,
+    notes: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Write a graph as an ONNX model, and its manifest as ``PATH.json``; gives the manifest.
+
+    ``onnx_lstm`` writes an LSTM operator where a recurrence is exactly that. ``notes`` are
+    added to the manifest. More than 1 GiB of weights go to ``PATH.data``. Raises
+    ``BuildError`` where onnx is not installed or its checker refuses the model.
+    """
+    # The files are hashed while the model is written.
+    with ThreadPoolExecutor(1) as background:
+        facts = background.submit(graph_facts, graph)
+        model, weights = onnx_from_graph(graph, onnx_lstm)
+        _check(model, weights)
+        with atomic_write(f"{os.fspath(path)}.json") as stream:
+            write_model(path, model, weights.weights)
+            counts = {"opset": OPSET, "nodes": len(model.graph.node)}
+            manifest = {**facts.result(), "onnx": counts, **(notes or {})}
+            stream.write(json.dumps(manifest, indent=2).encode() + b"\n")
+    return manifest
+
+
+def onnx_from_graph(graph: Graph, onnx_lstm: bool = False) -> tuple[Proto, OnnxModel]:
+    """The model without its initializers, and what holds them."""
+    lowered = lower(fuse_lstms(graph) if onnx_lstm else graph)
+    helper = lowered.helper
+    values = [value for node in graph.nodes for value in node.outputs if value not in graph.outputs]
+    body = helper.make_graph(
+        lowered.nodes,
+        graph.name or "net",
+        [lowered.info(value) for value in graph.inputs],
+        [lowered.info(value) for value in graph.outputs],
+        value_info=[lowered.info(value) for value in values],
+    )
+    opset = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(body, opset_imports=opset, ir_version=IR_VERSION, producer_name="prototrt")
+    helper.set_model_props(
+        model, {f"recurrence {pair.input.name}": pair.output.name for pair in graph.recurrences}
+    )
+    return model, lowered
+
+
+def _check(model: Proto, lowered: OnnxModel) -> None:
+    """onnx's checker, in full: every type and shape that it infers must be ours.
+
+    Large weights stand in as inputs of their type and shape: their numbers do not matter to
+    the checker, and it would copy them.
+    """
+    onnx = imported("onnx")
+    imported("onnx.checker")
+    checked = onnx.ModelProto()
+    checked.CopyFrom(model)
+    for name, array in lowered.weights.items():
+        if array.nbytes <= _INLINE:
+            checked.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+        else:
+            kind = element_type(array.dtype)
+            checked.graph.input.append(lowered.helper.make_tensor_value_info(name, kind, array.shape))
+    try:
+        onnx.checker.check_model(checked, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise BuildError("onnx's checker refuses the model", because=str(error)) from error

@@ -1,0 +1,130 @@
+"""An ONNX model as a file, its weights streamed from where they are: never two copies in memory.
+
+The messages are those of ``onnx.proto``; only the few fields that carry weights are written by
+hand, since a protobuf library would first copy them into messages, then into a string.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from prototrt.converter.files import atomic_write
+from prototrt.converter.onnx.api import element_type, imported
+from prototrt.converter.onnx.model import Proto
+from prototrt.surgery.ir import Array
+
+EXTERNAL_FROM = 1 << 30
+"""Bytes of weights beyond which they get a file of their own: a protobuf message ends at 2 GiB."""
+_INSIDE = 1 << 10
+"""Bytes of an array that stays in the model all the same, where shape inference can read it."""
+_ALIGNMENT = 1 << 12
+"""Bytes: a page, so that whoever runs the model can map the weights."""
+
+# Field numbers of onnx.proto.
+_MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_RAW_DATA = 7, 5, 9
+_EXTERNAL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """One initializer: the message up to its data, and the data."""
+
+    head: bytes
+    array: Array
+
+    @property
+    def size(self) -> int:
+        return len(self.head) + self.array.nbytes
+
+    def write(self, stream: BinaryIO) -> None:
+        stream.write(self.head)
+        stream.write(_bytes(self.array))
+
+
+def write_model(path: str | os.PathLike[str], model: Proto, weights: Mapping[str, Array]) -> None:
+    """Write a model, whose graph has no initializers yet, with these weights.
+
+    Large weights go to ``PATH.data``, which belongs to the model and moves with it.
+    """
+    target = Path(os.path.realpath(path))
+    outside = _outside(weights)
+    with ExitStack() as stack:
+        stream = stack.enter_context(atomic_write(target))
+        pieces = [_inside_piece(name, array) for name, array in weights.items() if name not in outside]
+        if outside:
+            data = stack.enter_context(atomic_write(f"{target}.data"))
+            pieces += _write_outside(data, f"{target.name}.data", outside)
+        _write(stream, model, pieces)
+
+
+def _outside(weights: Mapping[str, Array]) -> dict[str, Array]:
+    """The weights that get a file of their own."""
+    if sum(array.nbytes for array in weights.values()) <= EXTERNAL_FROM:
+        return {}
+    return {name: array for name, array in weights.items() if array.nbytes > _INSIDE}
+
+
+def _inside_piece(name: str, array: Array) -> _Piece:
+    head = _described(name, array).SerializeToString()
+    return _Piece(head + _field(_TENSOR_RAW_DATA, array.nbytes), array)
+
+
+def _write_outside(stream: BinaryIO, file: str, weights: Mapping[str, Array]) -> list[_Piece]:
+    """Write the data; the initializers that point to it."""
+    pieces = []
+    for name, array in weights.items():
+        stream.write(b"\0" * (-stream.tell() % _ALIGNMENT))
+        tensor = _described(name, array)
+        tensor.data_location = _EXTERNAL
+        facts = {"location": file, "offset": str(stream.tell()), "length": str(array.nbytes)}
+        for key, value in facts.items():
+            tensor.external_data.add(key=key, value=value)
+        pieces.append(_Piece(tensor.SerializeToString(), np.empty(0, np.uint8)))
+        stream.write(_bytes(array))
+    return pieces
+
+
+def _write(stream: BinaryIO, model: Proto, pieces: Iterable[_Piece]) -> None:
+    """The model, its graph, and behind the graph's other fields the initializers."""
+    pieces = list(pieces)
+    heads = [_field(_GRAPH_INITIALIZER, piece.size) for piece in pieces]
+    graph = model.graph.SerializeToString()
+    frame = type(model)()
+    frame.CopyFrom(model)
+    frame.ClearField("graph")
+    size = len(graph) + sum(len(head) + piece.size for head, piece in zip(heads, pieces, strict=True))
+    stream.write(frame.SerializeToString() + _field(_MODEL_GRAPH, size) + graph)
+    for head, piece in zip(heads, pieces, strict=True):
+        stream.write(head)
+        piece.write(stream)
+
+
+def _described(name: str, array: Array) -> Proto:
+    """An initializer without its data."""
+    return imported("onnx").TensorProto(name=name, dims=array.shape, data_type=element_type(array.dtype))
+
+
+def _bytes(array: Array) -> memoryview:
+    """The bytes of an array, copied only if it is not contiguous."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _field(number: int, size: int) -> bytes:
+    """What stands before ``size`` bytes of a field: its number, the wire type, the length."""
+    return _varint(number << 3 | 2) + _varint(size)
+
+
+def _varint(number: int) -> bytes:
+    """Seven bits a byte, the lowest first; the top bit says that more follow."""
+    groups = bytearray()
+    while number > 127:
+        groups.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*groups, number])

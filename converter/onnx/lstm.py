@@ -1,0 +1,125 @@
+"""A recurrence that is exactly ONNX's LSTM, written as one operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from prototrt.converter.onnx.lowering import lowers
+from prototrt.converter.onnx.model import OnnxModel, Tensor
+from prototrt.surgery.builder import Builder
+from prototrt.surgery.ir import Array, Graph, Node, Op, Shape, Value, bodies
+from prototrt.surgery.ops import ADD, MatMul, Scan
+from prototrt.surgery.passes.drop_unused import drop_unused
+from prototrt.surgery.recurrent.cells import LSTMCell
+from prototrt.surgery.recurrent.scan import scan
+
+
+@dataclass(frozen=True, slots=True)
+class FusedLSTM(Op):
+    """ONNX's LSTM: h (N, H), c (N, H), x (T, N, D), W (4H, D), R (4H, H), b (4H,) -> h, c, h of all steps.
+
+    Gates i, f, o, g in the rows, as Caffe has them. No primitive: no other backend knows it.
+    """
+
+    hidden: int
+    reverse: bool
+
+    constants: ClassVar[tuple[int, ...]] = (3, 4, 5)
+
+    def shape(self, h: Shape, c: Shape, x: Shape, *weights: Shape) -> list[Shape]:
+        return [h, c, (*x[:2], self.hidden)]
+
+
+def fuse_lstms(graph: Graph) -> Graph:
+    """Replace Scans whose body is an LSTM step by ONNX's operator.
+
+    Before: ``s = Add(MatMul(x, const W), const b)``, ``h, c, y = Scan[LSTM step](h0, c0, s)``
+    After:  ``h, c, y = FusedLSTM(h0, c0, x, const W, const R, const b)``
+    Left alone: a recurrence that looks at cont, and one with a static input: ONNX's has neither.
+    """
+    writers = {value: node for node in graph.nodes for value in node.outputs}
+    nodes = [_fused(node, writers) or node for node in graph.nodes]
+    changed = any(isinstance(node.op, FusedLSTM) for node in nodes)
+    return drop_unused(graph.with_nodes(nodes)) if changed else graph
+
+
+def _fused(node: Node, writers: Mapping[Value, Node]) -> Node | None:
+    """The operator in the place of a Scan, or None."""
+    if not isinstance(node.op, Scan) or (recurrent := _recurrent_weights(node)) is None:
+        return None
+    h, c, sequence = node.inputs
+    if (transformed := _transformed(sequence, writers)) is None:
+        return None
+    op = FusedLSTM(recurrent.data.shape[-1], node.op.reverse)  # type: ignore[union-attr]  # it is constant
+    return Node(node.name, op, (h, c, *transformed[:2], recurrent, transformed[2]), node.outputs, node.origin)
+
+
+def _recurrent_weights(node: Node) -> Value | None:
+    """R (4H, H) where the body is what a plain LSTM's cell makes, node by node; else None."""
+    scan_op = node.op
+    assert isinstance(scan_op, Scan)
+    constants = [value for inner in scan_op.body.nodes for value in inner.inputs if value.is_constant]
+    if (scan_op.states, len(node.inputs), len(constants)) != (2, 3, 1):
+        return None
+    weights = replace(constants[0], shape=constants[0].shape[-2:])
+    h, c, x = (replace(value, data=None) for value in node.inputs)
+    if (len(h.shape), h.shape, x.shape) != (2, c.shape, (*x.shape[:1], *h.shape[:1], 4 * h.shape[1])):
+        return None
+    build = Builder()
+    scan(build, LSTMCell(weights), [x], [h, c], reverse=scan_op.reverse)
+    (plain,) = bodies(build.nodes[-1].op)
+    return weights if _wiring(scan_op.body) == _wiring(plain) else None
+
+
+def _transformed(sequence: Value, writers: Mapping[Value, Node]) -> tuple[Value, Value, Value] | None:
+    """x (T, N, D), W (4H, D) and b (4H,) where a sequence is ``x W^T + b``; else None."""
+    total = writers.get(sequence)
+    if total is None or total.op != ADD or total.inputs[0] not in writers:
+        return None
+    product, bias = writers[total.inputs[0]], total.inputs[1]
+    if product.op != MatMul(transpose_b=True) or bias.data is None or product.inputs[1].data is None:
+        return None
+    x, weights = product.inputs
+    rows = sequence.shape[-1]
+    if bias.data.size != rows or weights.data is None or weights.data.size != rows * weights.data.shape[-1]:
+        return None
+    matrix = weights.data.reshape(weights.data.shape[-2:])
+    return x, replace(weights, shape=matrix.shape, data=matrix), replace(bias, data=bias.data.reshape(-1))
+
+
+def _wiring(body: Graph) -> list[object]:
+    """What a graph does, whatever its values are called: ops, and who reads whom."""
+    numbers: dict[Value, object] = {value: index for index, value in enumerate(body.inputs)}
+    lines: list[object] = []
+    for node in body.nodes:
+        lines.append((node.op, [numbers.get(value, ("const", value.shape)) for value in node.inputs]))
+        numbers.update({value: (len(lines), place) for place, value in enumerate(node.outputs)})
+    return [*lines, [numbers.get(value) for value in body.outputs]]
+
+
+@lowers(FusedLSTM)
+def fused_lstm(
+    model: OnnxModel, op: FusedLSTM, h: Tensor, c: Tensor, x: Tensor, *weights: Array
+) -> list[str]:
+    """ONNX's gates are i, o, f, g; it wants an axis of directions, and two biases of which one is 0."""
+    w, r, b = (_reordered(array.reshape(4, op.hidden, -1))[None] for array in weights)
+    bias = np.concatenate([b.reshape(1, -1), np.zeros((1, 4 * op.hidden), b.dtype)], 1)
+    axis = model.integers(0)
+    start = [model.add("Unsqueeze", state, axis) for state in (h, c)]
+    parts = [model.array(array.reshape(1, 4 * op.hidden, -1)) for array in (w, r)]
+    direction = "reverse" if op.reverse else "forward"
+    y, h_last, c_last = model.add_all(
+        "LSTM", [x, *parts, model.array(bias), "", *start], 3, hidden_size=op.hidden, direction=direction
+    )
+    directions = model.integers(1)
+    steps = model.add("Squeeze", y, directions)
+    return [model.add("Squeeze", h_last, axis), model.add("Squeeze", c_last, axis), steps]
+
+
+def _reordered(gates: Array) -> Array:
+    """Rows of i, f, o, g as rows of i, o, f, g."""
+    return gates[[0, 2, 1, 3]]

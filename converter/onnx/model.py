@@ -1,0 +1,145 @@
+"""An ONNX model in the making: every value named once, every node with its origin, weights by reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from prototrt.converter.onnx.api import ELEMENT_TYPES, imported
+from prototrt.surgery.ir import Array, DType, Graph, Node, Shape, Value, fixed
+
+Proto: TypeAlias = Any
+"""One of ONNX's messages: the types that onnx ships for them say little."""
+
+
+_SMALL = 256
+"""Bytes of an array that is worth looking at to see whether there is one like it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """The name by which ONNX knows a value, and what the graph knows of it."""
+
+    name: str
+    dtype: DType
+    shape: Shape
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+
+class OnnxModel:
+    """Nodes and weights of a model, under names that are unique in it and in all its bodies.
+
+    Arrays handed over are referenced, not copied; those that hold the same are one initializer.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.helper = imported("onnx.helper")
+        self.nodes: list[Proto] = []
+        self.weights: dict[str, Array] = {}
+        self._shared: dict[tuple[object, ...], str] = {}
+        self._names: dict[Value, str] = {}
+        # What a caller sees keeps its name, whatever else wants to be called so.
+        self._taken = {value.name for value in (*graph.inputs, *graph.outputs)}
+        self._names.update({value: value.name for value in (*graph.inputs, *graph.outputs)})
+        self._name, self._doc, self._count = "", "", 0
+
+    def add(self, kind: str, *inputs: Tensor | str, **attributes: Any) -> str:
+        """A node with one output; the output's name."""
+        (output,) = self.add_all(kind, inputs, 1, **attributes)
+        return output
+
+    def add_all(
+        self, kind: str, inputs: Sequence[Tensor | str], outputs: int, **attributes: Any
+    ) -> list[str]:
+        """A node; the names of its outputs. An input ``""`` is left out."""
+        names = [item if isinstance(item, str) else item.name for item in inputs]
+        written = [self.unique(f"{self._name}_{kind}") for _ in range(outputs)]
+        self._count += 1
+        name = self._name if self._count == 1 else f"{self._name}#{self._count}"
+        self.nodes.append(
+            self.helper.make_node(kind, names, written, name=name, doc_string=self._doc, **attributes)
+        )
+        return written
+
+    def tensor(self, value: Value) -> Tensor:
+        """A value by its name; a constant becomes an initializer when it is first asked for."""
+        if value.data is not None and value not in self._names:
+            self._names[value] = self.array(value.data, value.name)
+        return Tensor(self.name(value), value.dtype, value.shape)
+
+    def name(self, value: Value) -> str:
+        """The name of a value, the same at each call."""
+        if value not in self._names:
+            self._names[value] = self.unique(value.name)
+        return self._names[value]
+
+    def alias(self, value: Value, tensor: Tensor) -> None:
+        """Let a value be what this tensor is."""
+        self._names[value] = tensor.name
+
+    def array(self, array: Array, hint: str = "") -> str:
+        """The name of an initializer that holds the array."""
+        key = _identity(array)
+        if key not in self._shared:
+            self._shared[key] = self.unique(hint or f"{self._name}_constant")
+            self.weights[self._shared[key]] = array
+        return self._shared[key]
+
+    def integers(self, *numbers: int) -> str:
+        """A vector of sizes or positions, as ONNX wants them: int64."""
+        return self.array(np.array(numbers, np.int64))
+
+    def scalar(self, number: float, dtype: DType) -> str:
+        """A constant without axes."""
+        return self.array(np.array(number, dtype.numpy))
+
+    def sizes(self, tensor: Tensor, axes: Sequence[int]) -> str:
+        """The sizes of these axes of a tensor, as a vector, whether they are known or not."""
+        if all(isinstance(tensor.shape[axis], int) for axis in axes):
+            return self.integers(*(fixed(tensor.shape[axis], "a size") for axis in axes))
+        return self.add("Gather", self.add("Shape", tensor), self.integers(*axes))
+
+    def info(self, value: Value, name: str | None = None) -> Proto:
+        """Name, element type and shape of a value, as inputs and outputs are described."""
+        kind = ELEMENT_TYPES[value.dtype]
+        return self.helper.make_tensor_value_info(name or self.name(value), kind, list(value.shape))
+
+    def unique(self, hint: str) -> str:
+        """The name, or the name with a number; taken from now on."""
+        candidate, count = hint, 1
+        while candidate in self._taken:
+            count += 1
+            candidate = f"{hint}_{count}"
+        self._taken.add(candidate)
+        return candidate
+
+    @contextmanager
+    def at(self, node: Node) -> Iterator[None]:
+        """Nodes made inside belong to this node of the graph."""
+        outer = self._name, self._doc, self._count
+        origin = node.origin
+        self._name, self._count = node.name, 0
+        self._doc = f"{origin.layer} ({origin.type}), line {origin.line}" if origin.layer else ""
+        yield
+        self._name, self._doc, self._count = outer
+
+    @contextmanager
+    def body(self) -> Iterator[list[Proto]]:
+        """Nodes made inside belong to a body of their own, which is given."""
+        outer, self.nodes = self.nodes, []
+        yield self.nodes
+        self.nodes = outer
+
+
+def _identity(array: Array) -> tuple[object, ...]:
+    """Equal for arrays that hold the same: small ones by their bytes, others by the memory they view."""
+    if array.nbytes <= _SMALL:
+        return array.shape, array.dtype.name, array.tobytes()
+    return array.shape, array.dtype.name, array.strides, array.__array_interface__["data"][0]

@@ -1,0 +1,26 @@
+"""Lowerings of reductions and of the few largest elements."""
+
+from __future__ import annotations
+
+from prototrt.converter.onnx.api import ELEMENT_TYPES
+from prototrt.converter.onnx.lowering import lowers
+from prototrt.converter.onnx.model import OnnxModel, Tensor
+from prototrt.converter.onnx.shape import reversed_along
+from prototrt.surgery.ir import DType, fixed
+from prototrt.surgery.ops import Reduce, ReduceKind, TopK
+
+
+@lowers(Reduce)
+def reduce(model: OnnxModel, op: Reduce, x: Tensor) -> list[str]:
+    if op.kind is ReduceKind.SUM:  # the first whose axes became an input
+        return [model.add("ReduceSum", x, model.integers(*op.axes), keepdims=int(op.keep))]
+    return [model.add("ReduceMean", x, axes=op.axes, keepdims=int(op.keep))]
+
+
+@lowers(TopK)
+def top_k(model: OnnxModel, op: TopK, x: Tensor) -> list[str]:
+    """ONNX takes the first of equal elements; over the axis back to front that is the last."""
+    backwards = reversed_along(model, x, op.axis)
+    values, places = model.add_all("TopK", [backwards, model.integers(op.count)], 2, axis=op.axis)
+    last = model.integers(fixed(x.shape[op.axis], "an axis") - 1)
+    return [values, model.add("Cast", model.add("Sub", last, places), to=ELEMENT_TYPES[DType.INT32])]

@@ -1,0 +1,58 @@
+"""Lowerings of what moves elements without changing them."""
+
+from __future__ import annotations
+
+from prototrt.converter.onnx.lowering import lowers
+from prototrt.converter.onnx.model import OnnxModel, Tensor
+from prototrt.surgery.ir import Dim
+from prototrt.surgery.ops import Concat, Gather, Pad, Reshape, Slice, Tile, Transpose
+
+
+@lowers(Reshape)
+def reshape(model: OnnxModel, op: Reshape, x: Tensor) -> list[str]:
+    sizes: list[Dim] = [dim if isinstance(dim, int) else x.shape[dim.index] for dim in op.target]
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) == len(sizes):
+        return [model.add("Reshape", x, model.integers(*known))]
+    parts = [
+        model.integers(dim) if isinstance(dim, int) else model.sizes(x, [dim.index]) for dim in op.target
+    ]
+    return [model.add("Reshape", x, model.add("Concat", *parts, axis=0))]
+
+
+@lowers(Transpose)
+def transpose(model: OnnxModel, op: Transpose, x: Tensor) -> list[str]:
+    return [model.add("Transpose", x, perm=op.order)]
+
+
+@lowers(Slice)
+def slice_(model: OnnxModel, op: Slice, x: Tensor) -> list[str]:
+    start, end, axis = (model.integers(number) for number in (op.start, op.start + op.size, op.axis))
+    return [model.add("Slice", x, start, end, axis)]
+
+
+@lowers(Tile)
+def tile(model: OnnxModel, op: Tile, x: Tensor) -> list[str]:
+    copies = [op.copies if axis == op.axis else 1 for axis in range(x.rank)]
+    return [model.add("Tile", x, model.integers(*copies))]
+
+
+@lowers(Pad)
+def pad(model: OnnxModel, op: Pad, x: Tensor) -> list[str]:
+    return [model.add("Pad", x, model.integers(*op.before, *op.after), model.scalar(op.value, x.dtype))]
+
+
+@lowers(Concat)
+def concat(model: OnnxModel, op: Concat, *inputs: Tensor) -> list[str]:
+    return [model.add("Concat", *inputs, axis=op.axis)]
+
+
+@lowers(Gather)
+def gather(model: OnnxModel, op: Gather, table: Tensor, index: Tensor) -> list[str]:
+    return [model.add("Gather", table, index, axis=0)]
+
+
+def reversed_along(model: OnnxModel, x: Tensor, axis: int) -> str:
+    """The elements of one axis from the last to the first."""
+    last, before_first, backwards = model.integers(-1), model.integers(-(1 << 31)), model.integers(-1)
+    return model.add("Slice", x, last, before_first, model.integers(axis), backwards)

@@ -1,0 +1,35 @@
+"""Every primitive is lowered by every backend."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import prototrt.converter.onnx.export  # registers the ONNX lowerings
+import prototrt.converter.tensorrt.builder  # noqa: F401  registers the TensorRT lowerings
+from prototrt.converter.onnx.lowering import lowers as onnx_lowers
+from prototrt.converter.tensorrt.lowering import lowers as tensorrt_lowers
+from prototrt.surgery import ops
+from prototrt.surgery.ir import Op
+
+PRIMITIVES = [
+    kind for name in ops.__all__ if inspect.isclass(kind := getattr(ops, name)) and issubclass(kind, Op)
+]
+
+
+@pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda kind: kind.__name__)
+def test_every_primitive_has_lowerings(primitive: type[Op]) -> None:
+    assert primitive in onnx_lowers.rules
+    assert primitive in tensorrt_lowers.rules
+
+
+def test_all_primitives_are_listed() -> None:
+    modules = [module for _, module in inspect.getmembers(ops, inspect.ismodule)]
+    defined = {
+        kind
+        for module in modules
+        for _, kind in inspect.getmembers(module, inspect.isclass)
+        if issubclass(kind, Op) and kind.__module__ == module.__name__ and kind.evaluate is not Op.evaluate
+    }
+    assert defined <= set(PRIMITIVES)
