@@ -15,9 +15,14 @@ import click
 
 import prototrt
 from prototrt.converter.options import (
+    ON,
+    Building,
+    Checking,
     ModelOptions,
     OutputFile,
     Rewriting,
+    build_options,
+    check_options,
     drawing_options,
     model_options,
     rewrite_options,
@@ -173,17 +178,10 @@ def main() -> None:
 @main.command(cls=Guarded, epilog=EXIT_CODES)
 @model_options
 @rewrite_options
-@click.option("-o", "target", type=OutputFile(), required=True, help="The engine to write.")
-@click.option(
-    "--backend",
-    type=click.Choice(["auto", "rtx", "enterprise"]),
-    default="auto",
-    help="TensorRT for RTX needs no GPU to build; enterprise TensorRT does.",
-)
-@click.option("--tf32", is_flag=True, help="Allow TF32: faster, but not Caffe's float32.")
+@build_options
 @common_options
-def convert(options: ModelOptions, rewriting: Rewriting, target: str, backend: str, tf32: bool) -> None:
-    """Build an engine from MODEL (a prototxt) and WEIGHTS (a caffemodel).
+def convert(options: ModelOptions, rewriting: Rewriting, building: Building) -> None:
+    """Build an engine from MODEL (a prototxt) and WEIGHTS (a caffemodel), or write an ONNX model.
 
     Writes FILE, and FILE.json beside it: bindings, recurrent pairs, where it came from.
     """
@@ -196,9 +194,8 @@ def convert(options: ModelOptions, rewriting: Rewriting, target: str, backend: s
     model = options.load()
     graph = _rewritten(options, rewriting, model)
     with BuildProgress(None if _settings().quiet else terminal()) as progress:
-        plan = prototrt.build(graph, backend, progress=progress, tf32=tf32)
-    plan.save(target)
-    _tell(conversion_summary(model, graph, plan, target, time.perf_counter() - began))
+        manifest = building.write(graph, progress)
+    _tell(conversion_summary(model, graph, manifest, building.target, time.perf_counter() - began))
 
 
 def convert_main() -> None:
@@ -269,9 +266,10 @@ def inspect(options: ModelOptions, as_json: bool) -> None:
 @click.option("-o", "target", type=OutputFile(), required=True, metavar="FILE.npz", help="Outputs go here.")
 @click.option(
     "--on",
-    type=click.Choice(["reference", "network"]),
+    type=click.Choice(ON),
     default="reference",
-    help="reference: our primitives; network: the very network that TensorRT is given. Both in NumPy.",
+    help="reference: our primitives; network: the very network that TensorRT is given, both in NumPy;"
+    " onnx: the ONNX model, by onnxruntime; onnx-lstm: the same with --onnx-lstm.",
 )
 @click.option("--calls", type=click.IntRange(min=1), help="How many calls, each with the state of the last.")
 @common_options
@@ -296,6 +294,29 @@ def run(
     results = [session.run(feed) for feed in feeds]
     write_results(target, results)
     _tell(results_summary(target, results))
+
+
+@main.command(cls=Guarded, epilog=EXIT_CODES)
+@model_options
+@rewrite_options
+@check_options
+@click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
+@common_options
+def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_json: bool) -> None:
+    """Compute MODEL with WEIGHTS in several ways, and compare with our primitives.
+
+    Where a tolerance is broken, the first layer at which it is is named, and the exit code is 5.
+    """
+    from prototrt.converter.report import print_verification
+
+    verification = checking.verify(_rewritten(options, rewriting, options.load()))
+    if as_json:
+        import json
+
+        click.echo(json.dumps(verification.as_dict(), indent=2))
+    else:
+        print_verification(verification)
+    verification.refuse()
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)

@@ -13,9 +13,14 @@ import prototrt
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
+    from prototrt.converter.tensorrt.builder import Progress
+    from prototrt.converter.verify import Verification
     from prototrt.surgery.ir import Graph
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+ON = ("reference", "network", "onnx", "onnx-lstm")
+"""The ways of ``Session``, which click must know without importing it; a test compares them."""
 
 
 class BlobShape(click.ParamType):  # type: ignore[type-arg]  # generic only in new versions of click
@@ -68,6 +73,23 @@ class Override(click.ParamType):  # type: ignore[type-arg]  # as above
                 ctx,
             )
         return path, setting
+
+
+class Ways(click.ParamType):  # type: ignore[type-arg]  # as above
+    """``network,onnx``"""
+
+    name = "WAY,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        ways = tuple(dict.fromkeys(value.split(",")))
+        for way in ways:
+            if way not in ON:
+                self.fail(f'"{way}" is no way to run a net: expected some of {", ".join(ON)}', param, ctx)
+        return ways
 
 
 class OutputFile(click.ParamType):  # type: ignore[type-arg]  # as above
@@ -181,6 +203,50 @@ def with_state_file(arguments: Sequence[str]) -> list[str]:
     return joined
 
 
+@dataclass(frozen=True)
+class Building:
+    """What is made of a graph, and where it goes."""
+
+    target: str
+    backend: str
+    tf32: bool
+    onnx_lstm: bool
+    verify: bool
+
+    def write(self, graph: Graph, progress: Progress) -> dict[str, Any]:
+        """Write the target and its manifest, which is given; the suffix says what it is."""
+        from prototrt.converter.conversion import is_onnx, write_engine, write_onnx
+
+        if is_onnx(self.target):
+            if self.tf32 or self.backend != "auto":
+                raise click.UsageError("--backend and --tf32 are for engines, but FILE ends in .onnx")
+            return write_onnx(graph, self.target, onnx_lstm=self.onnx_lstm, check=self.verify)
+        if self.onnx_lstm:
+            raise click.UsageError("--onnx-lstm is for ONNX models, but FILE does not end in .onnx")
+        return write_engine(
+            graph, self.target, backend=self.backend, tf32=self.tf32, progress=progress, check=self.verify
+        )
+
+
+@dataclass(frozen=True)
+class Checking:
+    """In which ways a net is computed, and what is compared."""
+
+    ways: tuple[str, ...]
+    inputs: str | None
+    expect: str | None
+    calls: int | None
+    seed: int
+    layers: bool
+
+    def verify(self, graph: Graph) -> Verification:
+        from prototrt.converter.verify import verify_files
+
+        return verify_files(
+            graph, self.ways, self.inputs, self.expect, calls=self.calls, seed=self.seed, layers=self.layers
+        )
+
+
 def _gathered(kind: type[Any], keyword: str, *options: Callable[[F], F]) -> Callable[[F], F]:
     """A decorator: adds options to a command, which gets them together as one ``kind``."""
 
@@ -268,4 +334,36 @@ rewrite_options = _gathered(
         )
         for which, meaning in (("min", "Smallest"), ("opt", "Usual"), ("max", "Largest"))
     ),
+)
+
+build_options = _gathered(
+    Building,
+    "building",
+    click.option(
+        "-o", "target", type=OutputFile(), required=True, help="An engine, or an ONNX model: .onnx."
+    ),
+    click.option(
+        "--backend",
+        type=click.Choice(["auto", "rtx", "enterprise"]),
+        default="auto",
+        help="TensorRT for RTX needs no GPU to build; enterprise TensorRT does.",
+    ),
+    click.option("--tf32", is_flag=True, help="Allow TF32: faster, but not Caffe's float32."),
+    click.option(
+        "--onnx-lstm", is_flag=True, help="Write ONNX's own LSTM where a recurrence is exactly that."
+    ),
+    click.option("--verify", is_flag=True, help="First compare what is written with our primitives."),
+)
+
+check_options = _gathered(
+    Checking,
+    "checking",
+    click.option("--on", "ways", type=Ways(), default=("network",), help=f"Some of {', '.join(ON)}."),
+    click.option("--inputs", metavar="FILE.npz", help="The inputs, as for run; otherwise they are invented."),
+    click.option("--expect", metavar="FILE.npz", help="Outputs from elsewhere, which every way must give."),
+    click.option(
+        "--calls", type=click.IntRange(min=1), help="How many calls, each with the state of the last."
+    ),
+    click.option("--seed", type=int, default=0, help="Of the invented inputs."),
+    click.option("--layers", is_flag=True, help="Compare every blob that is left, not the outputs alone."),
 )

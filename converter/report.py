@@ -5,29 +5,70 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from prototrt.caffe_proto import Model
-    from prototrt.converter.tensorrt.builder import Plan
+    from prototrt.converter.verify import Verification
     from prototrt.surgery.inspection import Blob, Inspection
     from prototrt.surgery.ir import Array, Graph, Shape
     from prototrt.surgery.support import Support
 
 
-def conversion_summary(model: Model, graph: Graph, plan: Plan, path: str, seconds: float) -> str:
+def conversion_summary(
+    model: Model, graph: Graph, manifest: Mapping[str, Any], path: str, seconds: float
+) -> str:
     """What went in, what came out, and what a caller of the engine must feed back."""
-    size = f"{len(plan.plan) / 1e6:.1f} MB"
     lines = [
         f"{model.name or Path(model.file).stem}: {len(model.layers)} Caffe layers -> {len(graph.nodes)} nodes"
-        f" -> {plan.manifest['layers']} TensorRT layers",
+        f" -> {_made(manifest)}",
         *(_pair(pair.output.name, pair.input.name, pair.input.shape) for pair in graph.recurrences),
-        f"{path}: {size}, {seconds:.1f} s, of which TensorRT {plan.manifest['plan']['build_seconds']:.1f} s"
-        f"{_warnings(graph.warnings)}",
+        *_verified(manifest),
+        f"{path}: {_size(path)}, {seconds:.1f} s{_build_time(manifest)}{_warnings(graph.warnings)}",
     ]
     return "\n".join(lines)
+
+
+def _made(manifest: Mapping[str, Any]) -> str:
+    if "onnx" in manifest:
+        return f"{manifest['onnx']['nodes']} ONNX nodes"
+    return f"{manifest['layers']} TensorRT layers"
+
+
+def _build_time(manifest: Mapping[str, Any]) -> str:
+    return f", of which TensorRT {manifest['plan']['build_seconds']:.1f} s" if "plan" in manifest else ""
+
+
+def _verified(manifest: Mapping[str, Any]) -> list[str]:
+    """One line if the net was verified."""
+    if "verification" not in manifest:
+        return []
+    found = manifest["verification"]
+    way, worst = found["comparisons"][0]["way"], max(item["max_abs"] for item in found["comparisons"])
+    return [f"verified {way} in {found['calls']} calls: off by at most {worst:.1e}"]
+
+
+def _size(path: str) -> str:
+    files = [Path(path), Path(f"{path}.data")]
+    return f"{sum(file.stat().st_size for file in files if file.is_file()) / 1e6:.1f} MB"
+
+
+def print_verification(verification: Verification) -> None:
+    """The table of comparisons, and what was allowed."""
+    right = (4, 5, 6, 7)
+    table = _table(("way", "against", "layer", "blob", "max abs", "max rel", "RMS", "cosine", ""), right)
+    for found in verification.comparisons:
+        d, layer = found.difference, found.origin.layer if found.origin else ""
+        numbers = (f"{d.max_abs:.2e}", f"{d.max_rel:.2e}", f"{d.rms:.2e}", f"{d.cosine:.7f}")
+        table.add_row(found.way, found.against, layer, found.blob, *numbers, "" if found.holds else "differs")
+    _print(table)
+    calls, tolerance = verification.calls, verification.tolerance
+    print(
+        f"{calls} call{'s' if calls > 1 else ''}, {verification.precision}: max abs may be"
+        f" {tolerance.absolute:g} + {tolerance.relative:g} of the largest magnitude"
+    )
 
 
 def results_summary(path: str, results: Sequence[Mapping[str, Array]]) -> str:

@@ -39,23 +39,28 @@ def _onnx(graph: Graph) -> Evaluator:
     return OnnxEvaluator(graph)
 
 
-WAYS: dict[str, Callable[[Graph], Evaluator]] = {"reference": _reference, "network": _network, "onnx": _onnx}
+def _onnx_lstm(graph: Graph) -> Evaluator:
+    from prototrt.converter.onnx.evaluator import OnnxEvaluator
+
+    return OnnxEvaluator(graph, onnx_lstm=True)
+
+
+WAYS: dict[str, Callable[[Graph], Evaluator]] = {
+    "reference": _reference,
+    "network": _network,
+    "onnx": _onnx,
+    "onnx-lstm": _onnx_lstm,
+}
 
 
 class Session:
     """A graph that is called again and again.
 
     State is zero at first and after ``reset()``; each call starts where the last one ended,
-<<<<<<< HEAD
     exactly as in Caffe from one ``forward()`` to the next. So does state that the net exposes,
-    unless it is given. ``on`` is ``"reference"`` (the
-    primitives in NumPy) or ``"network"`` (the network that TensorRT is given, read back and
-    evaluated in NumPy).
-=======
-    exactly as in Caffe from one ``forward()`` to the next. ``on`` is ``"reference"`` (the
-    primitives in NumPy), ``"network"`` (the network that TensorRT is given, read back and
-    evaluated in NumPy) or ``"onnx"`` (the ONNX export, run by onnxruntime).
->>>>>>> f34bbee (converter: write ONNX models and run them)
+    unless it is given. ``on`` is ``"reference"`` (the primitives in NumPy), ``"network"`` (the
+    network that TensorRT is given, read back and evaluated in NumPy), ``"onnx"`` (the ONNX
+    export, run by onnxruntime) or ``"onnx-lstm"`` (the same with ONNX's own LSTM where that fits).
     """
 
     def __init__(self, graph: Graph, on: str = "reference") -> None:

@@ -15,6 +15,9 @@ from click.testing import CliRunner, Result
 
 import prototrt
 from prototrt.cli import convert, convert_main, main
+from prototrt.converter.options import ON
+from prototrt.converter.session import WAYS
+from prototrt.converter.tolerances import Tolerance
 
 ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "samples" / "digits"
@@ -55,7 +58,7 @@ sys.exit(f"imported {slow}" if slow else 0)
     assert python(code).stderr == ""
 
 
-@pytest.mark.parametrize("command", [[], ["convert"], ["dot"], ["inspect"], ["run"]])
+@pytest.mark.parametrize("command", [[], ["convert"], ["dot"], ["inspect"], ["run"], ["verify"]])
 def test_help_documents_the_exit_codes(command: list[str]) -> None:
     text = done(*command, "--help").output
     for code in ("0    done", "2    the", "3    the", "4    TensorRT", "5    a check", "1    a mistake"):
@@ -296,7 +299,7 @@ def strips() -> Any:
     return np.load(DIGITS / "expected.npz")
 
 
-@pytest.mark.parametrize("on", ["reference", pytest.param("network", marks=pytest.mark.trt)])
+@pytest.mark.parametrize("on", ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"])
 def test_run_reads_a_strip_as_caffe_does(tmp_path: Path, on: str) -> None:
     expected = strips()
     cont = np.ones((40, 1), np.float32)
@@ -332,6 +335,47 @@ def test_run_lists_the_inputs_that_are_not_given(tmp_path: Path) -> None:
     assert not target.exists()
 
 
+# ---------------------------------------------------------------- verify
+
+
+def test_the_ways_are_those_of_a_session() -> None:
+    assert tuple(WAYS) == ON
+
+
+def test_verify_prints_a_table() -> None:
+    result = done("verify", DEPLOY, WEIGHTS, "--on", "onnx", "--calls", "2", "--layers")
+    rows = [line.split() for line in result.stdout.splitlines() if line.startswith(" onnx ")]
+    assert ["reference", "lstm1", "lstm1"] in [row[1:4] for row in rows]
+    assert len(rows) > 15
+    assert result.stdout.splitlines()[-1] == (
+        "2 calls, fp32: max abs may be 1e-06 + 0.0001 of the largest magnitude"
+    )
+
+
+def test_verify_with_what_caffe_computed(tmp_path: Path) -> None:
+    expected, files = strips(), (str(tmp_path / "in.npz"), str(tmp_path / "out.npz"))
+    cont = np.ones((40, 1), np.float32)
+    cont[0] = 0
+    np.savez(files[0], data=expected["data"][0], cont=cont)
+    np.savez(files[1], prob=expected["prob"][0])
+    arguments = ("verify", DEPLOY, WEIGHTS, "--inputs", files[0], "--expect", files[1], "--json")
+    facts = json.loads(done(*arguments, "--on", "onnx").stdout)
+    assert facts["holds"]
+    assert ("onnx", "expected") in [(item["way"], item["against"]) for item in facts["comparisons"]]
+
+    np.savez(files[1], prob=expected["prob"][1])  # of another strip
+    result = run(*arguments, "--on", "onnx")
+    assert result.exit_code == 5
+    assert not json.loads(result.stdout)["holds"]
+    assert 'layer "prob" (Softmax), blob "prob": reference and expected part here' in result.stderr
+
+
+def test_verify_names_the_ways_there_are() -> None:
+    result = run("verify", DEPLOY, WEIGHTS, "--on", "network,paper")
+    assert result.exit_code == 2
+    assert '"paper" is no way to run a net: expected some of reference, network, onnx' in result.stderr
+
+
 # ---------------------------------------------------------------- convert
 
 
@@ -346,6 +390,54 @@ def test_convert_writes_plan_and_manifest(tmp_path: Path) -> None:
         [f"{layer}_{state}_T", "->", f"{layer}_{state}_0"] for layer in ("lstm1", "lstm2") for state in "hc"
     ]
     assert last.startswith(f"{target}: ")
+
+
+def test_convert_writes_onnx_by_the_suffix(tmp_path: Path) -> None:
+    target = tmp_path / "digits.onnx"
+    result = done("convert", DEPLOY, WEIGHTS, "-o", str(target), "--verify", "--cont", "drop", "--onnx-lstm")
+    assert sorted(os.listdir(tmp_path)) == ["digits.onnx", "digits.onnx.json"]
+    first, *_, verified, last = result.stdout.splitlines()
+    assert first.endswith(" ONNX nodes")
+    assert verified.startswith("verified onnx-lstm in 2 calls: off by at most ")
+    assert last.startswith(f"{target}: 0.4 MB, ")
+    verification = json.loads((tmp_path / "digits.onnx.json").read_text())["verification"]
+    assert verification["holds"]
+    assert {"prob", "lstm1_h_T"} <= {item["blob"] for item in verification["comparisons"]}
+
+
+@pytest.mark.trt
+def test_convert_records_the_verification_of_an_engine(tmp_path: Path) -> None:
+    done("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "digits.plan"), "--verify")
+    manifest = json.loads((tmp_path / "digits.plan.json").read_text())
+    assert manifest["verification"]["comparisons"][0]["way"] == "network"
+    assert manifest["verification"]["holds"]
+
+
+def test_convert_writes_nothing_that_fails_its_verification(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tight = {"fp32": Tolerance(0, 1e-12, "nothing is ever that exact")}
+    monkeypatch.setattr("prototrt.converter.verify.TOLERANCES", tight)
+    result = run("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "digits.onnx"), "--verify")
+    assert result.exit_code == 5
+    assert 'layer "conv1" (Convolution), blob "conv1@conv1": onnx and reference part here' in result.stderr
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("suffix", "option", "message"),
+    [
+        ("onnx", "--tf32", "--backend and --tf32 are for engines, but FILE ends in .onnx"),
+        ("plan", "--onnx-lstm", "--onnx-lstm is for ONNX models, but FILE does not end in .onnx"),
+    ],
+)
+def test_convert_refuses_options_of_the_other_target(
+    tmp_path: Path, suffix: str, option: str, message: str
+) -> None:
+    result = run("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / f"digits.{suffix}"), option)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.trt

@@ -1,0 +1,49 @@
+"""A graph becomes a file: an engine or an ONNX model, by the target's suffix."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from prototrt.converter.onnx.export import export_onnx
+from prototrt.converter.seeded import seeded_feeds
+from prototrt.converter.tensorrt.builder import Progress, build
+from prototrt.converter.verify import verify
+from prototrt.surgery.ir import Graph
+
+CHECKED_CALLS = 2
+"""Calls of a net that are compared before it is written: the second one starts with a state."""
+
+
+def is_onnx(target: str) -> bool:
+    return target.lower().endswith(".onnx")
+
+
+def write_engine(
+    graph: Graph,
+    target: str,
+    *,
+    backend: str = "auto",
+    tf32: bool = False,
+    progress: Progress | None = None,
+    check: bool = False,
+) -> dict[str, Any]:
+    """Build and write an engine and its manifest, which is given."""
+    notes = checked(graph, "network") if check else {}
+    plan = build(graph, backend, progress=progress, tf32=tf32)
+    plan = replace(plan, facts={**plan.facts, **notes})
+    plan.save(target)
+    return plan.manifest
+
+
+def write_onnx(graph: Graph, target: str, *, onnx_lstm: bool = False, check: bool = False) -> dict[str, Any]:
+    """Write an ONNX model and its manifest, which is given."""
+    notes = checked(graph, "onnx-lstm" if onnx_lstm else "onnx") if check else {}
+    return export_onnx(graph, target, onnx_lstm=onnx_lstm, notes=notes)
+
+
+def checked(graph: Graph, way: str) -> dict[str, Any]:
+    """What the manifest says of a verification on invented inputs; raises where a tolerance is broken."""
+    verification = verify(graph, seeded_feeds(graph, CHECKED_CALLS), ways=[way])
+    verification.refuse()
+    return {"verification": verification.as_dict()}

@@ -1,0 +1,86 @@
+"""Primitives where ONNX's operators differ from ours, against their meaning in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from prototrt.converter.onnx.evaluator import OnnxEvaluator
+from prototrt.surgery.builder import Builder
+from prototrt.surgery.ir import Array, Op
+from prototrt.surgery.ops import (
+    Affine,
+    AveragePool,
+    Clip,
+    Convolution,
+    Deconvolution,
+    MaxPool,
+    MaxPoolIndex,
+    Pad,
+    Patches,
+    Power,
+    Reduce,
+    ReduceKind,
+    Slice,
+    StochasticPool,
+    Tile,
+    TopK,
+)
+
+
+def drawn(*shape: int) -> Array:
+    return np.random.default_rng(3).standard_normal(shape, np.float32)
+
+
+TIES = np.array([[1, 3, 3, 2], [5, 5, 5, 5]], np.float32)
+LOWEST = np.full((1, 1, 4, 4), np.finfo(np.float32).min, np.float32)
+WINDOW = {"window": (3, 2), "stride": (2, 2), "before": (1, 1), "after": (2, 0)}
+CASES: dict[str, tuple[Op, list[Array]]] = {
+    "bounds that cross": (Clip(2, 1), [drawn(2, 5)]),
+    "one bound": (Clip(-np.inf, 0.5), [drawn(2, 5)]),
+    "negative to a whole power": (Power(3), [drawn(2, 5)]),
+    "negative to a negative power": (Power(-2), [drawn(2, 5)]),
+    "the last of equals": (TopK(1, 1), [TIES]),
+    "several of equals": (TopK(1, 3), [TIES]),
+    "largest along the first axis": (TopK(0, 2), [TIES]),
+    "axes that vanish": (Reduce(ReduceKind.SUM, (0, 2), keep=False), [drawn(2, 3, 4)]),
+    "axes that stay": (Reduce(ReduceKind.MEAN, (1,)), [drawn(2, 3, 4)]),
+    "uneven padding, max": (MaxPool(**WINDOW), [drawn(2, 3, 6, 6)]),
+    "uneven padding, average": (AveragePool(**WINDOW), [drawn(2, 3, 6, 6)]),
+    "places in each plane": (MaxPoolIndex(**WINDOW), [drawn(2, 3, 6, 6)]),
+    "places of equals": (MaxPoolIndex(**WINDOW), [np.ones((2, 3, 6, 6), np.float32)]),
+    "no place": (MaxPoolIndex((2, 2), (2, 2), (0, 0), (0, 0)), [LOWEST]),
+    "stochastic": (StochasticPool(**WINDOW), [drawn(2, 3, 6, 6)]),
+    "patches": (Patches((3, 2), (2, 1), (1, 0), (1, 2)), [drawn(2, 3, 6, 7)]),
+    "patches of one axis": (Patches((3,), (2,), (1,), (2,)), [drawn(2, 3, 9)]),
+    "groups": (
+        Deconvolution((2, 3), (1, 0), (1, 2), 2),
+        [drawn(2, 4, 3, 3), drawn(4, 3, 3, 2), drawn(6)],
+    ),
+    "one axis": (Convolution((2,), (1,), (2,)), [drawn(2, 3, 9), drawn(4, 3, 3), drawn(4)]),
+    "three axes": (
+        Convolution((1, 2, 1), (1, 0, 1), (1, 1, 1)),
+        [drawn(1, 2, 4, 5, 4), drawn(3, 2, 2, 2, 3), drawn(3)],
+    ),
+    "channels of three axes": (Affine(), [drawn(2, 3, 4), drawn(3), drawn(3)]),
+    "a value around": (Pad((0, 1), (2, 0), -1.5), [drawn(2, 3)]),
+    "copies": (Tile(0, 3), [drawn(2, 3)]),
+    "a part": (Slice(1, 1, 2), [drawn(2, 4)]),
+}
+
+
+@pytest.mark.parametrize(("op", "arrays"), CASES.values(), ids=CASES)
+def test_primitive(op: Op, arrays: list[Array]) -> None:
+    build = Builder()
+    inputs = [
+        build.constant(array) if position in op.constants else build.input(f"x{position}", array.shape)
+        for position, array in enumerate(arrays)
+    ]
+    graph = build.graph("", build.add_all(op, *inputs))
+    feeds = {f"x{position}": array for position, array in enumerate(arrays)}
+    results = OnnxEvaluator(graph).run(feeds)
+    with np.errstate(all="ignore"):
+        expected = op.evaluate(*arrays)
+    for value, wanted in zip(graph.outputs, expected, strict=True):
+        assert results[value.name].dtype == wanted.dtype
+        np.testing.assert_allclose(results[value.name], wanted, rtol=1e-5, atol=1e-6)

@@ -1,0 +1,222 @@
+"""Telling how far and where two ways of computing a net part."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.caffe_proto.errors import NetError, Origin, ShapeError, VerificationError
+from prototrt.converter import session
+from prototrt.converter.comparison import difference_of
+from prototrt.converter.reference import ReferenceEvaluator
+from prototrt.converter.seeded import seeded_feeds
+from prototrt.converter.tolerances import TOLERANCES, Tolerance
+from prototrt.converter.verify import verify, verify_files, watching_tops
+from prototrt.surgery.builder import Builder
+from prototrt.surgery.ir import Array, DType, Graph, Range
+from prototrt.surgery.ops import Axis, Cast, Gather, LeakyReLU, Reshape, TanH
+from prototrt.tests.golden_cases import caffe_cases, rewritten
+
+DIGITS = Path(__file__).parents[2] / "samples" / "digits"
+EXACT = Tolerance(0, 1e-9, "")
+
+
+def digits() -> Graph:
+    return prototrt.rewrite(prototrt.load(DIGITS / "deploy.prototxt", DIGITS / "digits.caffemodel"))
+
+
+class Wrong:
+    """A way that computes a leaky ReLU with another slope than it was asked for, from some call on."""
+
+    first_call = 0
+
+    def __init__(self, graph: Graph) -> None:
+        nodes = [
+            type(node)(node.name, LeakyReLU(0.5), node.inputs, node.outputs, node.origin)
+            if isinstance(node.op, LeakyReLU)
+            else node
+            for node in graph.nodes
+        ]
+        self.right, self.wrong = ReferenceEvaluator(graph), ReferenceEvaluator(graph.with_nodes(nodes))
+        self.call = 0
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        self.call += 1
+        return (self.wrong if self.call > self.first_call else self.right).run(feeds)
+
+
+@pytest.fixture
+def wrong(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setitem(session.WAYS, "wrong", Wrong)
+    return "wrong"
+
+
+def small_net() -> Graph:
+    build = Builder()
+    x = build.input("x", (4,))
+    build.origin = Origin("net.prototxt", 3, "first", "ReLU")
+    hidden = build.named(build.add(LeakyReLU(0.1), x), "hidden", "first", 0)
+    build.origin = Origin("net.prototxt", 9, "last", "TanH")
+    return build.graph("net", [build.named(build.add(TanH(), hidden), "out", "last", 1)])
+
+
+FEEDS = [{"x": np.array([-1, -2, 3, 4], np.float32)}]
+
+
+@pytest.mark.parametrize("way", ["onnx", "onnx-lstm", pytest.param("network", marks=pytest.mark.trt)])
+def test_ways_agree_on_the_sample(way: str) -> None:
+    graph = digits()
+    found = verify(graph, seeded_feeds(graph, 2), ways=[way], layers=True)
+    assert found.holds
+    found.refuse()
+    blobs = {comparison.blob for comparison in found.comparisons}
+    assert blobs == {value.name for value in watching_tops(graph).outputs}
+    assert {"prob", "lstm1", "lstm2_c_T", "pool1"} <= blobs
+
+
+def test_the_first_layer_is_named_though_only_outputs_are_compared(wrong: str) -> None:
+    found = verify(small_net(), FEEDS, ways=[wrong])
+    assert [comparison.blob for comparison in found.comparisons] == ["out"]
+    with pytest.raises(VerificationError) as caught:
+        found.refuse()
+    assert caught.value.exit_code == 5
+    assert str(caught.value) == (
+        'net.prototxt:3: layer "first" (ReLU), blob "hidden": wrong and reference part here: they differ by 0.8,'
+        " expected at most 0.000401\n"
+        "  because in call 0 0.2 of the largest magnitude is more than fp32 explains:"
+        f" {TOLERANCES['fp32'].reason}"
+    )
+
+
+def test_the_worst_call_is_told(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Wrong, "first_call", 2)
+    feeds = [{"x": FEEDS[0]["x"] * np.float32(scale)} for scale in (1, 1, 0.25, 0.5)]
+    (comparison,) = verify(small_net(), feeds, ways=[wrong]).comparisons
+    assert comparison.call == 3
+    assert not comparison.holds
+
+
+def test_layers_come_in_the_order_of_the_net(wrong: str) -> None:
+    found = verify(small_net(), FEEDS, ways=["reference", wrong], layers=True)
+    assert [(item.way, item.blob, item.holds) for item in found.comparisons] == [
+        ("wrong", "hidden", False),
+        ("wrong", "out", False),
+    ]
+    assert [item.blob for item in found.parts] == ["hidden"]
+
+
+def test_expected_outputs_judge_the_reference_too(wrong: str) -> None:
+    right = np.tanh(np.array([-0.1, -0.2, 3, 4], np.float32))
+    assert verify(small_net(), FEEDS, ways=[], expected=[{"out": right}]).holds
+    found = verify(small_net(), FEEDS, ways=[wrong], expected=[{"out": right + np.float32(0.1)}])
+    assert [(item.way, item.against, item.holds) for item in found.comparisons] == [
+        ("reference", "expected", False),
+        ("wrong", "reference", False),
+        ("wrong", "expected", False),
+    ]
+    with pytest.raises(VerificationError, match="reference and expected part here"):
+        found.refuse()
+
+
+def test_expected_outputs_must_be_computed() -> None:
+    with pytest.raises(NetError) as caught:
+        verify(small_net(), FEEDS, expected=[{"hidden": np.zeros(4, np.float32)}], ways=[])
+    assert str(caught.value) == (
+        'outputs are expected of "hidden", which is not computed\n'
+        "  fix: expect some of out, or cut the net at this blob with --output"
+    )
+    with pytest.raises(ShapeError) as shape:
+        verify(small_net(), FEEDS, expected=[{"out": np.zeros(3, np.float32)}], ways=[])
+    assert str(shape.value) == 'the expected "out" has the shape (3,), computed (4,)'
+
+
+def test_files_of_a_golden_with_state(tmp_path: Path) -> None:
+    (case,) = [case for case in caffe_cases() if str(case) == "lstm_carry"]
+    for kind in ("inputs", "outputs"):
+        arrays = {
+            f"{name}/{call}": array
+            for call, feed in enumerate(case.arrays(kind))
+            for name, array in feed.items()
+        }
+        np.savez(tmp_path / f"{kind}.npz", allow_pickle=False, **arrays)
+    graph = rewritten(case, case.arrays("inputs")[0])
+    files = str(tmp_path / "inputs.npz"), str(tmp_path / "outputs.npz")
+    found = verify_files(graph, ["onnx"], *files)
+    assert (found.calls, found.holds) == (case.calls, True)
+    assert ("reference", "expected") in [(item.way, item.against) for item in found.comparisons]
+
+
+def test_as_dict_is_json(wrong: str) -> None:
+    facts = verify(small_net(), FEEDS, ways=[wrong]).as_dict()
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+    assert facts["holds"] is False
+    assert facts["parts"][0]["layer"] == "first"
+
+
+# ---------------------------------------------------------------- differences
+
+
+def test_measures() -> None:
+    found = difference_of(np.array([3.0, 4.5]), np.array([3.0, 4.0]), Tolerance(0.1, 0.2, ""))
+    assert found.max_abs == 0.5
+    assert found.max_rel == 0.125
+    assert found.rms == pytest.approx(math.sqrt(0.125))
+    assert found.cosine == pytest.approx((9 + 18) / (5 * math.hypot(3, 4.5)))
+    assert found.allowed == pytest.approx(0.2 + 0.1 * 4)
+    assert found.is_small
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_the_same_oddity_on_both_sides_is_no_difference(value: float) -> None:
+    both = np.array([1, value])
+    assert difference_of(both, both, EXACT).is_small
+    assert not difference_of(both, np.array([1, 2.0]), EXACT).is_small
+    assert not difference_of(np.array([1, 2.0]), both, EXACT).is_small
+
+
+def test_opposite_infinities_differ() -> None:
+    assert not difference_of(np.array([np.inf]), np.array([-np.inf]), EXACT).is_small
+
+
+def test_zeros_and_nothing_are_alike() -> None:
+    assert difference_of(np.zeros(3), np.zeros(3), EXACT).cosine == 1
+    assert difference_of(np.zeros(0), np.zeros(0), EXACT).is_small
+    assert difference_of(np.ones(3), np.zeros(3), EXACT).max_rel == math.inf
+
+
+@pytest.mark.parametrize("name", TOLERANCES)
+def test_every_tolerance_has_its_reason(name: str) -> None:
+    tolerance = TOLERANCES[name]
+    assert tolerance.allowed(1) < 0.1
+    assert tolerance.allowed(0) > 0
+    assert tolerance.reason
+
+
+# ---------------------------------------------------------------- invented inputs
+
+
+def test_invented_inputs_repeat_and_differ() -> None:
+    graph = digits()
+    first, second = seeded_feeds(graph, 2)
+    assert set(first) == {"data", "cont"}, "state is carried, not invented"
+    np.testing.assert_array_equal(first["data"], seeded_feeds(graph)[0]["data"])
+    assert not np.array_equal(first["data"], second["data"])
+    assert not np.array_equal(first["data"], seeded_feeds(graph, seed=1)[0]["data"])
+    assert 0 <= first["data"].min() < first["data"].max() <= 1
+
+
+def test_what_picks_rows_stays_in_the_table() -> None:
+    build = Builder()
+    build.symbols["N"] = Range(1, 100, 200)
+    ids = build.input("ids", ("N", 4))
+    table = build.constant(np.zeros((3, 5), np.float32))
+    build.add(Gather(), table, build.add(Cast(DType.INT32), build.add(Reshape((Axis(0), 2, 2)), ids)))
+    feeds = seeded_feeds(Graph("", tuple(build.inputs), (), tuple(build.nodes), (), build.symbols))[0]["ids"]
+    assert feeds.shape == (100, 4)
+    assert set(np.unique(feeds)) == {0, 1, 2}
