@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from prototrt.converter.onnx.api import ELEMENT_TYPES
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
-from prototrt.surgery.ir import Dim
-from prototrt.surgery.ops import Concat, Gather, Pad, Reshape, Slice, Tile, Transpose
+from prototrt.surgery.ir import Dim, DType
+from prototrt.surgery.ops import Concat, Gather, Pad, Reshape, Reverse, Select, Slice, Tile, Transpose
 
 
 @lowers(Reshape)
@@ -50,6 +51,17 @@ def concat(model: OnnxModel, op: Concat, *inputs: Tensor) -> list[str]:
 @lowers(Gather)
 def gather(model: OnnxModel, op: Gather, table: Tensor, index: Tensor) -> list[str]:
     return [model.add("Gather", table, index, axis=0)]
+
+
+@lowers(Select)
+def select(model: OnnxModel, op: Select, x: Tensor, chosen: Tensor) -> list[str]:
+    is_chosen = model.add("Cast", chosen, to=ELEMENT_TYPES[DType.BOOL])
+    return [model.add("Compress", x, is_chosen, axis=0)]
+
+
+@lowers(Reverse)
+def reverse(model: OnnxModel, op: Reverse, x: Tensor) -> list[str]:
+    return [reversed_along(model, x, op.axis)]
 
 
 def reversed_along(model: OnnxModel, x: Tensor, axis: int) -> str:
