@@ -43,6 +43,11 @@ def test_golden_on_the_network(case: Case) -> None:
     check(case, "network")
 
 
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_golden_on_onnx(case: Case) -> None:
+    check(case, "onnx")
+
+
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize(
     ("case", "sequence"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.errors import BuildError, ConversionError
 from prototrt.converter.onnx.api import imported
 from prototrt.converter.onnx.export import onnx_from_graph
 from prototrt.converter.onnx.file import write_model
@@ -32,7 +32,11 @@ class OnnxEvaluator:
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """All outputs, states included, for these inputs, states included."""
         given = {name: array for name, array in feeds.items() if name in self._inputs}
-        return dict(zip(self._outputs, self._session.run(self._outputs, given), strict=True))
+        try:
+            results = self._session.run(self._outputs, given)
+        except Exception as error:  # onnxruntime's errors share no base class
+            raise ConversionError("onnxruntime stops", because=str(error)) from error
+        return dict(zip(self._outputs, results, strict=True))
 
     def _opened(self, path: Path) -> Any:
         options = self._runtime.SessionOptions()

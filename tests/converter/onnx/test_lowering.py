@@ -21,7 +21,7 @@ PRIMITIVES = [
 @pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda kind: kind.__name__)
 def test_every_primitive_has_lowerings(primitive: type[Op]) -> None:
     assert primitive in onnx_lowers.rules
-    assert primitive in tensorrt_lowers.rules
+    assert primitive in tensorrt_lowers.rules or primitive.data_dependent, "no engine has such sizes"
 
 
 def test_all_primitives_are_listed() -> None:

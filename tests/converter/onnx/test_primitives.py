@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.onnx.evaluator import OnnxEvaluator
 from prototrt.surgery.builder import Builder
-from prototrt.surgery.ir import Array, Op
+from prototrt.surgery.ir import Array, DType, Op
 from prototrt.surgery.ops import (
     Affine,
     AveragePool,
     Clip,
     Convolution,
     Deconvolution,
+    Gather,
     MaxPool,
     MaxPoolIndex,
     Pad,
@@ -21,6 +23,7 @@ from prototrt.surgery.ops import (
     Power,
     Reduce,
     ReduceKind,
+    Reverse,
     Slice,
     StochasticPool,
     Tile,
@@ -65,6 +68,7 @@ CASES: dict[str, tuple[Op, list[Array]]] = {
     "channels of three axes": (Affine(), [drawn(2, 3, 4), drawn(3), drawn(3)]),
     "a value around": (Pad((0, 1), (2, 0), -1.5), [drawn(2, 3)]),
     "copies": (Tile(0, 3), [drawn(2, 3)]),
+    "back to front": (Reverse(1), [drawn(2, 3, 2)]),
     "a part": (Slice(1, 1, 2), [drawn(2, 4)]),
 }
 
@@ -84,3 +88,11 @@ def test_primitive(op: Op, arrays: list[Array]) -> None:
     for value, wanted in zip(graph.outputs, expected, strict=True):
         assert results[value.name].dtype == wanted.dtype
         np.testing.assert_allclose(results[value.name], wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_that_a_table_has_not_are_told() -> None:
+    build = Builder()
+    table, index = build.input("table", (3, 2)), build.input("index", (1,), DType.INT32)
+    evaluator = OnnxEvaluator(build.graph("", [build.add(Gather(), table, index)]))
+    with pytest.raises(ConversionError, match=r"onnxruntime stops\n  because .*out of"):
+        evaluator.run({"table": drawn(3, 2), "index": np.array([3], np.int32)})
