@@ -316,6 +316,7 @@ def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_j
         click.echo(json.dumps(verification.as_dict(), indent=2))
     else:
         print_verification(verification)
+        _warn(verification.warnings)
     verification.refuse()
 
 

@@ -63,17 +63,23 @@ class Comparison:
 
 
 def difference_of(found: Array, wanted: Array, tolerance: Tolerance) -> Difference:
-    """How far ``found`` is from ``wanted``, in float64."""
+    """How far ``found`` is from ``wanted``, in float64. Of another shape, it is infinitely far."""
+    if found.shape != wanted.shape:
+        return _beyond(tolerance)
     a, b = (np.asarray(array, np.float64).reshape(-1) for array in (found, wanted))
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     a, b = np.where(same & ~np.isfinite(b), 0, a), np.where(same & ~np.isfinite(b), 0, b)
     if not np.isfinite(a).all() or not np.isfinite(b).all():
-        return Difference(math.inf, math.inf, math.inf, math.nan, tolerance.allowed(0))
+        return _beyond(tolerance)
     error = np.abs(a - b)
     max_abs, largest = float(error.max(initial=0)), float(np.abs(b).max(initial=0))
     rms = math.sqrt(float(np.mean(error * error))) if error.size else 0.0
     max_rel = max_abs / largest if largest else (math.inf if max_abs else 0.0)
     return Difference(max_abs, max_rel, rms, _cosine(a, b), tolerance.allowed(largest))
+
+
+def _beyond(tolerance: Tolerance) -> Difference:
+    return Difference(math.inf, math.inf, math.inf, math.nan, tolerance.allowed(0))
 
 
 def _cosine(a: Array, b: Array) -> float:

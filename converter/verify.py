@@ -8,7 +8,7 @@ from typing import Any
 
 from prototrt.caffe_proto.errors import NetError, ShapeError, VerificationError
 from prototrt.converter.comparison import EXPECTED, REFERENCE, Comparison, difference_of
-from prototrt.converter.feeds import read_feeds
+from prototrt.converter.feeds import read_feeds, unread_arrays
 from prototrt.converter.seeded import seeded_feeds
 from prototrt.converter.session import Session
 from prototrt.converter.tolerances import TOLERANCES, Tolerance
@@ -28,6 +28,7 @@ class Verification:
     calls: int
     comparisons: tuple[Comparison, ...]
     parts: tuple[Comparison, ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -46,6 +47,7 @@ class Verification:
             "calls": self.calls,
             "comparisons": [comparison.as_dict() for comparison in self.comparisons],
             "parts": [comparison.as_dict() for comparison in self.parts],
+            "warnings": list(self.warnings),
         }
 
     def refuse(self) -> None:
@@ -106,7 +108,9 @@ def verify_files(
     if expect is not None:
         watched = watching_tops(graph) if layers else graph
         expected = read_feeds(expect, [value.name for value in watched.outputs], len(feeds))
-    return verify(graph, feeds, ways=ways, expected=expected, layers=layers)
+    warnings = unread_arrays(inputs, feeds, names) if inputs else []
+    verification = verify(graph, feeds, ways=ways, expected=expected, layers=layers)
+    return replace(verification, warnings=tuple(warnings))
 
 
 def watching_tops(graph: Graph) -> Graph:

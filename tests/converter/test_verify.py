@@ -152,6 +152,12 @@ def test_files_of_a_golden_with_state(tmp_path: Path) -> None:
     assert ("reference", "expected") in [(item.way, item.against) for item in found.comparisons]
 
 
+def test_arrays_that_nobody_reads_are_told(tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", x=FEEDS[0]["x"], y=FEEDS[0]["x"])
+    found = verify_files(small_net(), [], str(tmp_path / "in.npz"))
+    assert found.warnings == (f"{tmp_path / 'in.npz'}: not read, as the inputs are x: y",)
+
+
 def test_as_dict_is_json(wrong: str) -> None:
     facts = verify(small_net(), FEEDS, ways=[wrong]).as_dict()
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
@@ -182,6 +188,10 @@ def test_the_same_oddity_on_both_sides_is_no_difference(value: float) -> None:
 
 def test_opposite_infinities_differ() -> None:
     assert not difference_of(np.array([np.inf]), np.array([-np.inf]), EXACT).is_small
+
+
+def test_another_shape_is_infinitely_far() -> None:
+    assert difference_of(np.zeros(3), np.zeros((3, 1)), EXACT).max_abs == math.inf
 
 
 def test_zeros_and_nothing_are_alike() -> None:
