@@ -1,4 +1,4 @@
-"""A graph becomes a file: an engine or an ONNX model, by the target's suffix."""
+"""A graph becomes a file, verified if that is asked for: an engine or an ONNX model."""
 
 from __future__ import annotations
 
@@ -13,10 +13,6 @@ from prototrt.surgery.ir import Graph
 
 CHECKED_CALLS = 2
 """Calls of a net that are compared before it is written: the second one starts with a state."""
-
-
-def is_onnx(target: str) -> bool:
-    return target.lower().endswith(".onnx")
 
 
 def write_engine(

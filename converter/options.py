@@ -213,16 +213,23 @@ class Building:
     onnx_lstm: bool
     verify: bool
 
-    def write(self, graph: Graph, progress: Progress) -> dict[str, Any]:
-        """Write the target and its manifest, which is given; the suffix says what it is."""
-        from prototrt.converter.conversion import is_onnx, write_engine, write_onnx
-
-        if is_onnx(self.target):
-            if self.tf32 or self.backend != "auto":
-                raise click.UsageError("--backend and --tf32 are for engines, but FILE ends in .onnx")
-            return write_onnx(graph, self.target, onnx_lstm=self.onnx_lstm, check=self.verify)
-        if self.onnx_lstm:
+    def __post_init__(self) -> None:
+        if self.is_onnx and (self.tf32 or self.backend != "auto"):
+            raise click.UsageError("--backend and --tf32 are for engines, but FILE ends in .onnx")
+        if self.onnx_lstm and not self.is_onnx:
             raise click.UsageError("--onnx-lstm is for ONNX models, but FILE does not end in .onnx")
+
+    @property
+    def is_onnx(self) -> bool:
+        """The suffix says what is wanted."""
+        return self.target.lower().endswith(".onnx")
+
+    def write(self, graph: Graph, progress: Progress) -> dict[str, Any]:
+        """Write the target and its manifest, which is given."""
+        from prototrt.converter.conversion import write_engine, write_onnx
+
+        if self.is_onnx:
+            return write_onnx(graph, self.target, onnx_lstm=self.onnx_lstm, check=self.verify)
         return write_engine(
             graph, self.target, backend=self.backend, tf32=self.tf32, progress=progress, check=self.verify
         )
