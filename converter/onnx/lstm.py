@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -16,6 +17,8 @@ from prototrt.surgery.ops import ADD, MatMul, Scan
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.recurrent.cells import LSTMCell
 from prototrt.surgery.recurrent.scan import scan
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,16 @@ def fuse_lstms(graph: Graph) -> Graph:
 
     Before: ``s = Add(MatMul(x, const W), const b)``, ``h, c, y = Scan[LSTM step](h0, c0, s)``
     After:  ``h, c, y = FusedLSTM(h0, c0, x, const W, const R, const b)``
-    Left alone: a recurrence that looks at cont, and one with a static input: ONNX's has neither.
+    Left alone: a recurrence that looks at cont, one with a static input, which ONNX's have not, and
+    any other cell. The user, who asked for the operator, is told.
     """
     writers = {value: node for node in graph.nodes for value in node.outputs}
     nodes = [_fused(node, writers) or node for node in graph.nodes]
+    for node in nodes:
+        if isinstance(node.op, Scan):
+            log.warning(
+                "%s: stays a Scan: a cont, a static input or another cell is none of ONNX's LSTM", node.origin
+            )
     changed = any(isinstance(node.op, FusedLSTM) for node in nodes)
     return drop_unused(graph.with_nodes(nodes)) if changed else graph
 
