@@ -91,15 +91,20 @@ def gather(network: Network, op: Gather, table: Tensor, index: Tensor) -> list[T
 @lowers(Reverse)
 def reverse(network: Network, op: Reverse, x: Tensor) -> list[Tensor]:
     """A slice with the stride -1. Where the size is known later, so is where it begins."""
-    sizes = list(x.shape)
+    shape = network.input_shape
+    sizes = [dim if isinstance(dim, int) else 1 for dim in shape]
     along = [int(axis == op.axis) for axis in range(len(sizes))]
     start = [(size - 1) * step for size, step in zip(sizes, along, strict=True)]
     layer = network.add("slice", x, start, sizes, [1 - 2 * step for step in along])
-    if any(size < 0 for size in sizes):
-        shape = network.add("cast", network.add("shape", x).get_output(0), network.trt.int32).get_output(0)
-        steps = network.constant_array(np.array(along, np.int32))
-        product = network.add("elementwise", shape, steps, network.enum("ElementWiseOperation", "PROD"))
-        minus = network.enum("ElementWiseOperation", "SUB")
-        layer.set_input(1, network.add("elementwise", product.get_output(0), steps, minus).get_output(0))
-        layer.set_input(2, shape)
+    if any(isinstance(dim, str) for dim in shape):
+        layer.set_input(1, _last_place(network, network.sizes(shape), along))
+        layer.set_input(2, network.sizes(shape))
     return [layer.get_output(0)]
+
+
+def _last_place(network: Network, sizes: Tensor, along: Sequence[int]) -> Tensor:
+    """The last place along one axis, the first along the others."""
+    steps = network.constant_array(np.array(along, np.int32))
+    of_axis = network.add("elementwise", sizes, steps, network.enum("ElementWiseOperation", "PROD"))
+    minus = network.enum("ElementWiseOperation", "SUB")
+    return network.add("elementwise", of_axis.get_output(0), steps, minus).get_output(0)
