@@ -12,7 +12,9 @@ from google.protobuf.message import Message
 from prototrt.caffe_proto import Layer, NoWeights, RandomWeights, StoredBlob, Weights
 from prototrt.caffe_proto.errors import NetError, WeightsError
 from prototrt.surgery.builder import Builder
+from prototrt.surgery.fillers import described, filled
 from prototrt.surgery.ir import Array, Shape, Value, element_count
+from prototrt.surgery.limits import refuse_too_many
 from prototrt.surgery.profiles import Profile
 from prototrt.surgery.registry import Registry
 from prototrt.surgery.shared_memory import SharedMemory
@@ -68,8 +70,8 @@ class LayerBuilder(Builder):
         """The next stored blob of the layer, which must have this shape.
 
         ``what`` is its name in messages and in the graph. ``filler`` is the filler that the
-        prototxt states, if any: a layer that the weights file lacks keeps its value, as in
-        Caffe, but only where it is constant. ``kind`` tells random weights what they are.
+        prototxt states, if any: a layer that the weights file lacks keeps what it gives, as in
+        Caffe, but only where that is the same every time. ``kind`` tells random weights what they are.
         Raises ``WeightsError``.
         """
         index = len(self._read)
@@ -93,9 +95,8 @@ class LayerBuilder(Builder):
     def _array(
         self, layer: Layer, index: int, shape: Shape, what: str, filler: Message | None, kind: str
     ) -> Array:
+        refuse_too_many(element_count(shape, f"a size of the {what}"), shape, f"blob {index} ({what})")
         sizes = [dim for dim in shape if isinstance(dim, int)]
-        if len(sizes) != len(shape):
-            element_count(shape, f"a size of the {what}")
         if isinstance(self.weights, RandomWeights):
             return self.weights.draw(layer.name, index, tuple(sizes), kind)
         if layer.blobs is not None:
@@ -104,20 +105,15 @@ class LayerBuilder(Builder):
             if layer.name not in self.without_weights:
                 self.without_weights.append(layer.name)
             return np.broadcast_to(np.float32(0), sizes)
-        value = constant_of(filler)
-        if value is not None:
-            self.warn(f"the weights file has no such layer: its {what} keep the filler value {value:g}")
-            return np.full(sizes, value, np.float32)
+        kept = filled(filler, tuple(sizes))
+        if kept is not None:
+            self.warn(f"the weights file has no such layer: its {what} keep {described(filler)}")
+            return kept
         raise WeightsError(
             f"the weights file has no such layer, expected {what} of shape {shape}",
             origin=layer.origin,
             fix="use the prototxt that these weights were trained with: layers are matched by name",
         )
-
-
-def constant_of(filler: Any) -> float | None:
-    """The value of a constant filler; None where there is no filler or another one."""
-    return float(filler.value) if filler is not None and filler.type == "constant" else None
 
 
 def _stored(layer: Layer, index: int, shape: tuple[int, ...], what: str) -> Array:

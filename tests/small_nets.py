@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,8 +31,8 @@ def net(layers: str, shapes: Shapes) -> str:
     return "".join(inputs) + layers
 
 
-def rewritten(layers: str, shapes: Shapes, blobs: Mapping[str, Array] | None = None) -> Graph:
-    """The graph of such a net. ``blobs`` are its weights, by ``LAYER/INDEX``."""
+def rewritten(layers: str, shapes: Shapes, blobs: Mapping[str, Array] | None = None, **options: Any) -> Graph:
+    """The graph of such a net. ``blobs`` are its weights, by ``LAYER/INDEX``; ``options`` those of rewrite."""
     with tempfile.TemporaryDirectory() as folder:
         prototxt, weights = Path(folder, "net.prototxt"), Path(folder, "net.npz")
         prototxt.write_text(net(layers, shapes))
@@ -40,7 +41,7 @@ def rewritten(layers: str, shapes: Shapes, blobs: Mapping[str, Array] | None = N
                 np.savez(stream, **dict(blobs))  # type: ignore[arg-type]  # keys may be any text
         model = prototrt.load(prototxt, weights if blobs else None)
         # The files are gone when a plan would be told their digests.
-        return replace(prototrt.rewrite(model), sources=())
+        return replace(prototrt.rewrite(model, **options), sources=())
 
 
 def builds(layers: str, shapes: Shapes, blobs: Mapping[str, Array] | None = None) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.surgery.fillers import filled
 from prototrt.surgery.ir import Array, DType, Value
-from prototrt.surgery.layer_builder import LayerBuilder, constant_of, layer_rule
+from prototrt.surgery.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.limits import refuse_too_many
 from prototrt.surgery.profiles import symbolic
 
 
@@ -53,14 +56,7 @@ def dummy_data(build: LayerBuilder, layer: Layer) -> list[Value]:
     for index, shape in enumerate(_dummy_shapes(param, count)):
         fillers = param.data_filler
         filler: Any = fillers[index if len(fillers) > 1 else 0] if fillers else None
-        value = 0.0 if filler is None else constant_of(filler)
-        if value is None:
-            raise UnsupportedLayerError(
-                f'data_filler is "{filler.type}", expected "constant"',
-                because="every call of Caffe draws other numbers",
-                fix=f'make "{layer.tops[index]}" an Input layer',
-            )
-        tops.append(build.constant(_filled(shape, value), "data"))
+        tops.append(build.constant(_filled(layer, index, filler, shape), "data"))
     return tops
 
 
@@ -76,10 +72,22 @@ def _dummy_shapes(param: Any, count: int) -> list[tuple[int, ...]]:
     return [tuple(param.shape[index if len(param.shape) > 1 else 0].dim) for index in range(count)]
 
 
-def _filled(shape: tuple[int, ...], value: float) -> Array:
+def _filled(layer: Layer, index: int, filler: Any, shape: tuple[int, ...]) -> Array:
     if any(dim < 1 for dim in shape):
-        raise ShapeError(f"shape is {shape}, expected sizes of at least 1")
-    return np.broadcast_to(np.float32(value), shape)
+        raise ShapeError(
+            f"shape is {shape}, expected sizes of at least 1", blob=f'top "{layer.top_blob(index)}"'
+        )
+    refuse_too_many(prod(shape), shape, f'top "{layer.top_blob(index)}"')
+    if filler is None:
+        return np.broadcast_to(np.float32(0), shape)
+    data = filled(filler, shape)
+    if data is None:
+        raise UnsupportedLayerError(
+            f'data_filler is "{filler.type}", expected "constant" or "bilinear"',
+            because="every call of Caffe draws other numbers",
+            fix=f'make "{layer.tops[index]}" an Input layer',
+        )
+    return data
 
 
 @layer_rule("Parameter")

@@ -230,3 +230,19 @@ def test_pyramid_without_height_is_refused() -> None:
     assert refusal(layer("", kind="SPP"), X) == (
         'net.prototxt:2: layer "p" (SPP): pyramid_height is 0, expected at least 1'
     )
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("method", ["MAX", "AVE"])
+def test_large_images_pool_as_a_whole(method: str) -> None:
+    """TensorRT's windows hold no 512 x 512 elements."""
+    assert builds(layer(f"pool: {method} global_pooling: true"), {"x": (1, 1, 512, 512)})
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("method", ["MAX", "AVE"])
+def test_window_of_any_size_over_a_small_image(method: str, on: str) -> None:
+    """One window, which begins in the padding: AVE divides by the 4 x 4 elements of the padded image."""
+    x = np.array([[1, 2], [3, 6]], np.float32).reshape(1, 1, 2, 2)
+    text = layer(f"pool: {method} kernel_size: 2000000000 stride: 4000000000 pad: 1")
+    assert run(text, {"x": x}, on=on)["y"].item() == (6 if method == "MAX" else 12 / 16)

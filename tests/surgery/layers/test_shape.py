@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from prototrt.tests.small_nets import WAYS, builds, numbers, refusal, run
+from prototrt import Session
+from prototrt.caffe_proto.errors import ConversionError
+from prototrt.tests.small_nets import WAYS, builds, numbers, refusal, rewritten, run, told
 
 X = (2, 3, 4, 5)
 
@@ -255,4 +257,16 @@ def test_more_elements_than_an_int_counts_are_refused() -> None:
         f'{OP} (Tile), top "y": shape is (40000000, 3, 4, 5), which is 2400000000 elements,'
         " expected at most 2147483647\n"
         "  because Caffe counts them in an int"
+    )
+
+
+@pytest.mark.trt
+def test_more_axes_than_tensorrt_has_are_refused_for_an_engine() -> None:
+    graph = rewritten(layer("Reshape", "shape { dim: 1 dim: 1 dim: 1 dim: 1 dim: 1 } num_axes: 0"), {"x": X})
+    with pytest.raises(ConversionError) as caught:
+        Session(graph, on="network")
+    assert told(caught.value) == (
+        f"{OP} (Reshape): works on 9 axes, expected at most 8\n"
+        "  because TensorRT's tensors have no more\n"
+        "  fix: run it with `prototrt run --on reference`, or cut the net before it with --output BLOB"
     )
