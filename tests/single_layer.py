@@ -16,7 +16,7 @@ from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.surgery.ir import Array, Graph
 
-WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt)]
+WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import prototrt
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Array, Graph
 
-WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt)]
+WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"]
 
 Shapes = Mapping[str, Sequence[int]]
 

@@ -24,6 +24,7 @@ from prototrt.surgery.ops import (
     Reduce,
     ReduceKind,
     Reverse,
+    Select,
     Slice,
     StochasticPool,
     Tile,
@@ -67,6 +68,8 @@ CASES: dict[str, tuple[Op, list[Array]]] = {
     ),
     "channels of three axes": (Affine(), [drawn(2, 3, 4), drawn(3), drawn(3)]),
     "a value around": (Pad((0, 1), (2, 0), -1.5), [drawn(2, 3)]),
+    "cut at one end": (Pad((0, -1), (2, 1), 3), [drawn(2, 3)]),
+    "what is not chosen is not looked at": (Select(), [TIES > 2, TIES, np.full((1, 4), np.nan, np.float32)]),
     "copies": (Tile(0, 3), [drawn(2, 3)]),
     "back to front": (Reverse(1), [drawn(2, 3, 2)]),
     "a part": (Slice(1, 1, 2), [drawn(2, 4)]),
@@ -77,7 +80,9 @@ CASES: dict[str, tuple[Op, list[Array]]] = {
 def test_primitive(op: Op, arrays: list[Array]) -> None:
     build = Builder()
     inputs = [
-        build.constant(array) if position in op.constants else build.input(f"x{position}", array.shape)
+        build.constant(array)
+        if position in op.constants
+        else build.input(f"x{position}", array.shape, DType(array.dtype.name))
         for position, array in enumerate(arrays)
     ]
     graph = build.graph("", build.add_all(op, *inputs))

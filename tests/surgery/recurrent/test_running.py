@@ -100,7 +100,7 @@ def test_zero_state(tmp_path: Path) -> None:
     np.testing.assert_array_equal(first["rnn"], bound["rnn"])
 
 
-@pytest.mark.parametrize("on", ["reference", pytest.param("network", marks=pytest.mark.trt)])
+@pytest.mark.parametrize("on", ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"])
 def test_constant_state(on: str, tmp_path: Path) -> None:
     given = {f"rnn_{name}": array for name, array in LSTM.net().feeds.items() if name.endswith("_0")}
     graph = prototrt.rewrite(model(LSTM, tmp_path), state=given)

@@ -11,7 +11,7 @@ import prototrt
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
 
 CASES = recurrent_cases()
-WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt)]
+WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"]
 
 
 def sequences(case: RecurrentCase) -> list[str]:
