@@ -12,6 +12,7 @@ from prototrt.surgery.layers import (
     reduction,
     scale,
     selection,
+    sequence,
     shape,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "reduction",
     "scale",
     "selection",
+    "sequence",
     "shape",
 ]

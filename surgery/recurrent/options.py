@@ -36,6 +36,11 @@ def refuse_foreign_fields(layer: Layer, allowed: Collection[str]) -> None:
             )
 
 
+def is_caffes(param: Any) -> bool:
+    """Whether no field of ours is stated: then Caffe could run the layer, too."""
+    return all(field.number < OURS for field, _ in param.ListFields())
+
+
 def hidden_sizes(param: Any) -> list[int]:
     """How many hidden units each layer of the stack has."""
     sizes = [int(size) for size in param.hidden]

@@ -21,6 +21,7 @@ from prototrt.surgery.recurrent.options import (
     clip,
     directions,
     hidden_sizes,
+    is_caffes,
     lstm_form,
     refuse_foreign_fields,
 )
@@ -106,7 +107,8 @@ def lstm(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others: Valu
     """
     state = len(build.recurrences)
     tops = recurrent(build, layer, LSTM, x, cont, others)
-    share_single_step(build, layer, tops, state)
+    if is_caffes(layer.param):
+        share_single_step(build, layer, tops, state)
     return tops
 
 
