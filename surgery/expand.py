@@ -57,6 +57,7 @@ def expand(
     """
     assert cont in ("keep", "drop"), cont
     wanted = _wanted(model, outputs)
+    wanted, cuts = (wanted, []) if outputs is not None else _before_code(model, wanted)
     layers = _needed(model, wanted)
     _refuse_unknown(layers)
     given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
@@ -84,7 +85,7 @@ def expand(
         _refuse_missing_weights(model, build.without_weights)
     unread = [layer.tops[0] for layer in model.layers if layer.type == "Input" and layer not in layers]
     build.warnings += [f'{model.file}: input "{name}" is not needed for the outputs' for name in unread]
-    build.warnings[:0] = model.warnings
+    build.warnings[:0] = [*model.warnings, *cuts]
     graph = build.graph(model.name, [values[name] for name in wanted])
     return Expansion(replace(graph, sources=_sources(model)), values, build.parameters)
 
@@ -120,6 +121,25 @@ def _wanted(model: Model, outputs: Sequence[str] | None) -> list[str]:
         if name in inputs:
             raise NetError(f'"{asked}" is an input, not an output', where=model.file)
     return wanted
+
+
+def _before_code(model: Model, wanted: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The wanted blobs, or where Python code that the file does not hold makes them, what it reads.
+
+    Also the warnings that say so.
+    """
+    makers = {top: layer for layer in model.layers for top in layer.tops}
+    kept: dict[str, None] = {}
+    warnings: dict[str, None] = {}
+    for name in wanted:
+        layer = makers[name]
+        read = [bottom for bottom in layer.bottoms if makers[bottom].type != "Input"]
+        if layer.type != "Python" or not read:
+            kept[name] = None
+            continue
+        kept |= dict.fromkeys(read)
+        warnings[f"{layer.origin}: is code, not kept in the file: the net ends before it"] = None
+    return list(kept), list(warnings)
 
 
 def _needed(model: Model, wanted: Sequence[str]) -> list[Layer]:
