@@ -201,6 +201,10 @@ class Builder:
             tuple(self.warnings),
         )
 
+    def fresh(self, hint: str) -> str:
+        """A name that nothing has yet, for what is not in the prototxt."""
+        return self._surgical(hint)
+
     def _surgical(self, hint: str) -> str:
         return _unique(f"__{self.origin.layer}_{hint}" if self.origin.layer else f"__{hint}", self._names)
 

@@ -15,6 +15,8 @@ from prototrt.surgery.passes.drop_identities import drop_identities
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.elide_tiles import elide_tiles
 from prototrt.surgery.passes.fold_constants import fold_constants
+from prototrt.surgery.passes.share_products import share_products
+from prototrt.surgery.passes.turn_scans import turn_scans
 from prototrt.surgery.passes.unroll_scans import unroll_scans
 from prototrt.surgery.profiles import Profile
 
@@ -22,7 +24,14 @@ log = logging.getLogger(__name__)
 
 Pass: TypeAlias = Callable[[Graph], Graph]
 
-PASSES: tuple[Pass, ...] = (drop_identities, fold_constants, elide_tiles, drop_unused)
+PASSES: tuple[Pass, ...] = (
+    turn_scans,
+    drop_identities,
+    fold_constants,
+    elide_tiles,
+    share_products,
+    drop_unused,
+)
 
 SEQUENCES = ("auto", "loop", "unroll", "step")
 UNROLL_AT_MOST = 64
