@@ -124,3 +124,14 @@ def test_sizes_that_do_not_fit() -> None:
 
 def test_it_is_public() -> None:
     assert prototrt.weights is weights
+
+
+def test_the_table_of_the_documentation(request: pytest.FixtureRequest) -> None:
+    """The orders in docs/recurrent.md are those that are computed; c and h are other names of g and n."""
+    text = (request.config.rootpath / "docs" / "recurrent.md").read_text()
+    rows = text.partition("<!-- orders -->\n")[2].partition("<!-- /orders -->")[0].splitlines()[2:]
+    shown = {cells[1].strip().lower(): cells[2:4] for cells in (row.split("|") for row in rows)}
+    assert shown.keys() == weights.ORDERS["LSTM"].keys()
+    for framework, (lstm, gru) in shown.items():
+        assert lstm.replace(" ", "").replace("c", "g") == weights.ORDERS["LSTM"][framework]
+        assert gru.replace(" ", "").replace("h", "n") == weights.ORDERS["GRU"][framework]
