@@ -14,7 +14,7 @@ import numpy as np
 from prototrt.tests.bench.measuring import peak_rss, report
 
 HIDDEN = 256
-VARIANTS = ("plain", "cont", "two layers")
+VARIANTS = ("plain", "cont", "two layers", "both directions")
 
 
 def main(way: str, variant: str, steps: str) -> None:
