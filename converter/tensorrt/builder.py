@@ -107,7 +107,7 @@ def _serialized(graph: Graph, network: Network, progress: Progress | None, tf32:
     plan = network.builder.build_serialized_network(network.definition, config)
     if plan is None:
         raise network.error("built no engine")
-    return memoryview(plan)
+    return memoryview(plan).cast("B")  # the bindings call its bytes floats
 
 
 def _profile(graph: Graph, network: Network) -> Any:

@@ -89,8 +89,7 @@ def _inputs(network: Network, node: Node, tensors: Mapping[Value, Tensor]) -> li
 
 
 def _own_tensor(network: Network, graph: Graph, value: Value, tensors: Mapping[Value, Tensor]) -> Tensor:
-    """A tensor that may be marked as output: TensorRT takes no inputs and no constants."""
+    """A tensor that may be marked as output: TensorRT takes no constants."""
+    assert value not in graph.inputs, f"{value.name} cannot be an input and, under the same name, an output"
     tensor = tensor_of(network, value, tensors)
-    if value.is_constant or value in graph.inputs:
-        return network.add("identity", tensor).get_output(0)
-    return tensor
+    return network.add("identity", tensor).get_output(0) if value.is_constant else tensor
