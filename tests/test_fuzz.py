@@ -84,6 +84,7 @@ HUGE = [1 << 16, (1 << 31) - 1]
 FLOATS = [0.0, 1.0, -1.0, 0.5, 2.0, 3e38, float("inf"), float("nan")]
 WORDS = ["constant", "bilinear", "xavier", "ReLU", "", "x"]
 BLOBS = ["a", "b", "c"]
+SIZES = st.one_of(st.lists(st.sampled_from(INTEGERS[1:]), max_size=5), st.just([2, 3, 6, 5]))
 
 
 def scalars(field: FieldDescriptor, huge: list[int]) -> st.SearchStrategy[Any]:
@@ -123,7 +124,7 @@ def nets(draw: st.DrawFn, huge: list[int]) -> str:
     known = []
     for blob in BLOBS[: draw(st.integers(1, 3))]:
         layer = net.layer.add(name=f"in_{blob}", type="Input", top=[blob])
-        layer.input_param.shape.add().dim.extend(draw(st.lists(st.sampled_from(INTEGERS[1:]), max_size=5)))
+        layer.input_param.shape.add().dim.extend(draw(SIZES))
         known.append(blob)
     for index in range(draw(st.integers(1, 3))):
         kind = draw(st.sampled_from(sorted(layer_rule.rules)))
