@@ -1,12 +1,14 @@
 # On a fresh clone, with nothing but Python >= 3.10 and make:
 #   make convert   converts the sample and reads its strips on the CPU
 #   make test      lints, checks types and runs every test
+#   make fuzz      looks for inputs that break the readers, FUZZ_SECONDS for each of two targets
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 DIGITS := samples/digits
+FUZZ_SECONDS ?= 120
 
-.PHONY: convert test lint bench proto clean
+.PHONY: convert test lint bench fuzz proto clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -26,6 +28,15 @@ lint: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python tests/bench/bench.py
+
+# Crashes are kept in build/fuzz. atheris has wheels for a few versions of Python only.
+fuzz: $(VENV)/installed-dev
+	$(BIN)/pip install --quiet --editable '.[fuzz]'
+	@mkdir -p build/fuzz
+	for target in text wire; do \
+		PYTHONPATH=.dev $(BIN)/python tests/fuzz/fuzz.py $$target build/fuzz/$$target \
+			-max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/fuzz/ || exit 1; \
+	done
 
 # protoc comes with grpcio-tools, in an environment of its own: it pins protobuf.
 proto:

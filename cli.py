@@ -25,6 +25,7 @@ from prototrt.converter.options import (
     check_options,
     drawing_options,
     model_options,
+    net_options,
     rewrite_options,
     with_state_file,
 )
@@ -161,6 +162,16 @@ def _warn(warnings: Sequence[str]) -> None:
             click.echo(f"warning: {warning}", err=True)
 
 
+def _write_text(target: str | None, text: str) -> None:
+    from prototrt.converter.files import atomic_write
+
+    if target is None:
+        click.echo(text, nl=False)
+    else:
+        with atomic_write(target) as stream:
+            stream.write(text.encode())
+
+
 def _rewritten(
     options: ModelOptions, rewriting: Rewriting, model: Model, require_weights: bool = True
 ) -> Graph:
@@ -204,6 +215,24 @@ def convert_main() -> None:
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
+@net_options
+@click.option("-o", "target", type=OutputFile(), help="The file to write; without it the text is printed.")
+@common_options
+def deploy(options: ModelOptions, target: str | None) -> None:
+    """Cut the training net MODEL (a train_val.prototxt) down to its deploy net.
+
+    Data layers become inputs, losses the answers that they look at. Caffe reads the
+    result, with the same weights.
+    """
+    from prototrt.caffe_proto.deploy_text import deploy_text, transformations
+
+    model = options.load_topology()
+    text = deploy_text(model, dict(options.shapes))
+    _warn([*model.warnings, *transformations(model)])
+    _write_text(target, text)
+
+
+@main.command(cls=Guarded, epilog=EXIT_CODES)
 @drawing_options
 @rewrite_options
 @click.option("-o", "target", type=OutputFile(), help="The file to write; without it the text is printed.")
@@ -221,7 +250,6 @@ def dot(options: ModelOptions, rewriting: Rewriting, target: str | None, picture
     What surgery made is dashed, the body of a Scan stands in a frame, and state that is
     fed back is a red, dashed arrow.
     """
-    from prototrt.converter.files import atomic_write
     from prototrt.surgery.dot import dot_from_graph, dot_from_net
 
     model = options.load_topology()
@@ -230,11 +258,7 @@ def dot(options: ModelOptions, rewriting: Rewriting, target: str | None, picture
     else:
         text, warnings = dot_from_net(model, **options.expansion)
         _warn(warnings)
-    if target is None:
-        click.echo(text, nl=False)
-    else:
-        with atomic_write(target) as stream:
-            stream.write(text.encode())
+    _write_text(target, text)
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)

@@ -105,21 +105,21 @@ class OutputFile(click.ParamType):  # type: ignore[type-arg]  # as above
         return str(value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """Which net is meant: the options that all commands about a model share."""
+    """Which net is meant: the options that all commands about a model share, and what most have besides."""
 
     model: str
-    weights: str | None
     phase: str
     level: int
     stages: tuple[str, ...]
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
-    outputs: tuple[str, ...]
-    cont: str
-    random_weights: int | None
     allow_unknown: bool
-    overrides: tuple[tuple[str, str], ...]
+    overrides: tuple[tuple[str, str], ...] = ()
+    weights: str | None = None
+    outputs: tuple[str, ...] = ()
+    cont: str = "keep"
+    random_weights: int | None = None
 
     def load(self) -> Model:
         """The net with weights, which must be given or invented."""
@@ -155,6 +155,8 @@ class Rewriting:
     sequence: str
     state: str
     force: bool
+    preprocess: bool
+    strict: bool
     min_shapes: dict[str, tuple[int, ...]]
     opt_shapes: dict[str, tuple[int, ...]]
     max_shapes: dict[str, tuple[int, ...]]
@@ -166,6 +168,8 @@ class Rewriting:
             sequence=self.sequence,
             state=self._state(),
             force=self.force,
+            preprocess=self.preprocess,
+            strict=self.strict,
             min_shapes=self.min_shapes,
             opt_shapes=self.opt_shapes,
             max_shapes=self.max_shapes,
@@ -260,7 +264,7 @@ def _gathered(kind: type[Any], keyword: str, *options: Callable[[F], F]) -> Call
     def decorate(command: F) -> F:
         @functools.wraps(command)
         def gathered(**given: Any) -> Any:
-            own = {field.name: given.pop(field.name) for field in fields(kind)}
+            own = {field.name: given.pop(field.name) for field in fields(kind) if field.name in given}
             return command(**given, **{keyword: kind(**own)})
 
         result: Any = gathered
@@ -271,12 +275,8 @@ def _gathered(kind: type[Any], keyword: str, *options: Callable[[F], F]) -> Call
     return decorate
 
 
-def _model_options(*stage_names: str) -> Callable[[F], F]:
-    return _gathered(
-        ModelOptions,
-        "options",
-        click.argument("model"),
-        click.argument("weights", required=False),
+def _net_options(*stage_names: str) -> tuple[Callable[[F], F], ...]:
+    return (
         click.option("--phase", type=click.Choice(["TEST", "TRAIN"], case_sensitive=False), default="TEST"),
         click.option("--level", type=int, default=0, help="NetState level."),
         click.option(
@@ -290,6 +290,21 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
             help="Shape of an input, as in data:1x3x224x224; repeatable.",
         ),
         click.option(
+            "--allow-unknown",
+            is_flag=True,
+            help="Drop fields that Caffe has not, with a warning, where the outputs do not need the layer.",
+        ),
+    )
+
+
+def _model_options(*stage_names: str) -> Callable[[F], F]:
+    return _gathered(
+        ModelOptions,
+        "options",
+        click.argument("model"),
+        click.argument("weights", required=False),
+        *_net_options(*stage_names),
+        click.option(
             "--output", "outputs", multiple=True, metavar="BLOB", help="Cut the net at this blob; repeatable."
         ),
         click.option(
@@ -301,7 +316,6 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
         click.option(
             "--random-weights", type=int, metavar="SEED", help="Invent the weights: the topology alone."
         ),
-        click.option("--allow-unknown", is_flag=True, help="Drop fields that Caffe has not, with a warning."),
         click.option(
             "--set",
             "overrides",
@@ -315,6 +329,7 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
 
 model_options = _model_options("--stage", "--net-stage")
 drawing_options = _model_options("--net-stage")  # there, --stage says what is drawn
+net_options = _gathered(ModelOptions, "options", click.argument("model"), *_net_options("--stage"))
 
 rewrite_options = _gathered(
     Rewriting,
@@ -332,6 +347,12 @@ rewrite_options = _gathered(
         help="Recurrent state: inputs and outputs to feed back, zero at each call, or arrays from a file.",
     ),
     click.option("--force", is_flag=True, help="Unroll more than 64 steps, however long that builds."),
+    click.option(
+        "--preprocess",
+        is_flag=True,
+        help="Do to the inputs what the data layers of a training net did: mean and scale.",
+    ),
+    click.option("--strict", is_flag=True, help="Refuse weights that are NaN or infinite."),
     *(
         click.option(
             f"--{which}-shapes",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ from prototrt.caffe_proto import Layer, NoWeights, RandomWeights, StoredBlob, We
 from prototrt.caffe_proto.errors import NetError, WeightsError
 from prototrt.surgery.builder import Builder
 from prototrt.surgery.fillers import described, filled
+from prototrt.surgery.finite import count_not_finite
 from prototrt.surgery.ir import Array, Shape, Value, element_count
 from prototrt.surgery.limits import refuse_too_many
 from prototrt.surgery.profiles import Profile
@@ -32,7 +34,8 @@ class Options:
     ``shapes`` override those of the file, by input, ``profile`` gives ranges; ``drop_cont``
     means that cont is 1 everywhere and no input. ``state`` says where recurrent state comes from:
     ``"bind"`` (inputs and outputs of the graph), ``"zero"``, or ``"const"``: from ``state_arrays``,
-    by name. ``whole_numbers`` are inputs that hold int32.
+    by name. ``whole_numbers`` are inputs that hold int32. ``preprocess``: the graph does to its
+    inputs what the data layers did; ``strict``: weights must be finite.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -41,6 +44,8 @@ class Options:
     state: str = "bind"
     state_arrays: Mapping[str, Array] = field(default_factory=dict)
     whole_numbers: frozenset[str] = frozenset()
+    preprocess: bool = False
+    strict: bool = False
 
 
 class LayerBuilder(Builder):
@@ -57,7 +62,9 @@ class LayerBuilder(Builder):
         """Layers which need weights although no weights were given."""
         self.used_states: set[str] = set()
         """Which of the arrays in ``options.state_arrays`` were asked for."""
+        self.mean_files: list[str] = []
         self._read: list[Value] = []
+        self._owned: dict[tuple[str, int], Array] = {}
 
     def begin(self, layer: Layer) -> None:
         """From now on nodes and parameters belong to this layer."""
@@ -76,6 +83,7 @@ class LayerBuilder(Builder):
         """
         index = len(self._read)
         array = self._array(layer, index, shape, what, filler, kind)
+        self._check_sharing(layer, index, array, what)
         value = self.constant(array, what)
         self._read.append(value)
         self.parameters[layer.name] = self.parameters.get(layer.name, 0) + array.size
@@ -98,9 +106,11 @@ class LayerBuilder(Builder):
         refuse_too_many(element_count(shape, f"a size of the {what}"), shape, f"blob {index} ({what})")
         sizes = [dim for dim in shape if isinstance(dim, int)]
         if isinstance(self.weights, RandomWeights):
-            return self.weights.draw(layer.name, index, tuple(sizes), kind)
+            return self._drawn(layer, index, tuple(sizes), kind)
         if layer.blobs is not None:
-            return _stored(layer, index, tuple(sizes), what)
+            array = _stored(layer, index, tuple(sizes), what)
+            self._check_numbers(layer, index, array, what)
+            return array
         if isinstance(self.weights, NoWeights):
             if layer.name not in self.without_weights:
                 self.without_weights.append(layer.name)
@@ -114,6 +124,51 @@ class LayerBuilder(Builder):
             origin=layer.origin,
             fix="use the prototxt that these weights were trained with: layers are matched by name",
         )
+
+    def _drawn(self, layer: Layer, index: int, shape: tuple[int, ...], kind: str) -> Array:
+        """Random numbers, the same for all layers that share the blob."""
+        assert isinstance(self.weights, RandomWeights)
+        owner = _owner(layer, index) or (layer.name, index)
+        owned = self._owned.get(owner)
+        if owned is not None and owned.size == prod(shape):
+            return owned.reshape(shape)
+        return self.weights.draw(*owner, shape, kind)
+
+    def _check_sharing(self, layer: Layer, index: int, array: Array, what: str) -> None:
+        """Blobs that are shared have one shape, or with PERMISSIVE as many numbers.
+
+        Source: caffe ``src/caffe/net.cpp``, ``Net::AppendParam``.
+        """
+        owner = _owner(layer, index)
+        owned = self._owned.setdefault(owner or (layer.name, index), array)
+        spec = layer.message.param[index] if owner else None
+        is_permissive = spec is not None and spec.share_mode == type(spec).PERMISSIVE
+        if owner and (owned.size if is_permissive else owned.shape) != (
+            array.size if is_permissive else array.shape
+        ):
+            raise WeightsError(
+                f"shape is {array.shape}, but it is shared with blob {owner[1]} of layer "
+                f'"{owner[0]}", which has the shape {owned.shape}',
+                origin=layer.origin,
+                blob=f"blob {index} ({what})",
+                fix="give the blobs different param names"
+                + ("" if is_permissive else ", or share_mode: PERMISSIVE where they have as many numbers"),
+            )
+
+    def _check_numbers(self, layer: Layer, index: int, array: Array, what: str) -> None:
+        bad = count_not_finite(array)
+        if not bad:
+            return
+        problem = f"{bad} of {array.size} numbers are NaN or infinite"
+        if self.options.strict:
+            fix = "get the weights file again, or leave out --strict to go on with such numbers"
+            raise WeightsError(problem, origin=layer.origin, blob=f"blob {index} ({what})", fix=fix)
+        self.warnings.append(f"{layer.origin}, blob {index} ({what}): {problem}")
+
+
+def _owner(layer: Layer, index: int) -> tuple[str, int] | None:
+    """The layer and the index of the blob that this one shares, if it is not its own."""
+    return layer.shared[index] if index < len(layer.shared) else None
 
 
 def _stored(layer: Layer, index: int, shape: tuple[int, ...], what: str) -> Array:

@@ -50,6 +50,8 @@ def rewrite(
     cont: str = "keep",
     state: str | Mapping[str, Array] = "bind",
     force: bool = False,
+    preprocess: bool = False,
+    strict: bool = False,
     require_weights: bool = True,
 ) -> Graph:
     """Rewrite a net as a graph of primitives.
@@ -62,7 +64,9 @@ def rewrite(
     which the net is cut. ``cont`` ``"drop"`` takes every sequence as continuing: cont is 1
     everywhere and no input. ``state`` says where recurrent state comes from: ``"bind"`` (inputs
     and outputs, fed back by the caller), ``"zero"`` at every call, or arrays by the names of
-    these inputs. Without ``require_weights`` a net without weights gets zeros.
+    these inputs. ``preprocess`` makes mean and scale of the data layers the first nodes of the
+    graph. ``strict`` refuses weights that are NaN or infinite. Without ``require_weights`` a net
+    without weights gets zeros.
     Raises ``ConversionError``.
     """
     if sequence not in SEQUENCES:
@@ -79,6 +83,8 @@ def rewrite(
         outputs=outputs,
         cont=cont,
         state=state,
+        preprocess=preprocess,
+        strict=strict,
         require_weights=require_weights,
     )
     graph = run_passes(expansion.graph, PASSES)

@@ -12,6 +12,7 @@ from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerEr
 from prototrt.surgery.fillers import filled
 from prototrt.surgery.ir import Array, DType, Value
 from prototrt.surgery.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.layers.preprocessing import preprocessed
 from prototrt.surgery.limits import refuse_too_many
 from prototrt.surgery.profiles import symbolic
 
@@ -30,7 +31,10 @@ def input_layer(build: LayerBuilder, layer: Layer) -> list[Value]:
         tuple(shapes[index if len(shapes) > 1 else 0].dim) if shapes else None
         for index in range(len(layer.tops))
     ]
-    return [_input(build, top, shape) for top, shape in zip(layer.tops, stated, strict=True)]
+    tops = [_input(build, top, shape) for top, shape in zip(layer.tops, stated, strict=True)]
+    if layer.message.HasField("transform_param"):
+        tops[:1] = [preprocessed(build, layer, top) for top in tops[:1]]
+    return tops
 
 
 def _input(build: LayerBuilder, top: str, stated: tuple[int, ...] | None) -> Value:

@@ -11,6 +11,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.surgery.ir import Dim, Value
 from prototrt.surgery.layer_builder import LayerBuilder, stated
 from prototrt.surgery.recurrent.passes import InputWeights
+from prototrt.surgery.repeated import is_repeated
 
 
 class Blobs:
@@ -49,4 +50,4 @@ class Blobs:
 
     def rewritten(self, value: Value, array: np.ndarray[Any, np.dtype[Any]], what: str) -> Value:
         """A constant in the place of a stored blob."""
-        return self.build.constant(np.ascontiguousarray(array), what)
+        return self.build.constant(array if is_repeated(array) else np.ascontiguousarray(array), what)

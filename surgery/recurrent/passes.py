@@ -14,6 +14,7 @@ from prototrt.surgery.recurrent.bottoms import Bottoms
 from prototrt.surgery.recurrent.cells import Masked, clipped
 from prototrt.surgery.recurrent.scan import Cell, scan
 from prototrt.surgery.recurrent.states import States
+from prototrt.surgery.repeated import stacked
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +130,7 @@ def _stacked(build: LayerBuilder, weights: Sequence[Value]) -> Value:
     if len(weights) == 1:
         return weights[0]
     arrays = [value.data for value in weights if value.data is not None]
-    return build.constant(np.concatenate(arrays), "weights")
+    return build.constant(stacked(arrays), "weights")
 
 
 def _joined(build: LayerBuilder, tops: Sequence[Value], adds_up: bool) -> Value:

@@ -28,6 +28,7 @@ from prototrt.surgery.recurrent.options import (
 from prototrt.surgery.recurrent.passes import InputWeights, Layout, Pass, run_passes, static_size
 from prototrt.surgery.recurrent.single_step import share_single_step
 from prototrt.surgery.recurrent.states import States
+from prototrt.surgery.repeated import stacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +222,8 @@ class Coupling:
         assert stored.data is not None
         if not self.form.coupled or len(stored.data) == 3 * self.hidden:
             return stored
-        array = np.delete(stored.data, slice(self.hidden, 2 * self.hidden), axis=0)
+        rows = [stored.data[: self.hidden], stored.data[2 * self.hidden :]]
+        array = stacked(rows)
         return self.blobs.build.constant(array, what)
 
     def _with_forget_bias(self, bias: Value) -> Value:

@@ -82,7 +82,7 @@ class States:
             return self.build.state_input(name, shape)
         streams = fixed(self.streams, "the number of streams N")
         if self.fixed_to == "zero":
-            return self.build.constant(np.zeros((passes, streams, size), np.float32), "initial")
+            return self.build.constant(np.broadcast_to(np.float32(0), (passes, streams, size)), "initial")
         return self.build.constant(self._constant(name, (passes, streams, size)), "initial")
 
     def _constant(self, name: str, shape: tuple[int, ...]) -> Array:

@@ -21,6 +21,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from prototrt.surgery.repeated import is_repeated
+
 Array: TypeAlias = npt.NDArray[Any]
 
 ORDERS: Mapping[str, Mapping[str, str]] = {
@@ -63,7 +65,7 @@ def reordered(rows: Array, cell: str, source: str, target: str) -> Array:
 
 
 def _permuted(rows: Array, source: str, target: str) -> Array:
-    if source == target:
+    if source == target or is_repeated(rows):
         return rows
     if len(rows) % len(source):
         raise ValueError(f"{len(rows)} rows are no {len(source)} gates of one size")
