@@ -166,6 +166,7 @@ class Builder:
         Who has read ``old`` before still reads that.
         """
         places = [index for index, pair in enumerate(self.recurrences) if pair.output is old]
+        exposed = [index for index, pair in enumerate(self.exposed) if pair.output is old]
         copy = self.add(Identity(), new)
         if old not in self.inputs:
             self._substitute(old, replace(old, name=self._surgical("overwritten")), 0)
@@ -174,6 +175,8 @@ class Builder:
             copy = final
         for index in places:
             self.recurrences[index] = replace(self.recurrences[index], output=copy)
+        for index in exposed:
+            self.exposed[index] = replace(self.exposed[index], output=copy)
         return copy
 
     def _substitute(self, old: Value, new: Value, since: int, node_name: str | None = None) -> None:

@@ -22,9 +22,9 @@ from prototrt.surgery.ops import (
     Reduce,
     ReduceKind,
     Reverse,
+    Select,
     TopK,
     Transpose,
-    Where,
 )
 
 
@@ -50,7 +50,7 @@ def continuation_indicator(build: LayerBuilder, layer: Layer, like: Value | None
 def reverse_time(build: LayerBuilder, layer: Layer, x: Value, lengths: Value) -> list[Value]:
     """The first steps of each stream backwards, as many as its length. From caffe_ocr.
 
-    Becomes: Cast, Subtract, Where, Reshape, Gather.
+    Becomes: Cast, Subtract, Select, Reshape, Gather.
     Bottoms: x (T, N, ...), lengths (N,). What is behind the end is copied with copy_remaining, else 0.
     Source: caffe_ocr ``src/caffe/layers/reverse_time_layer.cpp``.
     """
@@ -62,7 +62,7 @@ def reverse_time(build: LayerBuilder, layer: Layer, x: Value, lengths: Value) ->
     one = build.constant(np.ones((1, 1), np.int32), "one")
     valid = build.add(GREATER, count, here, hint="valid")
     mirrored = build.add(SUBTRACT, build.add(SUBTRACT, count, one, hint="end"), here, hint="mirrored")
-    step = build.add(Where(), valid, mirrored, here, hint="step")
+    step = build.add(Select(), valid, mirrored, here, hint="step")
     width = build.constant(np.full((1, 1), streams, np.int32), "streams")
     place = build.constant(np.arange(streams, dtype=np.int32).reshape(1, -1), "stream")
     row = build.add(ADD, build.add(MULTIPLY, step, width, hint="row_start"), place, hint="row")
@@ -71,14 +71,14 @@ def reverse_time(build: LayerBuilder, layer: Layer, x: Value, lengths: Value) ->
     if layer.param.copy_remaining:
         return [y]
     inside = build.aligned(valid, len(y.shape), 0)
-    return [build.add(Where(), inside, y, build.scalar(0, len(y.shape)))]
+    return [build.add(Select(), inside, y, build.scalar(0, len(y.shape)))]
 
 
 @layer_rule("CTCGreedyDecoder")
 def ctc_greedy_decoder(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """The best class of each step, without blanks and, with ctc_merge_repeated, without repetitions.
 
-    Becomes: Reverse, TopK, Cast, Where, MatMul, Reduce.
+    Becomes: Reverse, TopK, Cast, Select, MatMul, Reduce.
     Bottom: scores (T, N, C). Top: classes (N, T), the row filled up with -1.
     Source: caffe_ocr ``src/caffe/layers/ctc_decoder_layer.cpp``.
     """
@@ -87,7 +87,7 @@ def ctc_greedy_decoder(build: LayerBuilder, layer: Layer, x: Value) -> list[Valu
     steps, classes = fixed(x.shape[0], "the number of steps T"), fixed(x.shape[2], "the number of classes")
     best = _best(build, x, classes)
     said = _is_said(build, layer, best, steps)
-    # Where in the row a class goes: as many as were said before it. Sums of 0 and 1 are exact.
+    # Select in the row a class goes: as many as were said before it. Sums of 0 and 1 are exact.
     before = build.constant(np.tril(np.ones((1, steps, steps), np.float32), -1), "earlier")
     place = build.add(MatMul(transpose_b=True), said, before, hint="place")
     column = build.constant(np.arange(steps, dtype=np.float32).reshape(1, 1, -1), "columns")

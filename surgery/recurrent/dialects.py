@@ -45,7 +45,7 @@ def lstm_of_forks(build: LayerBuilder, layer: Layer, x: Value, clip: Value | Non
     sequence = build.reshape(x, (steps, streams, inputs), hint="x")
     cont = None if clip is None else _as_cont(build, layer, clip, steps, streams)
     bottoms = Bottoms(layer, sequence, cont, (), None, (), 0)
-    states = States(build, ("h", "c"), [[hidden], [hidden]], streams, always_zero=clip is None)
+    states = States(build, ("h", "c"), [[hidden], [hidden]], sequence, always_zero=clip is None)
     blobs = Blobs(build, layer)
     top = run_passes(build, bottoms, [lambda size, _: _read(blobs, hidden, size)], Layout(), states)
     states.exposed_tops()

@@ -89,9 +89,7 @@ def _states(
                 fix="give all layers one size, or leave expose_hidden out: states are bindings then",
             )
         bottoms.expect(bottoms.first_state + index, value, (len(hidden), bottoms.streams, sizes[name][0]))
-    return States(
-        build, family.states, [sizes[name] for name in family.states], bottoms.streams, bottoms.initial
-    )
+    return States(build, family.states, [sizes[name] for name in family.states], bottoms.x, bottoms.initial)
 
 
 @layer_rule("LSTM")

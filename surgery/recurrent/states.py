@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from prototrt.caffe_proto.errors import NetError
-from prototrt.surgery.ir import Array, Dim, Value, fixed
+from prototrt.surgery.ir import Array, Value, fixed
 from prototrt.surgery.layer_builder import LayerBuilder
-from prototrt.surgery.ops import Concat, Gather
+from prototrt.surgery.ops import Concat, Gather, Reduce, ReduceKind, Select
 
 
 class States:
@@ -27,12 +27,12 @@ class States:
         build: LayerBuilder,
         names: Sequence[str],
         sizes: Sequence[Sequence[int]],
-        streams: Dim,
+        x: Value,
         initial: Sequence[Value] = (),
         *,
         always_zero: bool = False,
     ) -> None:
-        self.build, self.sizes, self.streams = build, sizes, streams
+        self.build, self.sizes, self.x, self.streams = build, sizes, x, x.shape[1]
         self.names, self.exposed = names, bool(initial)
         self.fixed_to = "zero" if always_zero else build.options.state
         self.given = [
@@ -80,10 +80,24 @@ class States:
         shape = (passes, self.streams, size)
         if self.fixed_to == "bind":
             return self.build.state_input(name, shape)
-        streams = fixed(self.streams, "the number of streams N")
         if self.fixed_to == "zero":
-            return self.build.constant(np.broadcast_to(np.float32(0), (passes, streams, size)), "initial")
+            return self._zeros(passes, size)
+        streams = fixed(self.streams, "the number of streams N")
         return self.build.constant(self._constant(name, (passes, streams, size)), "initial")
+
+    def _zeros(self, passes: int, size: int) -> Value:
+        """Zeros (passes, N, size); where N is known later, as many as x has streams, whatever x holds."""
+        build = self.build
+        if isinstance(self.streams, int):
+            return build.constant(np.broadcast_to(np.float32(0), (passes, self.streams, size)), "initial")
+        others = tuple(axis for axis in range(len(self.x.shape)) if axis != 1)
+        sums = build.add(Reduce(ReduceKind.SUM, others), self.x, hint="streams")
+        column = build.reshape(sums, (1, self.streams, 1), hint="streams")
+        never = build.constant(np.zeros((1, 1, 1), np.bool_), "never")
+        zeros = build.add(Select(), never, column, build.scalar(0, 3), hint="zeros")
+        for axis, copies in ((0, passes), (2, size)):
+            zeros = build.tile(zeros, axis, copies, hint="initial") if copies > 1 else zeros
+        return zeros
 
     def _constant(self, name: str, shape: tuple[int, ...]) -> Array:
         """What the user's file holds for an initial state."""

@@ -11,7 +11,7 @@ import prototrt
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Array
 
-WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt)]
+WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"]
 
 
 def run(folder: Path, layer: str, on: str, **feeds: Array) -> Array:

@@ -29,7 +29,9 @@ JOINS = {
 }
 
 
-@pytest.mark.parametrize("on", ["reference", pytest.param("network", marks=pytest.mark.trt)])
+@pytest.mark.parametrize(
+    "on", ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx", "onnx-lstm"]
+)
 @pytest.mark.parametrize("join", JOINS)
 def test_opposite_layers(join: str, on: str, tmp_path: Path) -> None:
     (tmp_path / "net.prototxt").write_text(JOINS[join])

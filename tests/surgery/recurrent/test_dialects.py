@@ -14,7 +14,7 @@ from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Array
 
 SHARED = Path(__file__).parents[4] / "shared" / "models"
-WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt)]
+WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"]
 RANDOM = np.random.default_rng(7)
 
 
@@ -213,3 +213,32 @@ def test_an_lstm_that_caffe_ran(tmp_path: Path) -> None:
     model = load(tmp_path, text, {"l": [w_x, bias.reshape(-1), w_h]})
     result = prototrt.Session(prototrt.rewrite(model)).run({"x": x, "cont": np.ones(x.shape[:2], np.float32)})
     np.testing.assert_allclose(result["l"].reshape(expected.shape), expected, 1e-4, 1e-5)
+
+
+# ---------------------------------------------------------------- written out by hand
+
+
+def test_a_net_unrolled_by_hand(tmp_path: Path) -> None:
+    """Concat, InnerProduct and TanH a step, one matrix for all through ``param { name }``: a VanillaRNN."""
+    steps, streams, size, hidden = 3, 2, 4, 5
+    w_x, w_h, bias = normal(hidden, size), normal(hidden, hidden), normal(hidden)
+    x = normal(steps, streams, size)
+    text = inputs(**{f"x{t}": (streams, size) for t in range(steps)}, h=(streams, hidden))
+    for t in range(steps):
+        before = f"h{t - 1}" if t else "h"
+        text += (
+            f'layer {{ name: "c{t}" type: "Concat" bottom: "x{t}" bottom: "{before}" top: "c{t}" }}\n'
+            f'layer {{ name: "i{t}" type: "InnerProduct" bottom: "c{t}" top: "i{t}" param {{ name: "w" }}'
+            f' param {{ name: "b" }} inner_product_param {{ num_output: {hidden} }} }}\n'
+            f'layer {{ name: "h{t}" type: "TanH" bottom: "i{t}" top: "h{t}" }}\n'
+        )
+    model = load(tmp_path, text, {"i0": [np.concatenate([w_x, w_h], 1), bias]})
+    feeds = {f"x{t}": x[t] for t in range(steps)} | {"h": np.zeros((streams, hidden), np.float32)}
+    by_hand = prototrt.Session(prototrt.rewrite(model)).run(feeds)[f"h{steps - 1}"]
+    layer = inputs(x=x.shape) + (
+        f'layer {{ name: "r" type: "VanillaRNN" bottom: "x" top: "r" recurrent_param {{ num_output: {hidden} }} }}'
+    )
+    whole = prototrt.Session(prototrt.rewrite(load(tmp_path, layer, {"r": [w_x, bias, w_h]}))).run({"x": x})[
+        "r"
+    ]
+    np.testing.assert_allclose(by_hand, whole[-1], 1e-5, 1e-6)

@@ -151,3 +151,39 @@ def test_exposed_state_is_an_ordinary_blob_and_a_pair(tmp_path: Path) -> None:
 def test_an_exposed_state_that_the_net_computes_is_no_pair(tmp_path: Path) -> None:
     graph = prototrt.rewrite(model(LSTM, tmp_path, exposed=True), outputs=["rnn", "h_T"])
     assert [pair.input.name for pair in graph.recurrences] == ["h_0"]
+
+
+VARYING = """
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 2 dim: 3 } } }
+layer { name: "cont" type: "Input" top: "cont" input_param { shape { dim: 4 dim: 2 } } }
+layer { name: "y" type: "LSTM" bottom: "x" bottom: "cont" top: "y" recurrent_param { num_output: 5 OPTIONS } }
+layer { name: "z" type: "Lstm" bottom: "y" top: "z" lstm_param { num_output: 2 } }
+"""
+ONES = {"x": (1, 1, 3), "cont": (1, 1)}
+MANY = {"x": (9, 6, 3), "cont": (9, 6)}
+
+
+@pytest.mark.parametrize("on", ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"])
+@pytest.mark.parametrize("state", ["bind", "zero"])
+@pytest.mark.parametrize("options", ["", "bidirectional: CONCAT num_layers: 2", "num_proj: 3 peephole: true"])
+def test_numbers_of_steps_and_streams_that_vary(options: str, state: str, on: str, tmp_path: Path) -> None:
+    """One graph for any T and N gives what a graph of these sizes gives; what x holds says nothing of zeros."""
+    (tmp_path / "net.prototxt").write_text(VARYING.replace("OPTIONS", options))
+    net = prototrt.load(tmp_path / "net.prototxt", random_weights=1)
+    varying = prototrt.rewrite(net, min_shapes=ONES, max_shapes=MANY, state=state, sequence="loop")
+    assert all(isinstance(dim, str) for dim in varying.inputs[1].shape)
+    random = np.random.default_rng(2)
+    for steps, streams in ((1, 1), (5, 3)):
+        shapes = {"x": (steps, streams, 3), "cont": (steps, streams)}
+        feeds = {
+            "x": random.standard_normal(shapes["x"]).astype(np.float32),
+            "cont": random.integers(0, 2, shapes["cont"]).astype(np.float32),
+        }
+        fixed = prototrt.rewrite(net, shapes=shapes, state=state, sequence="loop")
+        states = {
+            value.name: np.zeros([int(dim) for dim in value.shape], np.float32)
+            for value in fixed.state_inputs
+        }
+        expected = prototrt.Session(fixed).run(feeds)["z"]
+        result = prototrt.Session(varying, on=on).run(feeds | states)["z"]
+        np.testing.assert_allclose(result, expected, 1e-5, 1e-6)
