@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from prototrt.caffe_proto.array_files import open_hdf5, open_npz
 from prototrt.caffe_proto.caffemodel import open_caffemodel
 from prototrt.caffe_proto.deploy import cut_training
 from prototrt.caffe_proto.errors import ConversionError, NetError, WeightsError, raise_all
@@ -164,9 +163,12 @@ def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
     file = os.fsdecode(weights)
     with told_to_the_user(file, "a weights file"), open(file, "rb") as stream:
         head = stream.read(len(HDF5_SIGNATURE))
-    if head == HDF5_SIGNATURE:
-        return open_hdf5(file)
-    return open_npz(file) if head.startswith(ZIP_SIGNATURE) else open_caffemodel(file)
+    if head != HDF5_SIGNATURE and not head.startswith(ZIP_SIGNATURE):
+        return open_caffemodel(file)
+    # Imported where they are needed: few weights are stored so, and reading zip files takes much code.
+    from prototrt.caffe_proto.array_files import open_hdf5, open_npz
+
+    return open_hdf5(file) if head == HDF5_SIGNATURE else open_npz(file)
 
 
 def _blobs_in_text(message: Message, where: str) -> Sequence[StoredBlob] | None:
