@@ -186,7 +186,7 @@ def main() -> None:
     """Caffe models, recurrent ones above all, become TensorRT engines."""
 
 
-@main.command(cls=Guarded, epilog=EXIT_CODES)
+@main.command(cls=Guarded, epilog=EXIT_CODES, context_settings={"help_option_names": HELP})
 @model_options
 @rewrite_options
 @build_options
@@ -211,7 +211,7 @@ def convert(options: ModelOptions, rewriting: Rewriting, building: Building) -> 
 
 def convert_main() -> None:
     """``convert``, installed as a command of its own."""
-    convert(prog_name="convert", help_option_names=HELP)
+    convert(prog_name="convert")
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)

@@ -27,7 +27,9 @@ def told_to_the_user(file: str, what: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise UnreadableFileError("there is no such file", where=file, fix=_fix_of_missing(file)) from error
     except IsADirectoryError as error:
-        raise UnreadableFileError(f"this is a directory, expected {what}", where=file) from error
+        raise UnreadableFileError(
+            f"this is a directory, expected {what}", where=file, fix="give the file itself"
+        ) from error
     except PermissionError as error:
         fix = "allow reading the file (chmod u+r)"
         raise UnreadableFileError(

@@ -54,6 +54,9 @@ def load(
         written = upgraded_layers(net, file)
         override(written, overrides or {}, file)
         included = [entry for entry in written if is_included(entry.message, state, entry.origin(file))]
+        if written and not included:
+            problem = f"none of the {len(written)} layers belongs to the net for {state}"
+            raise NetError(problem, where=file, fix="choose another --phase, --level or --stage")
         model = _model(net, file, included, weights, random_weights)
     except ConversionError:
         raise_all(refused)  # what else is wrong may come from a misspelt field

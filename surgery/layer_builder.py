@@ -141,19 +141,20 @@ class LayerBuilder(Builder):
         """
         owner = _owner(layer, index)
         owned = self._owned.setdefault(owner or (layer.name, index), array)
-        spec = layer.message.param[index] if owner else None
-        is_permissive = spec is not None and spec.share_mode == type(spec).PERMISSIVE
-        if owner and (owned.size if is_permissive else owned.shape) != (
-            array.size if is_permissive else array.shape
-        ):
-            raise WeightsError(
-                f"shape is {array.shape}, but it is shared with blob {owner[1]} of layer "
-                f'"{owner[0]}", which has the shape {owned.shape}',
-                origin=layer.origin,
-                blob=f"blob {index} ({what})",
-                fix="give the blobs different param names"
-                + ("" if is_permissive else ", or share_mode: PERMISSIVE where they have as many numbers"),
-            )
+        if owner is None or owned.shape == array.shape:
+            return
+        spec = layer.message.param[index]
+        has_as_many = owned.size == array.size
+        if has_as_many and spec.share_mode == type(spec).PERMISSIVE:
+            return
+        fix = "give the blobs different param names"
+        raise WeightsError(
+            f"shape is {array.shape}, but it is shared with blob {owner[1]} of layer "
+            f'"{owner[0]}", which has the shape {owned.shape}',
+            origin=layer.origin,
+            blob=f"blob {index} ({what})",
+            fix=f"{fix}, or add share_mode: PERMISSIVE" if has_as_many else fix,
+        )
 
     def _check_numbers(self, layer: Layer, index: int, array: Array, what: str) -> None:
         bad = count_not_finite(array)

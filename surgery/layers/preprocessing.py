@@ -77,14 +77,13 @@ def _mean_image(build: LayerBuilder, layer: Layer, x: Value) -> Array:
 
 def _found(name: str, layer: Layer) -> str:
     """A file that Caffe looks for in the working directory. Nets that moved have it beside them."""
-    beside = Path(layer.origin.file).parent / name
-    for candidate in (Path(name), beside):
+    for candidate in (Path(name), Path(layer.origin.file).parent / name):
         if candidate.exists():
             return str(candidate)
     raise UnreadableFileError(
         f"mean_file {name} is not there",
         origin=layer.origin,
         blob="transform_param",
-        because=f"it is neither in the working directory nor at {beside}",
+        because="it is looked for in the working directory, then from the folder of the prototxt",
         fix="put it there, or leave out --preprocess and subtract the mean yourself",
     )

@@ -127,7 +127,7 @@ MISTAKES = {
     "no file": (
         FILE,
         'net/net.prototxt:1: layer "in" (Input), transform_param: mean_file mean.binaryproto is not there\n'
-        "  because it is neither in the working directory nor at net/mean.binaryproto\n"
+        "  because it is looked for in the working directory, then from the folder of the prototxt\n"
         "  fix: put it there, or leave out --preprocess and subtract the mean yourself",
     ),
     "both means": (

@@ -11,11 +11,17 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto import ConversionError
+from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.finite import count_not_finite
 from prototrt.surgery.ir import Array, Graph
 
 FC = 'layer { name: "%s" type: "InnerProduct" bottom: "x" top: "%s" inner_product_param { num_output: %d } %s }'
 INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: %d } } }\n'
+
+HALF = (
+    'layer { name: "half" type: "Reshape" bottom: "x" top: "half" '
+    "reshape_param { shape { dim: 2 dim: -1 } } }\n"
+)
 
 Rewrite = Callable[..., Graph]
 
@@ -106,7 +112,7 @@ def test_random_weights_are_shared(rewrite: Rewrite) -> None:
 def test_random_weights_are_shared_in_other_shapes(rewrite: Rewrite) -> None:
     """PERMISSIVE: the same six numbers, as 2 x 3 and as 3 x 2."""
     spec = 'param { name: "w" share_mode: PERMISSIVE } param { lr_mult: 1 }'
-    half = 'layer { name: "half" type: "Reshape" bottom: "x" top: "half" reshape_param { shape { dim: 2 dim: -1 } } }\n'
+    half = HALF
     graph = rewrite(
         fc("a", 1, spec) + half + fc("b", 2, spec).replace('bottom: "x"', 'bottom: "half"'), inputs=6
     )
@@ -119,16 +125,44 @@ def test_a_cut_off_owner_still_gives_its_numbers(rewrite: Rewrite) -> None:
     np.testing.assert_array_equal(alone, constants(rewrite(net), "b")[0])
 
 
-@pytest.mark.parametrize(
-    ("mode", "more"),
-    [("STRICT", ", or share_mode: PERMISSIVE where they have as many numbers"), ("PERMISSIVE", "")],
-)
-def test_shared_weights_of_other_shapes(rewrite: Rewrite, mode: str, more: str) -> None:
+@pytest.mark.parametrize("mode", ["STRICT", "PERMISSIVE"])
+def test_shared_weights_of_other_sizes(rewrite: Rewrite, mode: str) -> None:
     spec = f'param {{ name: "w" share_mode: {mode} }}'
     with pytest.raises(ConversionError) as caught:
         rewrite(fc("a", 2, spec) + fc("b", 4, spec))
     assert str(caught.value) == (
         'net.prototxt:3: layer "b" (InnerProduct), blob 0 (weights): shape is (4, 3), but it is shared with '
         'blob 0 of layer "a", which has the shape (2, 3)\n'
-        f"  fix: give the blobs different param names{more}"
+        "  fix: give the blobs different param names"
     )
+
+
+def test_shared_weights_of_other_shapes_are_refused_unless_permissive(rewrite: Rewrite) -> None:
+    spec, half = 'param { name: "w" }', HALF
+    with pytest.raises(ConversionError) as caught:
+        rewrite(fc("a", 1, spec) + half + fc("b", 2, spec).replace('bottom: "x"', 'bottom: "half"'), inputs=6)
+    assert str(caught.value) == (
+        'net.prototxt:4: layer "b" (InnerProduct), blob 0 (weights): shape is (2, 3), but it is shared with '
+        'blob 0 of layer "a", which has the shape (1, 6)\n'
+        "  fix: give the blobs different param names, or add share_mode: PERMISSIVE"
+    )
+
+
+def test_a_caffemodel_cut_short_anywhere(rewrite: Rewrite) -> None:
+    """Also where a prefix is a sound message: then the layer is missing."""
+    net = message_class("NetParameter")(name="stored")
+    for name in ("ahead", "fc"):
+        layer = net.layer.add(name=name, type="InnerProduct")
+        layer.blobs.add(data=[1.0] * 6).shape.dim.extend([2, 3])
+        layer.blobs.add(data=[1.0] * 2).shape.dim.extend([2])
+    whole = net.SerializeToString()
+    Path("net.prototxt").write_text(INPUT % 3 + fc("fc") + fc("ahead"))
+    for size in range(len(whole)):
+        Path("cut.caffemodel").write_bytes(whole[:size])
+        with pytest.raises(ConversionError) as caught:
+            prototrt.rewrite(prototrt.load("net.prototxt", "cut.caffemodel"))
+        assert str(caught.value).startswith(
+            ("cut.caffemodel: ", 'net.prototxt:2: layer "fc" (InnerProduct): the w')
+        )
+    Path("cut.caffemodel").write_bytes(whole)
+    assert prototrt.rewrite(prototrt.load("net.prototxt", "cut.caffemodel")).warnings == ()
