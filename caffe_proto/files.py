@@ -15,7 +15,7 @@ from prototrt.caffe_proto.suggestions import close_names
 
 HEAD = 4096
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-ZIP_SIGNATURE = b"PK\x03\x04"
+ZIP_SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06")  # the second of an archive that holds nothing
 _LARGEST_TEXT = 64 << 20  # bytes; the largest published prototxt has less than 1 MiB
 
 

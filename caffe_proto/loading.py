@@ -11,7 +11,7 @@ import numpy as np
 from prototrt.caffe_proto.caffemodel import open_caffemodel
 from prototrt.caffe_proto.deploy import cut_training
 from prototrt.caffe_proto.errors import ConversionError, NetError, WeightsError, raise_all
-from prototrt.caffe_proto.files import HDF5_SIGNATURE, ZIP_SIGNATURE, read_prototxt, told_to_the_user
+from prototrt.caffe_proto.files import HDF5_SIGNATURE, ZIP_SIGNATURES, read_prototxt, told_to_the_user
 from prototrt.caffe_proto.model import Layer, Model
 from prototrt.caffe_proto.overrides import Setting, override
 from prototrt.caffe_proto.phase import PHASES, NetState, is_included
@@ -166,7 +166,7 @@ def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
     file = os.fsdecode(weights)
     with told_to_the_user(file, "a weights file"), open(file, "rb") as stream:
         head = stream.read(len(HDF5_SIGNATURE))
-    if head != HDF5_SIGNATURE and not head.startswith(ZIP_SIGNATURE):
+    if head != HDF5_SIGNATURE and not head.startswith(ZIP_SIGNATURES):
         return open_caffemodel(file)
     # Imported where they are needed: few weights are stored so, and reading zip files takes much code.
     from prototrt.caffe_proto.array_files import open_hdf5, open_npz
