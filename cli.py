@@ -46,6 +46,7 @@ Exit codes:
   3    the model, or its input, cannot be used
   4    TensorRT refused the network or failed to build it
   5    a check failed
+  6    an engine cannot be run here
   130  stopped by Ctrl-C
 """
 
