@@ -41,11 +41,8 @@ class EvaluatorRunner:
         results = self._evaluator.run(arrays)
         returned = {value.name: results[value.name] for value in signature.results}
         _fill(outputs, returned)
-        # A copy of what the caller gets, too: it may be written over.
-        self._state = {
-            pair.input.name: results[pair.output.name].copy() if pair.exposed else results[pair.output.name]
-            for pair in signature.recurrences
-        }
+        # Copies: an evaluator may give an array that it was given, or the caller gets it, too.
+        self._state = {pair.input.name: results[pair.output.name].copy() for pair in signature.recurrences}
         return {**returned, **outputs}
 
     def reset(self, streams: Sequence[int] | None) -> None:
@@ -54,10 +51,8 @@ class EvaluatorRunner:
             return
         for name, array in self._state.items():
             refuse_streams(list(streams), name, array.shape)
-        for name, array in self._state.items():
-            kept = array.copy()  # what a caller was given stays as it is
-            kept[(slice(None),) * STREAM_AXIS + (list(streams),)] = 0
-            self._state[name] = kept
+        for array in self._state.values():
+            array[(slice(None),) * STREAM_AXIS + (list(streams),)] = 0
 
     def get_state(self) -> dict[str, Array]:
         return {name: array.copy() for name, array in self._state.items()}

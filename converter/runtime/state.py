@@ -50,9 +50,8 @@ class PairState:
                 self._device.zero(self.front.address + (outer * count + row) * size, size, stream)
 
     def upload(self, array: Array, stream: int) -> None:
-        """Replace the state. The array must stay until the stream is synchronized."""
+        """Write what will be the state; the array must stay until the stream is synchronized."""
         address = self.front.reserve(array.nbytes, stream)
-        self.shape = None  # until all of it has arrived
         self._device.upload(address, array, stream)
 
     def download(self, stream: int) -> Array | None:
@@ -94,7 +93,7 @@ class States:
     def set(self, arrays: Mapping[str, Array]) -> None:
         """Arrays for every state, in its type; none at all is zero."""
         for state in self.pairs.values():
-            state.shape = None
+            state.shape = None  # until all of it has arrived
         for name, array in arrays.items():
             self.pairs[name].upload(array, self._stream)
         self._device.synchronize(self._stream)

@@ -23,7 +23,7 @@ from prototrt.converter.runtime.device import ALIGNMENT, CaptureError, handle_of
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
-from prototrt.surgery.ir import Array, DType, Graph, Value
+from prototrt.surgery.ir import Array, DType, Graph, Range, Value
 from prototrt.surgery.ops import Scan
 
 POISON = 0xFF
@@ -31,7 +31,7 @@ POISON = 0xFF
 Work = Callable[[], None]
 
 
-class FakeFault(Exception):
+class FakeFaultError(Exception):
     """What would crash a real GPU, or silently compute nonsense."""
 
 
@@ -46,7 +46,7 @@ class FakeGraph:
 
     def launch(self, stream: int) -> None:
         if self.is_closed:
-            raise FakeFault("a graph is launched after it was closed")
+            raise FakeFaultError("a graph is launched after it was closed")
         self.launches += 1
         for work in self.work:
             self.device.queue(stream, work)
@@ -85,7 +85,7 @@ class FakeDevice:
     def free(self, address: int) -> None:
         self._count("free")
         if any(self.streams.values()):
-            raise FakeFault("memory is freed while work is queued")
+            raise FakeFaultError("memory is freed while work is queued")
         self.memory.pop(address)[:] = POISON
 
     def create_stream(self) -> int:
@@ -98,7 +98,7 @@ class FakeDevice:
 
     def destroy_stream(self, stream: int) -> None:
         if self.streams.pop(stream):
-            raise FakeFault("a stream is destroyed with work in it")
+            raise FakeFaultError("a stream is destroyed with work in it")
 
     def synchronize(self, stream: int) -> None:
         self._count("synchronize")
@@ -150,12 +150,13 @@ class FakeDevice:
     def bytes_at(self, address: int, size: int) -> Array:
         for start, block in self.memory.items():
             if start <= address and address + size <= start + len(block):
-                return block[address - start : address - start + size]
-        raise FakeFault(f"{size} bytes at {address:#x} are not allocated")
+                part: Array = block[address - start : address - start + size]
+                return part
+        raise FakeFaultError(f"{size} bytes at {address:#x} are not allocated")
 
     def read(self, address: int, shape: tuple[int, ...], dtype: Any) -> Array:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        return self.bytes_at(address, size).copy().view(dtype).reshape(shape)
+        return np.frombuffer(self.bytes_at(address, size).tobytes(), dtype).reshape(shape)
 
     def write(self, address: int, array: Array) -> None:
         np.copyto(
@@ -288,12 +289,10 @@ class FakeEngine:
 
     def get_tensor_profile_shape(self, name: str, profile: int) -> list[tuple[int, ...]]:
         spans = [
-            (dim, dim, dim) if isinstance(dim, int) else (span.min, span.opt, span.max)
+            Range(dim, dim, dim) if isinstance(dim, int) else self.graph.symbols[dim]
             for dim in self.values[name].shape
-            for span in [self.graph.symbols.get(str(dim))]
-            if isinstance(dim, int) or span is not None
         ]
-        return list(zip(*spans, strict=True))
+        return list(zip(*((span.min, span.opt, span.max) for span in spans), strict=True))
 
     def create_execution_context(self) -> FakeContext:
         self.contexts.append(FakeContext(self))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.errors import ConversionError, EngineError, ShapeError
-from prototrt.surgery.ir import Array, Graph
+from prototrt.converter.runtime.memory import Buffer, Memory
+from prototrt.converter.runtime.state import States
+from prototrt.surgery.ir import Array, DType, Graph, Recurrence, Value
 from prototrt.tests.converter.runtime.fake_gpu import (
     DeviceResident,
     FakeDevice,
@@ -316,6 +319,8 @@ def test_a_call_that_fails_does_not_count(method: str) -> None:
                 before = {}
             with device.failing(method), pytest.raises(EngineError):
                 session.run(continuing(5, 3, 99))
+            assert method == "synchronize" or not any(device.streams.values())  # arrays may go now
+            device.synchronize(next(stream for stream in device.streams if stream))
             assert_same(session.get_state(), before)
         np.testing.assert_array_equal(session.run(feed)["h"], reference.run(feed)["h"])
 
@@ -404,7 +409,7 @@ def test_the_stream_of_a_producer_is_waited_for() -> None:
 
 def test_arrays_to_write_to(stream_graph: Graph) -> None:
     for session in (session_of(stream_graph), prototrt.Session(stream_graph)):
-        target = np.zeros(session.signature.results[0].shape, np.float32)
+        target = np.zeros((1, 1, 11), np.float32)
         results = session.run(steps(1)[0], outputs={"prob": target})
         assert results["prob"] is target
         assert_as_caffe([target])
@@ -497,7 +502,10 @@ def test_a_callers_stream_is_not_waited_for() -> None:
         np.testing.assert_array_equal(target.value(), array)
     feeds = continuing(2, 3, 3)
     np.testing.assert_array_equal(session.run(feeds)["h"], reference.run(feeds)["h"])
-    session.close()
+    mine = {name: DeviceResident(device, array) for name, array in feeds.items()}
+    session.run(mine, outputs={"h": targets[0]})
+    session.close()  # waits for the call
+    np.testing.assert_array_equal(targets[0].value(), reference.run(feeds)["h"])
     assert 5 in device.streams  # it is the caller's
 
 
@@ -586,3 +594,63 @@ def test_graphs_of_other_shapes_are_dropped() -> None:
             np.testing.assert_array_equal(session.run(feeds)["h"], reference.run(feeds)["h"])
     device = gpu_of(session.engine)
     assert [made.is_closed for made in device.graphs] == [True] * 4 + [False] * 2
+
+
+# ---------------------------------------------------------------- the state by itself
+
+
+def test_streams_of_stacked_states() -> None:
+    """States of several passes, (passes, N, H), as other dialects have them."""
+    before, after = (Value(name, DType.FLOAT32, (2, 3, 4)) for name in ("before", "after"))
+    device = FakeDevice()
+    states = States(Memory(device), [(Recurrence(before, after), 96)], 0)
+    array = np.arange(1, 25, dtype=np.float32).reshape(2, 3, 4)
+    states.set({"before": array})
+    states.reset([0, 2])
+    array[:, [0, 2]] = 0
+    np.testing.assert_array_equal(states.get()["before"], array)
+
+
+@pytest.mark.parametrize("on", ["engine", "reference"])
+def test_state_that_the_net_exposes(on: str) -> None:
+    graph = dynamic_graph()
+    pairs = tuple(replace(pair, exposed=True) for pair in graph.recurrences)
+    exposing = replace(graph, recurrences=pairs)
+    session = session_of(exposing) if on == "engine" else prototrt.Session(exposing)
+    reference = prototrt.Session(graph)
+    for call in range(3):
+        feeds = continuing(2, 3, call)
+        results = session.run(feeds)
+        np.testing.assert_array_equal(results.pop("h"), reference.run(feeds)["h"])
+        state = reference.get_state()
+        assert_same({name.replace("_T", "_0"): array for name, array in results.items()}, state)
+        for array in results.values():
+            array.fill(9)  # it is the caller's
+        assert_same(session.get_state(), state)
+        kept = session.get_state()
+        session.reset([])
+        session.get_state()["lstm_h_0"].fill(9)
+        assert_same(session.get_state(), kept)
+
+
+def test_a_reset_leaves_saved_arrays_alone() -> None:
+    session = prototrt.Session(dynamic_graph())
+    session.run(continuing(2, 3, 0))
+    saved = session.get_state()
+    session.set_state(saved)
+    session.reset([1])
+    assert saved["lstm_h_0"].all()
+
+
+def test_buffers_grow_only_when_nothing_uses_them() -> None:
+    device = FakeDevice()
+    stream = device.create_stream()
+    memory = Memory(device)
+    buffer = Buffer(memory)
+    first = buffer.reserve(8, stream)
+    assert buffer.reserve(4, stream) == first
+    device.zero(first, 8, stream)
+    second = buffer.reserve(16, stream)
+    assert second != first
+    assert list(device.memory) == [second]
+    memory.close(stream)
