@@ -65,15 +65,15 @@ def _onnx_lstm(graph: Graph) -> Evaluator:
     return OnnxEvaluator(graph, onnx_lstm=True)
 
 
-EVALUATORS: dict[str, Callable[[Graph], Evaluator]] = {
+WAYS: dict[str, Callable[[Graph], Evaluator]] = {
     "reference": _reference,
     "network": _network,
     "onnx": _onnx,
     "onnx-lstm": _onnx_lstm,
 }
-"""The ways to run a graph on the CPU."""
+"""The ways to run a graph on the CPU; beside them there is ``ENGINE``."""
 
-WAYS = (*EVALUATORS, "engine")
+ENGINE = "engine"
 
 
 class Session:
@@ -107,17 +107,16 @@ class Session:
         stream: Any = None,
         graphs: bool = True,
     ) -> None:
-        is_graph = isinstance(source, Graph)
-        on = on or ("reference" if is_graph else "engine")
-        if on not in WAYS:
-            raise ValueError(f"on is {on!r}, expected one of {', '.join(WAYS)}")
-        if on != "engine" and not isinstance(source, Graph):
+        on = on or ("reference" if isinstance(source, Graph) else ENGINE)
+        if on not in (*WAYS, ENGINE):
+            raise ValueError(f"on is {on!r}, expected one of {', '.join((*WAYS, ENGINE))}")
+        if on != ENGINE and not isinstance(source, Graph):
             raise ValueError(f"on is {on!r}, but an engine runs on 'engine' alone")
         self._source = source
         self._engine: Engine | None = None
         self._runner: Runner
-        if isinstance(source, Graph) and on in EVALUATORS:
-            self._runner = EvaluatorRunner(Signature.of_graph(source), EVALUATORS[on](source))
+        if isinstance(source, Graph) and on in WAYS:
+            self._runner = EvaluatorRunner(Signature.of_graph(source), WAYS[on](source))
         else:
             from prototrt.converter.runtime.runner import EngineRunner
             from prototrt.converter.runtime.sources import engine_of

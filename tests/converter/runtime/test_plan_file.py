@@ -232,7 +232,7 @@ def test_a_manifest_of_other_bindings() -> None:
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
-        ("graph", {"on": "gpu"}, "on is 'gpu', expected one of reference, network, engine"),
+        ("graph", {"on": "gpu"}, "on is 'gpu', expected one of reference, network, onnx, onnx-lstm, engine"),
         ("plan", {"on": "network"}, "on is 'network', but an engine runs on 'engine' alone"),
     ],
 )
