@@ -26,12 +26,14 @@ from prototrt.converter.options import (
     drawing_options,
     model_options,
     net_options,
+    refuse_options_beside,
     rewrite_options,
     with_state_file,
 )
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
+    from prototrt.converter.session import Session
     from prototrt.surgery.ir import Graph
 
 HELP = ["-h", "--help"]
@@ -46,6 +48,7 @@ Exit codes:
   3    the model, or its input, cannot be used
   4    TensorRT refused the network or failed to build it
   5    a check failed
+  6    an engine cannot be run here
   130  stopped by Ctrl-C
 """
 
@@ -180,6 +183,19 @@ def _rewritten(
     return graph
 
 
+def _session(options: ModelOptions, rewriting: Rewriting, on: str | None, trust: bool) -> Session:
+    from prototrt.converter.runtime.plan_file import is_plan
+
+    if is_plan(options.model):
+        refuse_options_beside(options.model, "inputs", "target", "on", "calls", "trust")
+        if on not in (None, "engine"):
+            raise click.UsageError(f"--on {on} is for nets, but {options.model} is a plan")
+        return prototrt.Session(options.model, on="engine", trust=trust)
+    if trust:
+        raise click.UsageError(f"--trust is for plans, but {options.model} is none")
+    return prototrt.Session(_rewritten(options, rewriting, options.load()), on=on)
+
+
 @click.group(epilog=EXIT_CODES, context_settings={"help_option_names": HELP})
 @common_options
 def main() -> None:
@@ -291,16 +307,23 @@ def inspect(options: ModelOptions, as_json: bool) -> None:
 @click.option(
     "--on",
     type=click.Choice(ON),
-    default="reference",
-    help="reference: our primitives; network: the very network that TensorRT is given, both in NumPy;"
-    " onnx: the ONNX model, by onnxruntime; onnx-lstm: the same with --onnx-lstm.",
+    help="reference (unless MODEL is a plan): our primitives; network: the very network that TensorRT is"
+    " given, both in NumPy; onnx: the ONNX model, by onnxruntime; onnx-lstm: the same with --onnx-lstm;"
+    " engine: TensorRT, on a GPU.",
 )
 @click.option("--calls", type=click.IntRange(min=1), help="How many calls, each with the state of the last.")
+@click.option("--trust", is_flag=True, help="Run a plan without manifest: you know who made it.")
 @common_options
 def run(
-    options: ModelOptions, rewriting: Rewriting, inputs: str, target: str, on: str, calls: int | None
+    options: ModelOptions,
+    rewriting: Rewriting,
+    inputs: str,
+    target: str,
+    on: str | None,
+    calls: int | None,
+    trust: bool,
 ) -> None:
-    """Run MODEL with WEIGHTS on the CPU.
+    """Run MODEL with WEIGHTS on the CPU; or an engine, if MODEL is a plan, on a GPU.
 
     State starts at zero and is carried from call to call. An array NAME of the inputs is
     fed in every call, NAME/0, NAME/1, ... in that call alone. The outputs of several calls
@@ -309,13 +332,11 @@ def run(
     from prototrt.converter.feeds import read_feeds, unread_arrays, write_results
     from prototrt.converter.report import results_summary
 
-    model = options.load()
-    graph = _rewritten(options, rewriting, model)
-    names = [value.name for value in graph.inputs]
-    feeds = read_feeds(inputs, names, calls)
-    _warn(unread_arrays(inputs, feeds, names))
-    session = prototrt.Session(graph, on=on)
-    results = [session.run(feed) for feed in feeds]
+    with _session(options, rewriting, on, trust) as session:
+        names = [value.name for value in session.signature.inputs]
+        feeds = read_feeds(inputs, names, calls)
+        _warn(unread_arrays(inputs, feeds, names))
+        results = [session.run(feed) for feed in feeds]
     write_results(target, results)
     _tell(results_summary(target, results))
 
@@ -356,3 +377,20 @@ def layers(markdown: bool) -> None:
         click.echo(markdown_table(supported_layers()))
     else:
         print_support(supported_layers())
+
+
+@main.command(cls=Guarded, epilog=EXIT_CODES)
+@click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
+@common_options
+def doctor(as_json: bool) -> None:
+    """Tell what is installed here, what can be built and run with it, and what to install."""
+    from prototrt.converter.doctor import diagnose
+    from prototrt.converter.report import print_diagnosis
+
+    diagnosis = diagnose()
+    if as_json:
+        import json
+
+        click.echo(json.dumps(diagnosis.as_dict(), indent=2))
+    else:
+        print_diagnosis(diagnosis)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 import prototrt
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ON = ("reference", "network", "onnx", "onnx-lstm")
+ON = ("reference", "network", "onnx", "onnx-lstm", "engine")
 """The ways of ``Session``, which click must know without importing it; a test compares them."""
 
 
@@ -256,6 +257,18 @@ class Checking:
         return verify_files(
             graph, self.ways, self.inputs, self.expect, calls=self.calls, seed=self.seed, layers=self.layers
         )
+
+
+def refuse_options_beside(plan: str, *allowed: str) -> None:
+    """A plan is built already: options about the net, or how it is rewritten, make no sense with it."""
+    context = click.get_current_context()
+    common = {"model", "verbose", "quiet", "debug"}
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        stated = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if stated and name not in common.union(allowed):
+            what = parameter.opts[0] if isinstance(parameter, click.Option) else name.upper()
+            raise click.UsageError(f"{what} is for nets, but {plan} is a plan")
 
 
 def _gathered(kind: type[Any], keyword: str, *options: Callable[[F], F]) -> Callable[[F], F]:

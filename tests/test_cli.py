@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 import prototrt
 from prototrt.cli import convert, convert_main, main
 from prototrt.converter.options import ON
-from prototrt.converter.session import WAYS
+from prototrt.converter.session import ENGINE, WAYS
 from prototrt.converter.tolerances import Tolerance
 
 ROOT = Path(__file__).parents[1]
@@ -339,7 +339,7 @@ def test_run_lists_the_inputs_that_are_not_given(tmp_path: Path) -> None:
 
 
 def test_the_ways_are_those_of_a_session() -> None:
-    assert tuple(WAYS) == ON
+    assert (*WAYS, ENGINE) == ON
 
 
 def test_verify_prints_a_table() -> None:

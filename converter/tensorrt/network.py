@@ -36,7 +36,7 @@ class Network:
 
     def __init__(self, backend: Backend) -> None:
         self.backend, self.trt = backend, backend.trt
-        self.logger = _logger(self.trt)
+        self.logger = recording_logger(self.trt)
         self.recorder = _recorder(self.trt)
         self.builder = backend.builder(self.logger)
         self.builder.error_recorder = self.recorder
@@ -186,7 +186,7 @@ class Network:
         return self._sizes[(dim,)]
 
 
-def _logger(trt: Any) -> Any:
+def recording_logger(trt: Any) -> Any:
     """A logger that passes on to Python's, and remembers the last lines for failures without words."""
 
     class Logger(trt.ILogger):  # type: ignore[misc]  # the bindings carry no types
