@@ -36,7 +36,8 @@ def graph_of(tmp_path: Path) -> GraphMaker:
 
 
 def run(session: prototrt.Session, first: int, after: int, **more: Array) -> Array:
-    return session.run({"x": X[first:after], "cont": GOES_ON[first:after], **more})["y"]
+    result: Array = session.run({"x": X[first:after], "cont": GOES_ON[first:after], **more})["y"]
+    return result
 
 
 @pytest.mark.parametrize("on", WAYS)

@@ -44,7 +44,8 @@ def graph_of(transform: str, **options: object) -> Graph:
 
 def run(graph: Graph, images: Array) -> Array:
     results = prototrt.Session(graph, on="reference").run({"x": images})
-    return results["out"]
+    result: Array = results["out"]
+    return result
 
 
 IMAGES = np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2)

@@ -23,7 +23,8 @@ def run(folder: Path, layer: str, on: str, **feeds: Array) -> Array:
     bottoms = " ".join(f'bottom: "{name}"' for name in feeds)
     (folder / "net.prototxt").write_text(f'{text}layer {{ name: "y" {bottoms} top: "y" {layer} }}')
     graph = prototrt.rewrite(prototrt.load(folder / "net.prototxt"), require_weights=False)
-    return prototrt.Session(graph, on=on).run(feeds)["y"]
+    result: Array = prototrt.Session(graph, on=on).run(feeds)["y"]
+    return result
 
 
 @pytest.mark.parametrize("on", WAYS)

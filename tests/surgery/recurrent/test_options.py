@@ -33,7 +33,8 @@ def load(
 
 
 def run(model: prototrt.Model, feeds: Mapping[str, Array]) -> Array:
-    return prototrt.Session(prototrt.rewrite(model)).run(feeds)["l"]
+    result: Array = prototrt.Session(prototrt.rewrite(model)).run(feeds)["l"]
+    return result
 
 
 def feeds(**others: Array) -> dict[str, Array]:
