@@ -85,7 +85,8 @@ def expand(
             except ConversionError as error:
                 error.origin = error.origin or layer.origin
                 errors.append(error)
-    if all(isinstance(error, WeightsError) for error in errors):
+    needs_weights = bool(errors or build.parameters)
+    if needs_weights and all(isinstance(error, WeightsError) for error in errors):
         _refuse_strange_weights(model)  # rather than one error for each layer
     raise_all(errors)
     _refuse_states_of_nothing(model, arrays, build.used_states)

@@ -100,6 +100,13 @@ def test_weights_of_another_net(rewrite: Rewrite) -> None:
     )
 
 
+def test_a_net_without_parameters_does_not_care(rewrite: Rewrite) -> None:
+    relu = 'layer { name: "r" type: "ReLU" bottom: "x" top: "r" }'
+    assert rewrite(relu, {"fc/0": np.zeros(1, np.float32)}).warnings == (
+        'weights.npz: the net has no layers for the weights of "fc"',
+    )
+
+
 def test_random_weights_are_shared(rewrite: Rewrite) -> None:
     spec = 'param { name: "w" } param { name: "b" }'
     graph = rewrite(fc("a", 2, spec) + fc("b", 2, spec) + fc("c"))

@@ -90,13 +90,15 @@ UPSAMPLE = (
 
 def test_missing_layer_keeps_its_bilinear_filler() -> None:
     """Constant planes stay constant away from the border, and the user is told."""
-    graph = rewritten(UPSAMPLE, {"x": (1, 2, 3, 3)}, {"another/0": np.ones(1, np.float32)})
+    net = UPSAMPLE + 'layer { name: "known" type: "Bias" bottom: "x" top: "z" }'
+    stored = {"known/0": np.ones(2, np.float32)}
+    graph = rewritten(net, {"x": (1, 2, 3, 3)}, stored)
     (warning,) = (told(ConversionError(text)) for text in graph.warnings if "up" in text)
     assert warning == (
         'net.prototxt:2: layer "up" (Deconvolution): the weights file has no such layer:'
         " its weights keep what is bilinear"
     )
-    y = run(UPSAMPLE, {"x": np.ones((1, 2, 3, 3), np.float32)}, {"another/0": np.ones(1, np.float32)})["y"]
+    y = run(net, {"x": np.ones((1, 2, 3, 3), np.float32)}, stored)["y"]
     np.testing.assert_allclose(y[..., 1:-1, 1:-1], 1)
 
 
