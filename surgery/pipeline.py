@@ -24,6 +24,8 @@ Pass: TypeAlias = Callable[[Graph], Graph]
 
 PASSES: tuple[Pass, ...] = (drop_identities, fold_constants, elide_tiles, drop_unused)
 
+TILES = ("broadcast", "keep")
+
 SEQUENCES = ("auto", "loop", "unroll", "step")
 UNROLL_AT_MOST = 64
 """Steps: TensorRT's time to build an unrolled net grows faster than their number."""
@@ -40,6 +42,7 @@ def rewrite(
     outputs: Sequence[str] | None = None,
     cont: str = "keep",
     state: str | Mapping[str, Array] = "bind",
+    tile: str = "broadcast",
     force: bool = False,
     require_weights: bool = True,
 ) -> Graph:
@@ -53,7 +56,8 @@ def rewrite(
     which the net is cut. ``cont`` ``"drop"`` takes every sequence as continuing: cont is 1
     everywhere and no input. ``state`` says where recurrent state comes from: ``"bind"`` (inputs
     and outputs, fed back by the caller), ``"zero"`` at every call, or arrays by the names of
-    these inputs. Without ``require_weights`` a net without weights gets zeros.
+    these inputs. ``tile`` ``"broadcast"`` leaves out every Tile whose reader broadcasts,
+    ``"keep"`` none. Without ``require_weights`` a net without weights gets zeros.
     Raises ``ConversionError``.
     """
     if sequence not in SEQUENCES:
@@ -62,6 +66,8 @@ def rewrite(
         raise ValueError(f"cont is {cont!r}, expected 'keep' or 'drop'")
     if state not in ("bind", "zero") and not isinstance(state, Mapping):
         raise ValueError(f"state is {state!r}, expected 'bind', 'zero' or arrays by name")
+    if tile not in TILES:
+        raise ValueError(f"tile is {tile!r}, expected one of {', '.join(TILES)}")
     profile = Profile(_sizes(min_shapes), _sizes(opt_shapes), _sizes(max_shapes))
     expansion = expand(
         model,
@@ -72,7 +78,8 @@ def rewrite(
         state=state,
         require_weights=require_weights,
     )
-    graph = run_passes(expansion.graph, PASSES)
+    passes = [change for change in PASSES if tile == "broadcast" or change is not elide_tiles]
+    graph = run_passes(expansion.graph, passes)
     return lower_scans(graph, sequence, force)
 
 
