@@ -21,12 +21,13 @@ def write_engine(
     *,
     backend: str = "auto",
     tf32: bool = False,
+    tile: str = "native",
     progress: Progress | None = None,
     check: bool = False,
 ) -> dict[str, Any]:
     """Build and write an engine and its manifest, which is given."""
     notes = checked(graph, "network") if check else {}
-    plan = build(graph, backend, progress=progress, tf32=tf32)
+    plan = build(graph, backend, progress=progress, tf32=tf32, tile=tile)
     plan = replace(plan, facts={**plan.facts, **notes})
     plan.save(target)
     return plan.manifest
