@@ -8,7 +8,10 @@ BIN := $(VENV)/bin
 DIGITS := samples/digits
 FUZZ_SECONDS ?= 120
 
-.PHONY: convert test lint bench fuzz proto clean
+TILE := plugins/tile
+PTX ?= $(TILE)/tile.ptx
+
+.PHONY: convert test lint bench fuzz proto ptx clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -44,6 +47,16 @@ proto:
 	build/proto/bin/pip install --quiet grpcio-tools
 	build/proto/bin/python -m grpc_tools.protoc --proto_path=caffe_proto \
 		--descriptor_set_out=caffe_proto/caffe.binpb caffe.proto
+
+# Needs nvcc 13. The kernel uses nothing that PTX 7.0 has not, but nvcc writes its own version, which drivers older
+# than CUDA 13 refuse: it is set back, and ptxas says whether that is right.
+ptx:
+	@mkdir -p build
+	nvcc -ptx -arch=compute_75 $(TILE)/tile.cu -o build/tile.ptx
+	{ echo "// Made by 'make ptx' from tile.cu and tile_thread.h with the SHA-256"; \
+	  echo "// $$(cat $(TILE)/tile.cu $(TILE)/tile_thread.h | sha256sum | cut -d' ' -f1)"; \
+	  sed 's/^\.version .*/.version 7.0/' build/tile.ptx; } > $(PTX)
+	ptxas -arch=sm_75 $(PTX) -o build/tile.cubin
 
 clean:
 	rm -rf build dist *.egg-info .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -176,9 +176,13 @@ def _write_text(target: str | None, text: str) -> None:
 
 
 def _rewritten(
-    options: ModelOptions, rewriting: Rewriting, model: Model, require_weights: bool = True
+    options: ModelOptions,
+    rewriting: Rewriting,
+    model: Model,
+    require_weights: bool = True,
+    tile: str = "broadcast",
 ) -> Graph:
-    graph = rewriting.rewrite(options, model, require_weights)
+    graph = rewriting.rewrite(options, model, require_weights, tile)
     _warn(graph.warnings)
     return graph
 
@@ -219,7 +223,7 @@ def convert(options: ModelOptions, rewriting: Rewriting, building: Building) -> 
 
     began = time.perf_counter()
     model = options.load()
-    graph = _rewritten(options, rewriting, model)
+    graph = _rewritten(options, rewriting, model, tile=building.kept_tiles)
     with BuildProgress(None if _settings().quiet else terminal()) as progress:
         manifest = building.write(graph, progress)
     _tell(conversion_summary(model, graph, manifest, building.target, time.perf_counter() - began))

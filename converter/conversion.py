@@ -23,6 +23,7 @@ def write_engine(
     *,
     backend: str = "auto",
     tf32: bool = False,
+    tile: str = "native",
     progress: Progress | None = None,
     check: bool = False,
 ) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def write_engine(
     from prototrt.converter.tensorrt.builder import build
 
     notes = checked(graph, "network") if check else {}
-    plan = build(graph, backend, progress=progress, tf32=tf32)
+    plan = build(graph, backend, progress=progress, tf32=tf32, tile=tile)
     plan = replace(plan, facts={**plan.facts, **notes})
     plan.save(target)
     return plan.manifest

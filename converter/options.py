@@ -162,12 +162,15 @@ class Rewriting:
     opt_shapes: dict[str, tuple[int, ...]]
     max_shapes: dict[str, tuple[int, ...]]
 
-    def rewrite(self, options: ModelOptions, model: Model, require_weights: bool = True) -> Graph:
+    def rewrite(
+        self, options: ModelOptions, model: Model, require_weights: bool = True, tile: str = "broadcast"
+    ) -> Graph:
         return prototrt.rewrite(
             model,
             **options.expansion,
             sequence=self.sequence,
             state=self._state(),
+            tile=tile,
             force=self.force,
             preprocess=self.preprocess,
             strict=self.strict,
@@ -215,12 +218,20 @@ class Building:
     target: str
     backend: str
     tf32: bool
+    tile: str
     onnx_lstm: bool
     verify: bool
 
     def __post_init__(self) -> None:
         if self.is_onnx and (self.tf32 or self.backend != "auto"):
             raise click.UsageError("--backend and --tf32 are for engines, but FILE ends in .onnx")
+        if self.is_onnx and self.tile == "plugin":
+            raise click.UsageError("--tile plugin is for engines, but FILE ends in .onnx")
+        if self.verify and self.tile == "plugin":
+            raise click.UsageError(
+                "--verify computes the network in NumPy, which cannot run a plugin:"
+                " verify with --tile native, which is the same but for the plugin"
+            )
         if self.onnx_lstm and not self.is_onnx:
             raise click.UsageError("--onnx-lstm is for ONNX models, but FILE does not end in .onnx")
 
@@ -229,6 +240,11 @@ class Building:
         """The suffix says what is wanted."""
         return self.target.lower().endswith(".onnx")
 
+    @property
+    def kept_tiles(self) -> str:
+        """What surgery does with Tiles that a broadcast can replace."""
+        return "broadcast" if self.tile == "broadcast" else "keep"
+
     def write(self, graph: Graph, progress: Progress) -> dict[str, Any]:
         """Write the target and its manifest, which is given."""
         from prototrt.converter.conversion import write_engine, write_onnx
@@ -236,7 +252,13 @@ class Building:
         if self.is_onnx:
             return write_onnx(graph, self.target, onnx_lstm=self.onnx_lstm, check=self.verify)
         return write_engine(
-            graph, self.target, backend=self.backend, tf32=self.tf32, progress=progress, check=self.verify
+            graph,
+            self.target,
+            backend=self.backend,
+            tf32=self.tf32,
+            tile="plugin" if self.tile == "plugin" else "native",
+            progress=progress,
+            check=self.verify,
         )
 
 
@@ -388,6 +410,13 @@ build_options = _gathered(
         type=click.Choice(["auto", "rtx", "enterprise"]),
         default="auto",
         help="TensorRT for RTX needs no GPU to build; enterprise TensorRT does.",
+    ),
+    click.option(
+        "--tile",
+        type=click.Choice(["broadcast", "native", "plugin"]),
+        default="broadcast",
+        help="How a Tile is done, as of cont: left out where a broadcast does the same, a slice that"
+        " wraps, or a plugin, which TensorRT for RTX does not take.",
     ),
     click.option("--tf32", is_flag=True, help="Allow TF32: faster, but not Caffe's float32."),
     click.option(

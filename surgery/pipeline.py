@@ -33,6 +33,8 @@ PASSES: tuple[Pass, ...] = (
     drop_unused,
 )
 
+TILES = ("broadcast", "keep")
+
 SEQUENCES = ("auto", "loop", "unroll", "step")
 UNROLL_AT_MOST = 64
 """Steps: TensorRT's time to build an unrolled net grows faster than their number."""
@@ -49,6 +51,7 @@ def rewrite(
     outputs: Sequence[str] | None = None,
     cont: str = "keep",
     state: str | Mapping[str, Array] = "bind",
+    tile: str = "broadcast",
     force: bool = False,
     preprocess: bool = False,
     strict: bool = False,
@@ -64,9 +67,10 @@ def rewrite(
     which the net is cut. ``cont`` ``"drop"`` takes every sequence as continuing: cont is 1
     everywhere and no input. ``state`` says where recurrent state comes from: ``"bind"`` (inputs
     and outputs, fed back by the caller), ``"zero"`` at every call, or arrays by the names of
-    these inputs. ``preprocess`` makes mean and scale of the data layers the first nodes of the
-    graph. ``strict`` refuses weights that are NaN or infinite. Without ``require_weights`` a net
-    without weights gets zeros.
+    these inputs. ``tile`` ``"broadcast"`` leaves out every Tile whose reader broadcasts,
+    ``"keep"`` none. ``preprocess`` makes mean and scale of the data layers the first nodes of
+    the graph. ``strict`` refuses weights that are NaN or infinite. Without ``require_weights``
+    a net without weights gets zeros.
     Raises ``ConversionError``.
     """
     if sequence not in SEQUENCES:
@@ -75,6 +79,8 @@ def rewrite(
         raise ValueError(f"cont is {cont!r}, expected 'keep' or 'drop'")
     if state not in ("bind", "zero") and not isinstance(state, Mapping):
         raise ValueError(f"state is {state!r}, expected 'bind', 'zero' or arrays by name")
+    if tile not in TILES:
+        raise ValueError(f"tile is {tile!r}, expected one of {', '.join(TILES)}")
     profile = Profile(_sizes(min_shapes), _sizes(opt_shapes), _sizes(max_shapes))
     expansion = expand(
         model,
@@ -87,7 +93,8 @@ def rewrite(
         strict=strict,
         require_weights=require_weights,
     )
-    graph = run_passes(expansion.graph, PASSES)
+    passes = [change for change in PASSES if tile == "broadcast" or change is not elide_tiles]
+    graph = run_passes(expansion.graph, passes)
     return lower_scans(graph, sequence, force)
 
 

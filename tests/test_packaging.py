@@ -48,5 +48,6 @@ def test_wheel_has_modules_and_data(tmp_path: Path) -> None:
     wanted = {f"prototrt/{path.relative_to(ROOT)}" for part in PARTS for path in (ROOT / part).rglob("*.py")}
     wanted |= {"prototrt/__init__.py", "prototrt/cli.py", "prototrt/py.typed"}
     wanted |= {f"prototrt/caffe_proto/{name}" for name in ("caffe.proto", "caffe.binpb")}
+    wanted |= {f"prototrt/plugins/tile/{name}" for name in ("tile.cu", "tile_thread.h", "tile.ptx")}
     assert wanted <= names
     assert not [name for name in names if name.startswith(("prototrt/tests", "prototrt/samples"))]

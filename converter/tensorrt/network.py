@@ -34,8 +34,12 @@ class Network:
     Arrays handed over are referenced, not copied, and kept alive.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, tile: str = "native") -> None:
         self.backend, self.trt = backend, backend.trt
+        self.tile = tile
+        """What becomes of a Tile: ``"native"`` layers, or the ``"plugin"``."""
+        self.needs: set[str] = set()
+        """Packages that must ``register`` their plugins before the engine is loaded."""
         self.logger = recording_logger(self.trt)
         self.recorder = _recorder(self.trt)
         self.builder = backend.builder(self.logger)

@@ -124,8 +124,8 @@ def test_tf32_is_off_unless_asked_for(rtx: Backend, monkeypatch: pytest.MonkeyPa
     configs: list[Any] = []
 
     class Spied(Network):
-        def __init__(self, backend: Backend) -> None:
-            super().__init__(backend)
+        def __init__(self, backend: Backend, tile: str = "native") -> None:
+            super().__init__(backend, tile)
             self.builder = Spy(self.builder)
 
     class Spy:
