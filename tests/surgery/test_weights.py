@@ -86,6 +86,9 @@ def test_counting(count: int) -> None:
     numbers = np.ones(200_000, np.float32)
     numbers[[0, 99_999, 199_999][:count]] = np.inf
     assert count_not_finite(numbers.reshape(2, -1)) == count
+    mapped = np.frombuffer(b"abc" + numbers.tobytes(), np.float32, offset=3)
+    assert not mapped.flags.aligned
+    assert count_not_finite(mapped.reshape(2, -1)) == count
 
 
 def test_weights_of_another_net(rewrite: Rewrite) -> None:
