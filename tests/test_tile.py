@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 
 import prototrt
+from prototrt.cli import main
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.converter.tensorrt.builder import network_of
 from prototrt.surgery.ir import Graph, walk
@@ -16,6 +19,7 @@ from prototrt.surgery.ops import Tile
 from prototrt.tests.golden_cases import GOLDENS, Case, caffe_cases, check, rewritten
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
 
+ROOT = Path(__file__).parents[1]
 CASES = [case for case in caffe_cases() if case.is_recurrent]
 VARIANTS = recurrent_cases()
 KNOWN_CONT = {"net_crnn"}
@@ -75,6 +79,70 @@ def test_native_builds_with_any_number_of_steps() -> None:
     graph = prototrt.rewrite(model, max_shapes=largest, sequence="loop", tile="keep")
     assert deltas(graph)
     assert prototrt.build(graph, backend="rtx").plan.nbytes
+
+
+# ---------------------------------------------------------------- convert --tile
+
+DEPLOY, WEIGHTS = (
+    str(ROOT / "samples" / "digits" / name) for name in ("deploy.prototxt", "digits.caffemodel")
+)
+
+
+def converted(target: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["convert", DEPLOY, WEIGHTS, "-o", str(target), *options])
+
+
+@pytest.mark.trt
+def test_convert_keeps_the_tiles_of_the_sample(tmp_path: Path) -> None:
+    layers = []
+    for way in ("broadcast", "native"):
+        result = converted(tmp_path / way, "--backend", "rtx", "--tile", way, "--verify")
+        assert result.exit_code == 0, result.output
+        layers.append(json.loads((tmp_path / f"{way}.json").read_text())["layers"])
+    assert layers[1] == layers[0] + 2  # one for each LSTM
+
+
+def test_convert_writes_tiles_to_onnx(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    target = tmp_path / "digits.onnx"
+    for way, count in (("native", 2), ("broadcast", 0)):
+        assert converted(target, "--tile", way, "--verify").exit_code == 0
+        kinds = [node.op_type for node in onnx.load(target).graph.node]
+        assert kinds.count("Tile") == count
+
+
+@pytest.mark.trt
+def test_convert_has_no_plugin_on_rtx(tmp_path: Path) -> None:
+    result = converted(tmp_path / "digits.plan", "--backend", "rtx", "--tile", "plugin")
+    assert result.exit_code == 4
+    assert result.stderr == (
+        "error: backend rtx cannot be given the Tile plugin\n"
+        "  because TensorRT for RTX takes no plugins\n"
+        "  fix: use --tile broadcast, the default, or --tile native: both give the same numbers;"
+        " or --backend enterprise\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("digits.onnx", [], "--tile plugin is for engines, but FILE ends in .onnx"),
+        (
+            "digits.plan",
+            ["--verify"],
+            "--verify computes the network in NumPy, which cannot run a plugin: verify with --tile native,"
+            " which is the same but for the plugin",
+        ),
+    ],
+)
+def test_convert_refuses_the_plugin_where_it_cannot_be(
+    tmp_path: Path, name: str, options: list[str], message: str
+) -> None:
+    result = converted(tmp_path / name, "--tile", "plugin", *options)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"Error: {message}\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_tile_must_be_a_known_way() -> None:

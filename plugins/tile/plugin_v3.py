@@ -26,14 +26,22 @@ def register(trt: Any, registry: Any = None) -> Any:
     registry = trt.get_plugin_registry() if registry is None else registry
     creator = registry.get_creator(NAME, VERSION, NAMESPACE)
     if creator is None:
-        creator = _creator(trt)
+        creator = _kept(_creator(trt))
         registry.register_creator(creator, NAMESPACE)
-        _KEPT.append(creator)
     return creator
 
 
 _KEPT: list[Any] = []
-"""The registry only points to its creators."""
+
+
+def _kept(thing: Any) -> Any:
+    """The same thing, never freed.
+
+    The registry only points to its creators; and in TensorRT 10.0 memory is damaged when
+    Python frees a plugin of several interfaces.
+    """
+    _KEPT.append(thing)
+    return thing
 
 
 def add_to(definition: Any, trt: Any, x: Any, axis: int, copies: int) -> Any:
@@ -92,7 +100,7 @@ def _plugin(trt: Any, axis: int, copies: int) -> Any:
             return self
 
         def clone(self) -> Any:
-            return TilePlugin()
+            return _kept(TilePlugin())
 
         def get_fields_to_serialize(self) -> Any:
             return _fields(trt, self.numbers)
@@ -135,4 +143,4 @@ def _plugin(trt: Any, axis: int, copies: int) -> Any:
             kernel = KERNELS[x.type.name]
             driver().tile(kernel, inputs[0], inner, copies, count, outputs[0], stream=stream)
 
-    return TilePlugin()
+    return _kept(TilePlugin())

@@ -31,29 +31,35 @@ def test_names_of_the_class_exist(listing: Listing) -> None:
 
 
 @pytest.fixture(scope="module", params=["cu12==10.0.1", "cu12==10.16.1.11", "cu13==11.4.0.106"])
-def told(request: pytest.FixtureRequest) -> dict[str, Any]:
+def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the plugin became on the bindings of a release."""
-    wheel = _wheel(*request.param.split("=="))
+    flavour, version = request.param.split("==")
+    wheel = _wheel(flavour, version, tmp_path_factory.mktemp("wheels"))
     script = Path(__file__).with_name("with_bindings.py")
     environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev")}
     command = [sys.executable, str(script), str(wheel)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     facts: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
-    assert facts["version"] == request.param.split("==")[1]
+    assert facts["version"] == version
     return facts
 
 
-def _wheel(flavour: str, version: str) -> Path:
+def _wheel(flavour: str, version: str, folder: Path) -> Path:
     if shutil.which("cc") is None or shutil.which("readelf") is None:
         pytest.skip("needs cc and readelf, to stand in for NVIDIA's libraries")
     name = f"tensorrt_{flavour}_bindings-{version}-cp{sys.version_info.major}{sys.version_info.minor}-*.whl"
     if not list(WHEELS.glob(name)):
-        download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(WHEELS)]
+        download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder)]
         package = f"tensorrt-{flavour}-bindings=={version}"
         result = subprocess.run([*download, package], capture_output=True, text=True)
         if result.returncode != 0:
             pytest.skip(f"cannot fetch {package}: {result.stderr.strip().splitlines()[-1:]}")
+        WHEELS.mkdir(parents=True, exist_ok=True)
+        (fetched,) = folder.glob(name)
+        hidden = WHEELS / f".{folder.name}-{fetched.name}"
+        shutil.move(fetched, hidden)
+        hidden.replace(WHEELS / fetched.name)  # another worker never sees half of it
     return next(WHEELS.glob(name))
 
 
