@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from prototrt import Session
@@ -112,7 +112,6 @@ def weighted(kind: str, kernel: Kernel, outputs: int, channels: int) -> tuple[st
 
 
 @pytest.mark.parametrize("on", WAYS)
-@settings(max_examples=60, deadline=None)
 @given(drawn=kernels())
 def test_any_convolution_is_caffes(on: str, drawn: tuple[tuple[int, ...], Kernel]) -> None:
     sizes, kernel = drawn
@@ -123,7 +122,6 @@ def test_any_convolution_is_caffes(on: str, drawn: tuple[tuple[int, ...], Kernel
 
 
 @pytest.mark.parametrize("on", WAYS)
-@settings(max_examples=60, deadline=None)
 @given(drawn=kernels())
 def test_any_deconvolution_is_caffes(on: str, drawn: tuple[tuple[int, ...], Kernel]) -> None:
     sizes, kernel = drawn
@@ -135,7 +133,6 @@ def test_any_deconvolution_is_caffes(on: str, drawn: tuple[tuple[int, ...], Kern
 
 
 @pytest.mark.parametrize("on", WAYS)
-@settings(max_examples=60, deadline=None)
 @given(drawn=kernels())
 def test_any_im2col_is_caffes(on: str, drawn: tuple[tuple[int, ...], Kernel]) -> None:
     sizes, kernel = drawn
@@ -151,11 +148,11 @@ def test_any_im2col_is_caffes(on: str, drawn: tuple[tuple[int, ...], Kernel]) ->
 
 
 @pytest.mark.trt
-@pytest.mark.parametrize("kind", ["Convolution", "Deconvolution", "Im2col"])
-@pytest.mark.parametrize("axes", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    ("kind", "axes"),
+    [*product(["Convolution", "Deconvolution"], [0, 1, 2, 3]), *product(["Im2col"], [1, 2, 3])],
+)
 def test_builds(kind: str, axes: int) -> None:
-    if kind == "Im2col" and not axes:
-        pytest.skip("needs a spatial axis")
     kernel = Kernel((2,) * axes, (2,) * axes, (1,) * axes, (2,) * axes, 2)
     text, blobs = weighted(kind, kernel, 6, 4)
     assert builds(text, {"x": (2, 4, *(5,) * axes)}, None if kind == "Im2col" else blobs)
