@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prototrt.surgery.ir import Array, Graph
-from prototrt.tests.small_nets import float32, op, rewritten
+from prototrt.tests.small_nets import float32, op, rewritten, stored
 
 
 @dataclass(frozen=True)
@@ -61,5 +61,4 @@ def _graph(
     kind: str, fields: str, shapes: Sequence[Sequence[int]], blobs: Sequence[Any], **options: Any
 ) -> Graph:
     inputs = {f"b{index}": shape for index, shape in enumerate(shapes)}
-    weights = {f"op/{index}": float32(blob) for index, blob in enumerate(blobs)}
-    return rewritten(op(kind, f"\n{fields}", inputs), inputs, weights, **options)
+    return rewritten(op(kind, f"\n{fields}", inputs), inputs, stored("op", blobs), **options)

@@ -17,7 +17,7 @@ import numpy as np
 import prototrt
 from prototrt import weights
 from prototrt.surgery.ir import Array
-from prototrt.tests.small_nets import inputs_of
+from prototrt.tests.small_nets import inputs_of, loaded, stored
 
 GOLDENS = Path(__file__).parent / "goldens"
 
@@ -92,11 +92,8 @@ class Net:
         )
 
     def load(self, folder: Path, *, exposed: bool = True) -> prototrt.Model:
-        (folder / "net.prototxt").write_text(self.text(exposed=exposed))
-        arrays = {f"rnn/{index}": blob for index, blob in enumerate(self.blobs)}
-        arrays |= {f"y/{index}": blob for index, blob in enumerate(self.further_blobs)}
-        np.savez(folder / "net.npz", **arrays)  # type: ignore[arg-type]  # numpy's stub wants flags there
-        return prototrt.load(folder / "net.prototxt", folder / "net.npz")
+        blobs = stored("rnn", self.blobs) | stored("y", self.further_blobs)
+        return loaded(folder, self.text(exposed=exposed), blobs)
 
 
 def recurrent_cases() -> list[RecurrentCase]:

@@ -32,7 +32,7 @@ def float32(values: Any) -> Array:
     return np.asarray(values, np.float32)
 
 
-def op(kind: str, fields: str = "", bottoms: Iterable[str] = "x", tops: Iterable[str] = "y") -> str:
+def op(kind: str, fields: str = "", bottoms: Iterable[str] = ("x",), tops: Iterable[str] = ("y",)) -> str:
     """The text of a layer "op"."""
     blobs = [f'bottom: "{name}"' for name in bottoms] + [f'top: "{name}"' for name in tops]
     return f'layer {{ name: "op" type: "{kind}" {" ".join(blobs)} {fields} }}'
@@ -48,18 +48,24 @@ def inputs_of(shapes: Shapes) -> str:
     )
 
 
-def rewritten(layers: str, shapes: Shapes, blobs: Blobs | None = None, **options: Any) -> Graph:
-    """The graph of these layers behind inputs of these shapes.
+def stored(layer: str, blobs: Iterable[Any]) -> dict[str, Array]:
+    """The blobs of a layer, called ``LAYER/INDEX`` as in a file of weights."""
+    return {f"{layer}/{index}": float32(blob) for index, blob in enumerate(blobs)}
 
-    ``blobs`` are its weights, by ``LAYER/INDEX``; ``options`` those of rewrite.
-    """
+
+def loaded(folder: Path, text: str, blobs: Blobs | None = None, **options: Any) -> prototrt.Model:
+    """The model of ``net.prototxt`` and, with ``blobs``, ``net.npz``, which are written first."""
+    prototxt, weights = folder / "net.prototxt", folder / "net.npz"
+    prototxt.write_text(text)
+    if blobs:
+        np.savez(weights, **dict(blobs))  # type: ignore[arg-type]  # numpy's stub wants flags there
+    return prototrt.load(prototxt, weights if blobs else None, **options)
+
+
+def rewritten(layers: str, shapes: Shapes, blobs: Blobs | None = None, **options: Any) -> Graph:
+    """The graph of these layers behind inputs of these shapes. ``options`` are those of rewrite."""
     with tempfile.TemporaryDirectory() as folder:
-        prototxt, weights = Path(folder, "net.prototxt"), Path(folder, "net.npz")
-        prototxt.write_text(inputs_of(shapes) + layers)
-        if blobs:
-            with weights.open("wb") as stream:
-                np.savez(stream, **dict(blobs))  # type: ignore[arg-type]  # keys may be any text
-        model = prototrt.load(prototxt, weights if blobs else None)
+        model = loaded(Path(folder), inputs_of(shapes) + layers, blobs)
         # The files are gone when a plan would be told their digests.
         return replace(prototrt.rewrite(model, **options), sources=())
 
