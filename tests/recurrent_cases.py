@@ -17,6 +17,7 @@ import numpy as np
 import prototrt
 from prototrt import weights
 from prototrt.surgery.ir import Array
+from prototrt.tests.small_nets import inputs_of, loaded, stored
 
 GOLDENS = Path(__file__).parent / "goldens"
 
@@ -79,23 +80,20 @@ class Net:
 
     def text(self, *, exposed: bool = True) -> str:
         """With ``exposed``, states are bottoms ``h_0``, ``c_0`` and tops ``h_T``, ``c_T``."""
-        names = [name for name in self.feeds if exposed or not name.endswith("_0")]
-        parts = [_input(name, self.feeds[name].shape) for name in names]
-        bottoms = [f'bottom: "{name}"' for name in names]
+        shapes = {
+            name: array.shape for name, array in self.feeds.items() if exposed or not name.endswith("_0")
+        }
+        bottoms = [f'bottom: "{name}"' for name in shapes]
         tops = ['top: "rnn"', *(f'top: "{state}_T"' for state in self.states if exposed)]
         parameters = [*self.parameters, "expose_hidden: true"] if exposed else self.parameters
-        parts.append(
-            f'layer {{ name: "rnn" type: "{self.layer}" {" ".join(bottoms + tops)}\n'
-            f"  recurrent_param {{ {' '.join(parameters)} }} }}"
+        return (
+            f'{inputs_of(shapes)}layer {{ name: "rnn" type: "{self.layer}" {" ".join(bottoms + tops)}\n'
+            f"  recurrent_param {{ {' '.join(parameters)} }} }}\n{self.further}"
         )
-        return "\n".join([*parts, self.further])
 
     def load(self, folder: Path, *, exposed: bool = True) -> prototrt.Model:
-        (folder / "net.prototxt").write_text(self.text(exposed=exposed))
-        arrays = {f"rnn/{index}": blob for index, blob in enumerate(self.blobs)}
-        arrays |= {f"y/{index}": blob for index, blob in enumerate(self.further_blobs)}
-        np.savez(folder / "net.npz", **arrays)  # type: ignore[arg-type]  # numpy's stub wants flags there
-        return prototrt.load(folder / "net.prototxt", folder / "net.npz")
+        blobs = stored("rnn", self.blobs) | stored("y", self.further_blobs)
+        return loaded(folder, self.text(exposed=exposed), blobs)
 
 
 def recurrent_cases() -> list[RecurrentCase]:
@@ -106,11 +104,6 @@ def recurrent_cases() -> list[RecurrentCase]:
             folder = GOLDENS / kind / entry["case"]
             cases.append(RecurrentCase(folder, json.loads((folder / "meta.json").read_text())))
     return cases
-
-
-def _input(name: str, shape: Sequence[int]) -> str:
-    dims = " ".join(f"dim: {size}" for size in shape)
-    return f'layer {{ name: "{name}" type: "Input" top: "{name}" input_param {{ shape {{ {dims} }} }} }}'
 
 
 def _variant(case: RecurrentCase) -> Net:

@@ -12,6 +12,7 @@ import pytest
 
 import prototrt
 from prototrt.surgery.ir import Array
+from prototrt.tests.small_nets import WAYS
 
 ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "samples" / "digits"
@@ -35,7 +36,6 @@ def test_strips_are_read_as_caffe_reads_them() -> None:
     ]
 
 
-WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt)]
 BY_CAFFE = np.load(DIGITS / "expected.npz")
 
 

@@ -73,7 +73,7 @@ LAYERS = messages(message_class("LayerParameter").DESCRIPTOR, 2).filter(lambda l
 
 
 # The first example builds hundreds of strategies: no measure of the reader.
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(LAYERS, min_size=1, max_size=3), st.booleans())
 def test_reads_whatever_protobuf_writes(layers: list[Message], on_one_line: bool) -> None:
     net = message_class("NetParameter")(layer=layers)

@@ -11,6 +11,7 @@ import pytest
 import prototrt
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.ir import Array, Graph
+from prototrt.tests.small_nets import WAYS, numbers
 
 NET = """
 name: "net"
@@ -18,9 +19,8 @@ layer {{ name: "x" type: "Input" top: "x" input_param {{ shape {{ dim: {steps} d
 layer {{ name: "cont" type: "Input" top: "cont" input_param {{ shape {{ dim: {steps} dim: 2 }} }} }}
 layer {{ name: "lstm" type: "LSTM" bottom: "x" bottom: "cont" top: "y" recurrent_param {{ num_output: 4 }} }}
 """
-X = np.random.default_rng(0).standard_normal((6, 2, 3)).astype(np.float32)
+X = numbers(6, 2, 3)
 GOES_ON = np.ones((6, 2), np.float32)
-WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt)]
 
 GraphMaker = Callable[[int], Graph]
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
-import prototrt
 from prototrt.surgery.ir import Array
+from prototrt.tests.small_nets import WAYS, numbers, op, run, stored
 
 GROWTH, CHANNELS, COUNT = 2, 3, 2
 
@@ -52,22 +49,16 @@ def convolved(x: Array, kernel: Array) -> Array:
     return y
 
 
-@pytest.mark.parametrize("on", ["reference", pytest.param("network", marks=pytest.mark.trt)])
+@pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("squeezes", [False, True])
-def test_dense_block(squeezes: bool, on: str, tmp_path: Path) -> None:
-    stored = blobs(squeezes)
-    x = np.random.default_rng(2).standard_normal((2, CHANNELS, 4, 5)).astype(np.float32)
-    (tmp_path / "net.prototxt").write_text(
-        'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 4 dim: 5 } } }\n'
-        'layer { name: "d" type: "DenseBlock" bottom: "x" top: "d" denseblock_param {'
-        f" numTransition: {COUNT} growthRate: {GROWTH} use_BC: {str(squeezes).lower()} }} }}"
-    )
-    arrays: dict[str, Any] = {f"d/{index}": blob for index, blob in enumerate(stored)}
-    np.savez(tmp_path / "net.npz", **arrays)
-    graph = prototrt.rewrite(prototrt.load(tmp_path / "net.prototxt", tmp_path / "net.npz"))
-    result = prototrt.Session(graph, on=on).run({"x": x})["d"]
+def test_dense_block(squeezes: bool, on: str) -> None:
+    narrow = blobs(squeezes)
+    x = numbers(2, CHANNELS, 4, 5)
+    param = f"numTransition: {COUNT} growthRate: {GROWTH} use_BC: {str(squeezes).lower()}"
+    layer = op("DenseBlock", f"denseblock_param {{ {param} }}")
+    result = run(layer, {"x": x}, stored("op", narrow), on)["y"]
     y: Array = x.astype(np.float64)
-    wide = [blob.astype(np.float64) for blob in stored]
+    wide = [blob.astype(np.float64) for blob in narrow]
     for index in range(COUNT):
         inner = normalized(y, wide, COUNT, index, 2.0)
         if squeezes:

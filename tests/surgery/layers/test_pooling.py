@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from prototrt.surgery.ir import Array
@@ -94,7 +94,6 @@ def geometries(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("on", WAYS)
-@settings(max_examples=150, deadline=None)
 @given(drawn=geometries())
 def test_any_geometry_is_caffes(on: str, drawn: dict[str, Any]) -> None:
     x = np.round(numbers(2, 2, *drawn.pop("size")))  # rounded: several maxima in a window
@@ -138,11 +137,11 @@ def test_stochastic_mean_of_nothing_positive_is_zero(on: str) -> None:
 
 
 @pytest.mark.trt
-@pytest.mark.parametrize("method", ["MAX", "AVE", "STOCHASTIC"])
-@pytest.mark.parametrize("pad", [(0, 0), (1, 2)])
+@pytest.mark.parametrize(
+    ("method", "pad"),
+    [("MAX", (0, 0)), ("MAX", (1, 2)), ("AVE", (0, 0)), ("AVE", (1, 2)), ("STOCHASTIC", (0, 0))],
+)
 def test_builds(method: str, pad: tuple[int, int]) -> None:
-    if method == "STOCHASTIC" and any(pad):
-        pytest.skip("Caffe does not pad for STOCHASTIC")
     assert builds(pooling(method, (2, 3), (3, 4), pad), {"x": (2, 3, 7, 9)})
 
 

@@ -10,17 +10,19 @@ import pytest
 import prototrt
 from prototrt.surgery.expand import expand
 from prototrt.surgery.ops import Reverse, Scan
+from prototrt.tests.small_nets import WAYS, inputs_of, loaded, numbers, stored
 
-NET = """
-layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 2 dim: 3 dim: 2 } } }
-layer { name: "cont" type: "Input" top: "cont" input_param { shape { dim: 4 dim: 2 } } }
-layer { name: "rx" type: "Reverse" bottom: "x" top: "rx" reverse_param { axis: 0 } }
+INPUTS = inputs_of({"x": (4, 2, 3, 2), "cont": (4, 2)})
+NET = (
+    INPUTS
+    + """layer { name: "rx" type: "Reverse" bottom: "x" top: "rx" reverse_param { axis: 0 } }
 layer { name: "rcont" type: "Reverse" bottom: "cont" top: "rcont" reverse_param { axis: 0 } }
 layer { name: "b" type: "LSTM" bottom: "rx" bottom: "rcont" top: "b" recurrent_param { num_output: 5 } }
 layer { name: "rb" type: "Reverse" bottom: "b" top: "rb" reverse_param { axis: 0 } }
 layer { name: "f" type: "LSTM" bottom: "x" bottom: "cont" top: "f" recurrent_param { num_output: 5 } }
 layer { name: "both" type: "JOIN" bottom: "f" bottom: "rb" top: "both" }
 """
+)
 JOINS = {
     "Concat": NET.replace('"JOIN"', '"Concat"').replace(
         'top: "both"', 'top: "both" concat_param { axis: 2 }'
@@ -29,13 +31,10 @@ JOINS = {
 }
 
 
-@pytest.mark.parametrize(
-    "on", ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx", "onnx-lstm"]
-)
+@pytest.mark.parametrize("on", [*WAYS, "onnx-lstm"])
 @pytest.mark.parametrize("join", JOINS)
 def test_opposite_layers(join: str, on: str, tmp_path: Path) -> None:
-    (tmp_path / "net.prototxt").write_text(JOINS[join])
-    model = prototrt.load(tmp_path / "net.prototxt", random_weights=3)
+    model = loaded(tmp_path, JOINS[join], random_weights=3)
     plain, graph = expand(model).graph, prototrt.rewrite(model)
     scans = [node.op for node in graph.nodes if isinstance(node.op, Scan)]
     assert sorted(scan.reverse for scan in scans) == [False, True]
@@ -65,32 +64,26 @@ def test_the_field_says_the_same(join: str, tmp_path: Path) -> None:
         f" recurrent_param {{ num_output: 5 bidirectional: {join} }} }}"
     )
     texts = {
-        "one": "\n".join([*NET.splitlines()[1:3], one]),
+        "one": INPUTS + one,
         "two": JOINS["Concat" if join == "CONCAT" else "Eltwise"],
     }
     results = []
     for name, text in texts.items():
-        (tmp_path / f"{name}.prototxt").write_text(text)
-        stored = {f"{'f' if i < 3 else 'b'}/{i % 3}": blob for i, blob in enumerate(blobs)}
-        if name == "one":
-            stored = {f"both/{i}": blob for i, blob in enumerate(blobs)}
-        np.savez(tmp_path / f"{name}.npz", **stored)  # type: ignore[arg-type]  # numpy's stub wants flags there
-        model = prototrt.load(tmp_path / f"{name}.prototxt", tmp_path / f"{name}.npz")
+        weights = stored("both", blobs) if name == "one" else stored("f", blobs[:3]) | stored("b", blobs[3:])
+        model = loaded(tmp_path, text, weights)
         results.append(prototrt.Session(prototrt.rewrite(model)).run(feeds)["both"])
     np.testing.assert_allclose(results[0], results[1], 1e-5, 1e-6)
 
 
 def test_a_sequence_read_backwards_begins_where_the_next_one_does(tmp_path: Path) -> None:
     """Two sequences one behind the other in one stream give what each gives alone."""
-    net = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 4 dim: 1 dim: 2 } } }\n'
-    net += 'layer { name: "cont" type: "Input" top: "cont" input_param { shape { dim: 4 dim: 1 } } }\n'
-    net += (
-        'layer { name: "y" type: "LSTM" bottom: "x" bottom: "cont" top: "y" recurrent_param { num_output: 3'
+    layer = (
+        'layer { name: "y" type: "LSTM" bottom: "x" bottom: "cont" top: "y"'
+        " recurrent_param { num_output: 3 bidirectional: CONCAT } }"
     )
-    net += " bidirectional: CONCAT } }"
-    (tmp_path / "net.prototxt").write_text(net)
-    model = prototrt.load(tmp_path / "net.prototxt", random_weights=1)
-    x = np.random.default_rng(1).standard_normal((4, 1, 2)).astype(np.float32)
+    text = inputs_of({"x": (4, 1, 2), "cont": (4, 1)}) + layer
+    model = loaded(tmp_path, text, random_weights=1)
+    x = numbers(4, 1, 2)
     cont = np.array([[0], [1], [0], [1]], np.float32)
     whole = prototrt.Session(prototrt.rewrite(model)).run({"x": x, "cont": cont})["y"]
     shapes = {"x": (2, 1, 2), "cont": (2, 1)}

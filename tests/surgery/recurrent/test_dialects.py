@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +11,9 @@ import pytest
 import prototrt
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Array
+from prototrt.tests.small_nets import WAYS, inputs_of, loaded, stored
 
 SHARED = Path(__file__).parents[4] / "shared" / "models"
-WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"]
 RANDOM = np.random.default_rng(7)
 
 
@@ -39,20 +38,13 @@ def normal(*shape: int) -> Array:
 
 
 def load(folder: Path, text: str, blobs: Mapping[str, list[Array]]) -> prototrt.Model:
-    (folder / "net.prototxt").write_text(text)
-    arrays: dict[str, Any] = {
-        f"{name}/{i}": blob for name, stored in blobs.items() for i, blob in enumerate(stored)
-    }
-    np.savez(folder / "net.npz", **arrays)
-    return prototrt.load(folder / "net.prototxt", folder / "net.npz")
+    return loaded(
+        folder, text, {key: blob for name in blobs for key, blob in stored(name, blobs[name]).items()}
+    )
 
 
 def inputs(**shapes: tuple[int, ...]) -> str:
-    return "".join(
-        f'layer {{ name: "{name}" type: "Input" top: "{name}"'
-        f" input_param {{ shape {{ {' '.join(f'dim: {dim}' for dim in shape)} }} }} }}\n"
-        for name, shape in shapes.items()
-    )
+    return inputs_of(shapes)
 
 
 # ---------------------------------------------------------------- Lstm
@@ -155,7 +147,7 @@ def test_gru_unit(on: str, tmp_path: Path) -> None:
     text = inputs(**{name: array.shape for name, array in feeds.items()}) + (
         'layer { name: "u" type: "GRUUnit" bottom: "h" bottom: "gates" bottom: "cont" top: "u" }'
     )
-    result = prototrt.Session(prototrt.rewrite(load(tmp_path, text, {"none": [normal(1)]})), on=on).run(feeds)
+    result = prototrt.Session(prototrt.rewrite(load(tmp_path, text, {})), on=on).run(feeds)
     _, z, n = np.split(feeds["gates"].astype(np.float64), 3, axis=2)
     h = feeds["h"] * feeds["cont"][:, :, None]
     np.testing.assert_allclose(result["u"], sigmoid(z) * h + (1 - sigmoid(z)) * np.tanh(n), 1e-4, 2e-5)
@@ -204,8 +196,8 @@ def test_an_lstm_that_caffe_ran(tmp_path: Path) -> None:
     blobs = [np.load(folder / f"lstm.prototxt.w_{index}.npy") for index in range(3)]
     x, expected = np.load(folder / "recurrent.input.npy"), np.load(folder / "lstm.prototxt.h_1.npy")
     hidden = blobs[0].shape[0] // 4
-    stored = sorted((blob.reshape(len(blob), -1) for blob in blobs), key=lambda blob: -blob.shape[1])
-    w_x, w_h, bias = stored
+    by_width = sorted((blob.reshape(len(blob), -1) for blob in blobs), key=lambda blob: -blob.shape[1])
+    w_x, w_h, bias = by_width
     text = inputs(x=x.shape, cont=x.shape[:2]) + (
         'layer { name: "l" type: "LSTM" bottom: "x" bottom: "cont" top: "l"'
         f" recurrent_param {{ num_output: {hidden} }} }}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,23 +13,23 @@ from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Array, Op
 from prototrt.surgery.ops import ELU, Clip, HardSigmoid, Identity, LeakyReLU, Sigmoid, Softsign, TanH
 from prototrt.surgery.recurrent.activations import activation_named
+from prototrt.tests.small_nets import inputs_of, loaded, stored
 
 RANDOM = np.random.default_rng(9)
 
 
 def load(
-    folder: Path, parameters: str, bottoms: Mapping[str, tuple[int, ...]] | None = None
+    folder: Path,
+    parameters: str,
+    bottoms: Mapping[str, tuple[int, ...]] | None = None,
+    blobs: Sequence[Array] = (),
 ) -> prototrt.Model:
+    """A net of an LSTM "l". Without ``blobs`` its weights are random."""
     shapes = {"x": (4, 3, 2), "cont": (4, 3), **(bottoms or {})}
-    text = "".join(
-        f'layer {{ name: "{name}" type: "Input" top: "{name}"'
-        f" input_param {{ shape {{ {' '.join(f'dim: {dim}' for dim in shape)} }} }} }}\n"
-        for name, shape in shapes.items()
-    )
     bottom = " ".join(f'bottom: "{name}"' for name in shapes)
-    text += f'layer {{ name: "l" type: "LSTM" {bottom} top: "l" recurrent_param {{ {parameters} }} }}'
-    (folder / "net.prototxt").write_text(text)
-    return prototrt.load(folder / "net.prototxt", random_weights=2)
+    text = f'layer {{ name: "l" type: "LSTM" {bottom} top: "l" recurrent_param {{ {parameters} }} }}'
+    weights = stored("l", blobs)
+    return loaded(folder, inputs_of(shapes) + text, weights, random_weights=None if weights else 2)
 
 
 def run(model: prototrt.Model, feeds: Mapping[str, Array]) -> Array:
@@ -179,10 +179,8 @@ def test_forget_bias_is_added_to_the_bias(tmp_path: Path) -> None:
     blobs = [RANDOM.standard_normal(shape).astype(np.float32) for shape in ((12, 2), (12,), (12, 3))]
     moved = [blobs[0], blobs[1] + np.repeat(np.array([0, 1.5, 0, 0], np.float32), 3), blobs[2]]
     given, results = feeds(), []
-    for parameters, stored in (("forget_bias: 1.5", blobs), ("", moved)):
-        load(tmp_path, f"num_output: 3 {parameters}")
-        np.savez(tmp_path / "net.npz", **{f"l/{i}": blob for i, blob in enumerate(stored)})  # type: ignore[arg-type]
-        results.append(run(prototrt.load(tmp_path / "net.prototxt", tmp_path / "net.npz"), given))
+    for parameters, weights in (("forget_bias: 1.5", blobs), ("", moved)):
+        results.append(run(load(tmp_path, f"num_output: 3 {parameters}", blobs=weights), given))
     np.testing.assert_allclose(results[0], results[1], 1e-5, 1e-6)
 
 
@@ -190,10 +188,9 @@ def test_coupled_gates_may_keep_the_rows_of_f(tmp_path: Path) -> None:
     """Weights that were stored with four gates fit, too: f is 1 - i, whatever its rows hold."""
     blobs = [RANDOM.standard_normal(shape).astype(np.float32) for shape in ((12, 2), (12,), (12, 3))]
     given, results = feeds(), []
-    for stored in (blobs, [np.delete(blob, slice(3, 6), 0) for blob in blobs]):
-        load(tmp_path, "num_output: 3 coupled_input_forget: true")
-        np.savez(tmp_path / "net.npz", **{f"l/{i}": blob for i, blob in enumerate(stored)})  # type: ignore[arg-type]
-        results.append(run(prototrt.load(tmp_path / "net.prototxt", tmp_path / "net.npz"), given))
+    for weights in (blobs, [np.delete(blob, slice(3, 6), 0) for blob in blobs]):
+        model = load(tmp_path, "num_output: 3 coupled_input_forget: true", blobs=weights)
+        results.append(run(model, given))
     np.testing.assert_array_equal(results[0], results[1])
 
 
@@ -221,19 +218,14 @@ def test_reverse(tmp_path: Path) -> None:
 
 def test_a_stack_is_its_layers_one_on_the_other(tmp_path: Path) -> None:
     given = feeds()
-    both = load(tmp_path, "hidden: 5 hidden: 4")
     blobs = [
         RANDOM.standard_normal(shape).astype(np.float32)
         for shape in ((20, 2), (20,), (20, 5), (16, 5), (16,), (16, 4))
     ]
-    np.savez(tmp_path / "net.npz", **{f"l/{i}": blob for i, blob in enumerate(blobs)})  # type: ignore[arg-type]
-    stack = run(prototrt.load(both.file, tmp_path / "net.npz"), given)
+    stack = run(load(tmp_path, "hidden: 5 hidden: 4", blobs=blobs), given)
     x = given["x"]
     for start, size in ((0, 5), (3, 4)):
-        load(tmp_path, f"num_output: {size}")
-        stored = {f"l/{i}": blob for i, blob in enumerate(blobs[start : start + 3])}
-        np.savez(tmp_path / "net.npz", **stored)  # type: ignore[arg-type]
-        model = prototrt.load(tmp_path / "net.prototxt", tmp_path / "net.npz")
+        model = load(tmp_path, f"num_output: {size}", blobs=blobs[start : start + 3])
         graph = prototrt.rewrite(model, shapes={"x": x.shape})
         x = prototrt.Session(graph).run({**given, "x": x})["l"]
     np.testing.assert_allclose(stack, x, 1e-5, 1e-6)

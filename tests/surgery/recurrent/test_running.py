@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import prototrt
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Array
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
+from prototrt.tests.small_nets import WAYS
 
 CASES = recurrent_cases()
 ONE_WAY = [case for case in CASES if not case.meta.get("bidirectional") and not case.meta.get("seq_lengths")]
@@ -38,7 +39,6 @@ def streaming(name: str, steps: int) -> prototrt.Session:
     return prototrt.Session(graph)
 
 
-@settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_a_sequence_in_several_calls(data: st.DataObject) -> None:
     """Cut anywhere, the calls give what one call gives, and leave the same state behind."""
@@ -100,7 +100,7 @@ def test_zero_state(tmp_path: Path) -> None:
     np.testing.assert_array_equal(first["rnn"], bound["rnn"])
 
 
-@pytest.mark.parametrize("on", ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"])
+@pytest.mark.parametrize("on", WAYS)
 def test_constant_state(on: str, tmp_path: Path) -> None:
     given = {f"rnn_{name}": array for name, array in LSTM.net().feeds.items() if name.endswith("_0")}
     graph = prototrt.rewrite(model(LSTM, tmp_path), state=given)
@@ -163,7 +163,7 @@ ONES = {"x": (1, 1, 3), "cont": (1, 1)}
 MANY = {"x": (9, 6, 3), "cont": (9, 6)}
 
 
-@pytest.mark.parametrize("on", ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"])
+@pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("state", ["bind", "zero"])
 @pytest.mark.parametrize("options", ["", "bidirectional: CONCAT num_layers: 2", "num_proj: 3 peephole: true"])
 def test_numbers_of_steps_and_streams_that_vary(options: str, state: str, on: str, tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 import prototrt
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
+from prototrt.tests.small_nets import WAYS
 
 CASES = recurrent_cases()
-WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"]
 
 
 def sequences(case: RecurrentCase) -> list[str]:

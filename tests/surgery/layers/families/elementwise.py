@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pytest
 
-from prototrt.tests.single_layer import WAYS, Case, check_builds, check_case, graph_of, numbers, refusal
+from prototrt.tests.layer_cases import Case, Message
+from prototrt.tests.small_nets import numbers
 
 INF, NAN = np.inf, np.nan
 X = numbers(2, 3, 4)
@@ -61,55 +59,55 @@ VARYING = [
 ]
 
 REFUSALS = [
-    (
+    Message(
         "Eltwise",
         "eltwise_param { coeff: 1 }",
         [(2,), (2,)],
         'net.prototxt:3: layer "op" (Eltwise): has 1 coefficients for 2 bottoms, expected one each\n'
         "  fix: state coeff once a bottom, or not at all",
     ),
-    (
+    Message(
         "Eltwise",
         "eltwise_param { operation: MAX coeff: 1 }",
         [(2,), (2,)],
         'net.prototxt:3: layer "op" (Eltwise): has 1 coefficients for 2 bottoms, expected one each\n'
         "  fix: state coeff once a bottom, or not at all",
     ),
-    (
+    Message(
         "Eltwise",
         "eltwise_param { operation: PROD coeff: 1 coeff: 1 }",
         [(2,), (2,)],
         'net.prototxt:3: layer "op" (Eltwise): coeff is for the operation SUM only\n  fix: remove coeff',
     ),
-    (
+    Message(
         "Eltwise",
         "",
         [(2, 1), (2, 3)],
         'net.prototxt:3: layer "op" (Eltwise), bottom "b1": shape is (2, 3), expected (2, 1)\n'
         '  because that is the shape of the first bottom, "b0"',
     ),
-    (
+    Message(
         "Exp",
         "exp_param { base: 0 }",
         [(2,)],
         'net.prototxt:2: layer "op" (Exp): base is 0, expected a positive number, or -1 for e\n'
         "  fix: use a positive base",
     ),
-    (
+    Message(
         "Exp",
         "exp_param { base: inf }",
         [(2,)],
         'net.prototxt:2: layer "op" (Exp): base is inf, expected a positive number, or -1 for e\n'
         "  fix: use a positive base",
     ),
-    (
+    Message(
         "Log",
         "log_param { base: -2 }",
         [(2,)],
         'net.prototxt:2: layer "op" (Log): base is -2, expected a positive number, or -1 for e\n'
         "  fix: use a positive base",
     ),
-    (
+    Message(
         "Log",
         "log_param { base: 1 }",
         [(2,)],
@@ -118,36 +116,11 @@ REFUSALS = [
     ),
 ]
 
-
-@pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_numbers(case: Case, on: str, tmp_path: Path) -> None:
-    check_case(case, tmp_path, on)
-
-
-@pytest.mark.trt
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_builds(case: Case, tmp_path: Path) -> None:
-    check_builds(case, tmp_path)
-
-
-@pytest.mark.trt
-@pytest.mark.parametrize("case", VARYING, ids=str)
-def test_batch_varies(case: Case, tmp_path: Path) -> None:
-    check_case(case, tmp_path, "network", batches=(1, 4))
-    check_builds(case, tmp_path, batches=(1, 4))
-
-
-@pytest.mark.parametrize(("layer_type", "fields", "shapes", "message"), REFUSALS)
-def test_refusals(
-    layer_type: str, fields: str, shapes: list[tuple[int, ...]], message: str, tmp_path: Path
-) -> None:
-    assert refusal(tmp_path, layer_type, fields, shapes) == message
-
-
-def test_ignored_coefficients_are_told(tmp_path: Path) -> None:
-    graph = graph_of(tmp_path, "Eltwise", "eltwise_param { operation: MAX coeff: 1 coeff: 2 }", [(2,), (2,)])
-    (warning,) = graph.warnings
-    assert warning.replace(f"{tmp_path}/", "") == (
-        'net.prototxt:3: layer "op" (Eltwise): coeff is ignored, as in Caffe: the operation is MAX'
-    )
+WARNINGS = [
+    Message(
+        "Eltwise",
+        "eltwise_param { operation: MAX coeff: 1 coeff: 2 }",
+        [(2,), (2,)],
+        'net.prototxt:3: layer "op" (Eltwise): coeff is ignored, as in Caffe: the operation is MAX',
+    ),
+]

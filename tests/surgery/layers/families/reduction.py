@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pytest
 
-import prototrt
-from prototrt.caffe_proto.errors import BuildError
 from prototrt.surgery.ir import Array
-from prototrt.tests.single_layer import (
-    WAYS,
-    Case,
-    check_builds,
-    check_case,
-    float32,
-    graph_of,
-    numbers,
-    refusal,
-)
+from prototrt.tests.layer_cases import Case, Message
+from prototrt.tests.small_nets import float32, numbers
 
 X = numbers(2, 3, 4)
 WIDE = X.astype(float)
@@ -80,14 +67,14 @@ VARYING = [
 ]
 
 REFUSALS = [
-    (
+    Message(
         "Reduction",
         "reduction_param { axis: 2 }",
         [(2, 3)],
         'net.prototxt:2: layer "op" (Reduction): axis is 2, but the bottom has 2 axes: (2, 3)\n'
         "  fix: use an axis from -2 to 1",
     ),
-    (
+    Message(
         "ArgMax",
         "argmax_param { top_k: 0 }",
         [(2, 3)],
@@ -95,7 +82,7 @@ REFUSALS = [
         "  because there are 3 elements to choose from\n"
         "  fix: set top_k to 1 or more",
     ),
-    (
+    Message(
         "ArgMax",
         "argmax_param { top_k: 4 axis: 1 }",
         [(2, 3, 9)],
@@ -103,14 +90,14 @@ REFUSALS = [
         "  because there are 3 elements to choose from\n"
         "  fix: choose fewer",
     ),
-    (
+    Message(
         "ArgMax",
         "argmax_param { axis: 2 }",
         [(2, 3)],
         'net.prototxt:2: layer "op" (ArgMax): axis is 2, but the bottom has 2 axes: (2, 3)\n'
         "  fix: use an axis from -2 to 1",
     ),
-    (
+    Message(
         "ArgMax",
         "",
         [()],
@@ -118,40 +105,13 @@ REFUSALS = [
     ),
 ]
 
-
-@pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_numbers(case: Case, on: str, tmp_path: Path) -> None:
-    check_case(case, tmp_path, on)
-
-
-@pytest.mark.trt
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_builds(case: Case, tmp_path: Path) -> None:
-    check_builds(case, tmp_path)
-
-
-@pytest.mark.trt
-@pytest.mark.parametrize("case", VARYING, ids=str)
-def test_batch_varies(case: Case, tmp_path: Path) -> None:
-    check_case(case, tmp_path, "network", batches=(1, 4))
-    check_builds(case, tmp_path, batches=(1, 4))
-
-
-@pytest.mark.parametrize(("layer_type", "fields", "shapes", "message"), REFUSALS)
-def test_refusals(
-    layer_type: str, fields: str, shapes: list[tuple[int, ...]], message: str, tmp_path: Path
-) -> None:
-    assert refusal(tmp_path, layer_type, fields, shapes) == message
-
-
-@pytest.mark.trt
-def test_more_than_tensorrt_sorts_is_an_error_of_the_build(tmp_path: Path) -> None:
-    graph = graph_of(tmp_path, "ArgMax", "argmax_param { top_k: 3841 }", [(1, 4000)])
-    with pytest.raises(BuildError) as raised:
-        prototrt.build(graph, backend="rtx")
-    assert str(raised.value).replace(f"{tmp_path}/", "") == (
+NO_ENGINE = [
+    Message(
+        "ArgMax",
+        "argmax_param { top_k: 3841 }",
+        [(1, 4000)],
         'net.prototxt:2: layer "op" (ArgMax): the 3841 largest elements are asked for, expected at most 3840\n'
         "  because that is all that TensorRT's TopK gives\n"
-        "  fix: set top_k to 3840 or less"
-    )
+        "  fix: set top_k to 3840 or less",
+    ),
+]

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pytest
 
 from prototrt.surgery.ir import Array
-from prototrt.tests.single_layer import (
-    WAYS,
-    Case,
-    check_builds,
-    check_case,
-    float32,
-    graph_of,
-    numbers,
-    refusal,
-)
+from prototrt.tests.layer_cases import Case, Message
+from prototrt.tests.small_nets import float32, numbers
 
 X = numbers(2, 3, 4, 5)
 ROWS = numbers(4, 3, seed=1)
@@ -118,8 +107,8 @@ VARYING = [case for case in CASES if case.bottoms[0] is X or case.note in ("rank
 
 FEW_AXES = 'net.prototxt:2: layer "op" ({}), bottom "b0": shape is {}, expected {}'
 REFUSALS = [
-    ("BatchNorm", "", [(3,)], FEW_AXES.format("BatchNorm", "(3,)", "(N, C, ...)")),
-    (
+    Message("BatchNorm", "", [(3,)], FEW_AXES.format("BatchNorm", "(3,)", "(N, C, ...)")),
+    Message(
         "BatchNorm",
         "param { lr_mult: 0 } param { decay_mult: 0 }",
         [(2, 3)],
@@ -127,15 +116,15 @@ REFUSALS = [
         "  because the layer's blobs are statistics, which are not learned\n"
         "  fix: write param { lr_mult: 0 }, or leave param out",
     ),
-    (
+    Message(
         "MVN",
         "",
         [(1, 2, 3, 4, 5)],
         FEW_AXES.format("MVN", "(1, 2, 3, 4, 5)", "at most four axes")
         + "\n  fix: put a Reshape in front of the layer",
     ),
-    ("LRN", "", [(2, 3, 4)], FEW_AXES.format("LRN", "(2, 3, 4)", "(N, C, H, W)")),
-    (
+    Message("LRN", "", [(2, 3, 4)], FEW_AXES.format("LRN", "(2, 3, 4)", "(N, C, H, W)")),
+    Message(
         "LRN",
         "lrn_param { local_size: 4 norm_region: WITHIN_CHANNEL }",
         [(1, 3, 4, 4)],
@@ -143,55 +132,28 @@ REFUSALS = [
         "  because the element itself stands in the middle\n"
         "  fix: use 5",
     ),
-    (
+    Message(
         "Softmax",
         "softmax_param { axis: -3 }",
         [(2, 3)],
         'net.prototxt:2: layer "op" (Softmax): axis is -3, but the bottom has 2 axes: (2, 3)\n'
         "  fix: use an axis from -2 to 1",
     ),
+    Message(  # the shapes of stored blobs count even where the batch's own statistics are used
+        "BatchNorm",
+        "batch_norm_param { use_global_stats: false }",
+        [(2, 3)],
+        'net.prototxt:2: layer "op" (BatchNorm), blob 0 (mean): shape in the weights file is (2,), expected (3,)\n'
+        "  fix: use the prototxt that these weights were trained with",
+        [[1, 2], [1, 2], [1]],
+    ),
 ]
 
-
-@pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_numbers(case: Case, on: str, tmp_path: Path) -> None:
-    check_case(case, tmp_path, on)
-
-
-@pytest.mark.trt
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_builds(case: Case, tmp_path: Path) -> None:
-    check_builds(case, tmp_path)
-
-
-@pytest.mark.trt
-@pytest.mark.parametrize("case", VARYING, ids=str)
-def test_batch_varies(case: Case, tmp_path: Path) -> None:
-    check_case(case, tmp_path, "network", batches=(1, 4))
-    check_builds(case, tmp_path, batches=(1, 4))
-
-
-@pytest.mark.parametrize(("layer_type", "fields", "shapes", "message"), REFUSALS)
-def test_refusals(
-    layer_type: str, fields: str, shapes: list[tuple[int, ...]], message: str, tmp_path: Path
-) -> None:
-    assert refusal(tmp_path, layer_type, fields, shapes) == message
-
-
-def test_ignored_k_is_told(tmp_path: Path) -> None:
-    graph = graph_of(tmp_path, "LRN", "lrn_param { k: 2 norm_region: WITHIN_CHANNEL }", [(1, 3, 4, 4)])
-    (warning,) = graph.warnings
-    assert warning.replace(f"{tmp_path}/", "") == (
-        'net.prototxt:2: layer "op" (LRN): k is ignored, as in Caffe: with WITHIN_CHANNEL it is 1'
-    )
-
-
-def test_batch_statistics_look_at_the_shapes_of_stored_blobs(tmp_path: Path) -> None:
-    message = refusal(
-        tmp_path, "BatchNorm", "batch_norm_param { use_global_stats: false }", [(2, 3)], [[1, 2], [1, 2], [1]]
-    )
-    assert message == (
-        'net.prototxt:2: layer "op" (BatchNorm), blob 0 (mean): shape in the weights file is (2,), expected (3,)\n'
-        "  fix: use the prototxt that these weights were trained with"
-    )
+WARNINGS = [
+    Message(
+        "LRN",
+        "lrn_param { k: 2 norm_region: WITHIN_CHANNEL }",
+        [(1, 3, 4, 4)],
+        'net.prototxt:2: layer "op" (LRN): k is ignored, as in Caffe: with WITHIN_CHANNEL it is 1',
+    ),
+]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pytest
 
-from prototrt.tests.single_layer import WAYS, Case, check_builds, check_case, numbers, refusal
+from prototrt.tests.layer_cases import Case, Message
+from prototrt.tests.small_nets import numbers
 
 INF, NAN = np.inf, np.nan
 X = numbers(2, 3, 4)
@@ -46,53 +44,25 @@ CASES = [
     Case("saturated", "Sigmoid", "", [[-INF, -200, 0, 200, INF]], [0, 0, 0.5, 1, 1]),
     Case("saturated", "TanH", "", [[-INF, -200, 0, 200, INF]], [-1, -1, 0, 1, 1]),
 ]  # fmt: skip
+VARYING = [case for case in CASES if case.bottoms[0] is X or case.note == "rank 5"]
 
 REFUSALS = [
-    (
+    Message(
         "PReLU",
         "",
         [(3,)],
         'net.prototxt:2: layer "op" (PReLU), bottom "b0": shape is (3,), expected (N, C, ...)',
     ),
-    (
+    Message(
         "Clip",
         "clip_param { min: 0 }",
         [(3,)],
         'net.prototxt:3: layer "op" (Clip), clip_param: max is missing\n  fix: add max: and its value',
     ),
-    (
+    Message(
         "Threshold",
         "",
         [(3,), (3,)],
         'net.prototxt:3: layer "op" (Threshold): has 2 bottoms, expected 1\n  fix: give it the bottoms x',
     ),
 ]
-
-
-@pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_numbers(case: Case, on: str, tmp_path: Path) -> None:
-    check_case(case, tmp_path, on)
-
-
-@pytest.mark.trt
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_builds(case: Case, tmp_path: Path) -> None:
-    check_builds(case, tmp_path)
-
-
-VARYING = [case for case in CASES if case.bottoms[0] is X or case.note == "rank 5"]
-
-
-@pytest.mark.trt
-@pytest.mark.parametrize("case", VARYING, ids=str)
-def test_batch_varies(case: Case, tmp_path: Path) -> None:
-    check_case(case, tmp_path, "network", batches=(1, 4))
-    check_builds(case, tmp_path, batches=(1, 4))
-
-
-@pytest.mark.parametrize(("layer_type", "fields", "shapes", "message"), REFUSALS)
-def test_refusals(
-    layer_type: str, fields: str, shapes: list[tuple[int, ...]], message: str, tmp_path: Path
-) -> None:
-    assert refusal(tmp_path, layer_type, fields, shapes) == message

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pytest
 
-from prototrt.tests.single_layer import WAYS, Case, check_builds, check_case, numbers, refusal
+from prototrt.tests.layer_cases import Case, Message
+from prototrt.tests.small_nets import numbers
 
 X = numbers(2, 3, 4, 5)
 SCALARLIKE = np.float32(-1.5)
@@ -57,28 +55,28 @@ CASES = [
 VARYING = [case for case in CASES if case.bottoms[0] is X and "axis: 0" not in case.fields]
 
 REFUSALS = [
-    (
+    Message(
         "Scale",
         "",
         [(3,)],
         'net.prototxt:2: layer "op" (Scale): axis is 1, but the bottom has 1 axes: (3,)\n'
         "  fix: use an axis from -1 to 0",
     ),
-    (
+    Message(
         "Scale",
         "scale_param { num_axes: 3 }",
         [(2, 3)],
         'net.prototxt:2: layer "op" (Scale): num_axes is 3 from axis 1 on, but the bottom has 2 axes: (2, 3)\n'
         "  fix: use at most 1, or -1 for all of them",
     ),
-    (
+    Message(
         "Bias",
         "bias_param { num_axes: -2 }",
         [(2, 3)],
         'net.prototxt:2: layer "op" (Bias): num_axes is -2, expected a number of axes, or -1 for all from axis on\n'
         "  fix: use -1 or more",
     ),
-    (
+    Message(
         "Scale",
         "",
         [(2, 3, 4), (3, 5)],
@@ -86,7 +84,7 @@ REFUSALS = [
         "expected the sizes of (2, 3, 4) from axis 1 on\n"
         '  because (2, 3, 4) is the shape of the first bottom, "b0"',
     ),
-    (
+    Message(
         "Bias",
         "bias_param { axis: 2 }",
         [(2, 3, 4), (4, 1)],
@@ -94,7 +92,7 @@ REFUSALS = [
         "expected the sizes of (2, 3, 4) from axis 2 on\n"
         '  because (2, 3, 4) is the shape of the first bottom, "b0"',
     ),
-    (
+    Message(
         "Scale",
         "scale_param { axis: 3 bias_term: true }",
         [(2, 3), ()],
@@ -102,29 +100,3 @@ REFUSALS = [
         "  fix: use an axis from -2 to 1",
     ),
 ]
-
-
-@pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_numbers(case: Case, on: str, tmp_path: Path) -> None:
-    check_case(case, tmp_path, on)
-
-
-@pytest.mark.trt
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_builds(case: Case, tmp_path: Path) -> None:
-    check_builds(case, tmp_path)
-
-
-@pytest.mark.trt
-@pytest.mark.parametrize("case", VARYING, ids=str)
-def test_batch_varies(case: Case, tmp_path: Path) -> None:
-    check_case(case, tmp_path, "network", batches=(1, 4))
-    check_builds(case, tmp_path, batches=(1, 4))
-
-
-@pytest.mark.parametrize(("layer_type", "fields", "shapes", "message"), REFUSALS)
-def test_refusals(
-    layer_type: str, fields: str, shapes: list[tuple[int, ...]], message: str, tmp_path: Path
-) -> None:
-    assert refusal(tmp_path, layer_type, fields, shapes) == message
