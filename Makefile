@@ -44,6 +44,8 @@ proto:
 	build/proto/bin/pip install --quiet grpcio-tools
 	build/proto/bin/python -m grpc_tools.protoc --proto_path=caffe_proto \
 		--descriptor_set_out=caffe_proto/caffe.binpb caffe.proto
+	build/proto/bin/python -m grpc_tools.protoc --proto_path=caffe_proto/caffe2 \
+		--descriptor_set_out=caffe_proto/caffe2/caffe2.binpb caffe2.proto
 
 clean:
 	rm -rf build dist *.egg-info .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
