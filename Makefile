@@ -47,6 +47,8 @@ proto:
 	build/proto/bin/pip install --quiet grpcio-tools
 	build/proto/bin/python -m grpc_tools.protoc --proto_path=caffe_proto \
 		--descriptor_set_out=caffe_proto/caffe.binpb caffe.proto
+	build/proto/bin/python -m grpc_tools.protoc --proto_path=caffe_proto/caffe2 \
+		--descriptor_set_out=caffe_proto/caffe2/caffe2.binpb caffe2.proto
 
 # Needs nvcc 13. The kernel uses nothing that PTX 7.0 has not, but nvcc writes its own version, which drivers older
 # than CUDA 13 refuse: it is set back, and ptxas says whether that is right.

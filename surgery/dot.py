@@ -40,7 +40,10 @@ def dot_from_model(model: Model, shapes: Mapping[str, Shape]) -> str:
     for layer in model.layers:
         drawn = page.node(layer.name, (layer.name, layer.type), _ENDS if layer.type == "Input" else _USERS)
         for position, bottom in enumerate(layer.bottoms):
-            page.edge(sources[bottom], drawn, _blob_label(layer.bottom_blob(position), shapes.get(bottom)))
+            if bottom in sources:  # Caffe2's weights are blobs, too, but no layer makes them
+                page.edge(
+                    sources[bottom], drawn, _blob_label(layer.bottom_blob(position), shapes.get(bottom))
+                )
         sources |= dict.fromkeys(layer.tops, drawn)
     labels = {top: layer.top_blob(i) for layer in model.layers for i, top in enumerate(layer.tops)}
     for name in model.outputs:
