@@ -27,6 +27,7 @@ from prototrt.converter.options import (
     model_options,
     net_options,
     refuse_options_beside,
+    refuse_overwriting,
     rewrite_options,
     with_state_file,
 )
@@ -94,7 +95,9 @@ class Guarded(click.Command):
     """A command whose failures become messages and exit codes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, with_state_file(args))
+        rest = super().parse_args(ctx, with_state_file(args))
+        refuse_overwriting(ctx.params)
+        return rest
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
