@@ -30,6 +30,7 @@ from prototrt.surgery.layer_builder import LayerBuilder, LayerRule, Options, lay
 from prototrt.surgery.limits import refuse_oversized
 from prototrt.surgery.profiles import Profile
 from prototrt.surgery.registry import Registry
+from prototrt.surgery.unread import warn_of_unread_parameters
 
 RULES: Mapping[str, Registry[str, LayerRule]] = {"caffe": layer_rule, "caffe2": operator_rule}
 """Whose layers a model has, and the rules for them."""
@@ -315,6 +316,8 @@ def _expand_layer(
     check_bottoms(rule, layer)
     is_operator = isinstance(layer, Operator)
     build.begin(layer)
+    if not is_operator:
+        warn_of_unread_parameters(build, layer)
     bottoms = [blobs.read(layer, index) for index in range(len(layer.bottoms))]
     since = len(build.nodes)
     results = rule(build, layer, *bottoms)
