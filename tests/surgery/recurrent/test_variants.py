@@ -51,4 +51,4 @@ def test_states_as_bindings(case: RecurrentCase, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_golden_builds(case: RecurrentCase, tmp_path: Path) -> None:
     plan = prototrt.build(prototrt.rewrite(case.net().load(tmp_path)), backend="rtx")
-    assert plan.manifest["recurrences"][0] == {"input": "h_0", "output": "h_T"}
+    assert plan.manifest["recurrences"][0] == {"input": "h_0", "output": "h_T", "exposed": True}
