@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
 from prototrt.caffe_proto.errors import NetError
 from prototrt.converter.evaluation import Evaluator, EvaluatorRunner
@@ -142,6 +142,12 @@ class Session:
         if self._engine is None:
             raise NetError("this session runs on no engine", fix='make it with on="engine"')
         return self._engine
+
+    @overload
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Array]: ...
+
+    @overload
+    def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> dict[str, Any]: ...
 
     def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """One call: the outputs of the net for these inputs.
