@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 import prototrt
+from prototrt.converter.batch.options import BatchOptions, Bytes, batch_options
 from prototrt.converter.options import (
     ON,
     Building,
@@ -157,6 +158,12 @@ def _warn(warnings: Sequence[str]) -> None:
             click.echo(f"warning: {warning}", err=True)
 
 
+def _print_json(facts: object) -> None:
+    import json
+
+    click.echo(json.dumps(facts, indent=2))
+
+
 def _rewritten(
     options: ModelOptions, rewriting: Rewriting, model: Model, require_weights: bool = True
 ) -> Graph:
@@ -247,9 +254,7 @@ def inspect(options: ModelOptions, as_json: bool) -> None:
 
     inspection = inspect(options.load_topology(), **options.expansion)
     if as_json:
-        import json
-
-        click.echo(json.dumps(inspection.as_dict(), indent=2))
+        _print_json(inspection.as_dict())
     else:
         print_inspection(inspection)
         _warn(inspection.warnings)
@@ -307,9 +312,7 @@ def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_j
 
     verification = checking.verify(_rewritten(options, rewriting, options.load()))
     if as_json:
-        import json
-
-        click.echo(json.dumps(verification.as_dict(), indent=2))
+        _print_json(verification.as_dict())
     else:
         print_verification(verification)
         _warn(verification.warnings)
@@ -328,3 +331,47 @@ def layers(markdown: bool) -> None:
         click.echo(markdown_table(supported_layers()))
     else:
         print_support(supported_layers())
+
+
+@main.command(cls=Guarded, epilog=EXIT_CODES)
+@batch_options
+@click.option("--json", "as_json", is_flag=True, help="Print what --report-json writes.")
+@common_options
+def batch(options: BatchOptions, as_json: bool) -> None:
+    """Convert all the models that MODELS.yaml lists.
+
+    Each in a process of its own: a crash, a hang or a lack of memory ends that model only.
+    The exit code is that of the worst model.
+    """
+    from prototrt.converter.batch.command import run_batch, warnings_of
+    from prototrt.converter.batch.reports import json_report
+
+    result = run_batch(options, _settings().quiet)
+    _warn(warnings_of(options, result))
+    if as_json:
+        click.echo(json_report(result), nl=False)
+    else:
+        _tell(result.summary)
+    click.get_current_context().exit(result.exit_code)
+
+
+@main.group()
+def cache() -> None:
+    """The conversions that `batch --cache` keeps."""
+
+
+@cache.command(cls=Guarded, epilog=EXIT_CODES)
+@click.argument("folder")
+@click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="What was not of use since.")
+@click.option("--max-size", type=Bytes(), help="The least recently used beyond that size, as in 10GB.")
+@click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
+@common_options
+def prune(folder: str, older_than: float | None, max_size: int | None, as_json: bool) -> None:
+    """Remove conversions from FOLDER: all of them, or what the options say."""
+    from prototrt.converter.batch.prune import prune
+
+    pruned = prune(folder, older_than, max_size)
+    if as_json:
+        _print_json(pruned.as_dict())
+    else:
+        _tell(pruned.summary)

@@ -194,7 +194,7 @@ class Checking:
         )
 
 
-def _gathered(kind: type[Any], keyword: str, *options: Callable[[F], F]) -> Callable[[F], F]:
+def gathered(kind: type[Any], keyword: str, *options: Callable[[F], F]) -> Callable[[F], F]:
     """A decorator: adds options to a command, which gets them together as one ``kind``."""
 
     def decorate(command: F) -> F:
@@ -212,7 +212,7 @@ def _gathered(kind: type[Any], keyword: str, *options: Callable[[F], F]) -> Call
 
 
 def _model_options(*stage_names: str) -> Callable[[F], F]:
-    return _gathered(
+    return gathered(
         ModelOptions,
         "options",
         click.argument("model"),
@@ -248,7 +248,7 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
 model_options = _model_options("--stage", "--net-stage")
 drawing_options = _model_options("--net-stage")  # there, --stage says what is drawn
 
-rewrite_options = _gathered(
+rewrite_options = gathered(
     Rewriting,
     "rewriting",
     click.option(
@@ -269,7 +269,7 @@ rewrite_options = _gathered(
     ),
 )
 
-build_options = _gathered(
+build_options = gathered(
     Building,
     "building",
     click.option(
@@ -288,7 +288,7 @@ build_options = _gathered(
     click.option("--verify", is_flag=True, help="First compare what is written with our primitives."),
 )
 
-check_options = _gathered(
+check_options = gathered(
     Checking,
     "checking",
     click.option("--on", "ways", type=Ways(), default=("network",), help=f"Some of {', '.join(ON)}."),
