@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -92,8 +93,12 @@ class Cache:
         folder = self._place(key)
         try:
             notes = json.loads((folder / _NOTES).read_text())
-            contents = {suffix: _intact(folder, suffix, digest) for suffix, digest in notes["files"].items()}
             os.utime(folder)  # `prune` goes by when an entry was last of use
+            contents = {
+                suffix: _intact(folder, suffix, digest)
+                for suffix, digest in notes["files"].items()
+                if not _is_there(entry.target + suffix, digest)
+            }
         except (OSError, ValueError, KeyError):
             return None
         for suffix, content in contents.items():
@@ -122,8 +127,8 @@ class Cache:
         shutil.rmtree(place, ignore_errors=True)  # it was looked for and not found intact
         try:
             complete.rename(place)
-        except OSError:
-            if not place.is_dir():  # nobody else was faster: the disk refuses
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # somebody else was faster
                 raise
 
     def _place(self, key: str) -> Path:
@@ -132,6 +137,15 @@ class Cache:
 
 def _file(folder: Path, suffix: str) -> Path:
     return folder / f"made{suffix}"
+
+
+def _is_there(path: str, digest: str) -> bool:
+    """The file is as it should be: the last run has left it."""
+    try:
+        with open(path, "rb") as stream:
+            return _digest(stream) == digest
+    except OSError:
+        return False
 
 
 def _intact(folder: Path, suffix: str, digest: str) -> bytes:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.batch.entry import Entry, Outcome, Status
+from prototrt.converter.batch.keys import FILES
 from prototrt.converter.batch.versions import versions
 from prototrt.converter.batch.worker import Worker
 
@@ -44,10 +47,12 @@ class ClusterPool:
         from distributed import CancelledError, KilledWorker
 
         resources = dict.fromkeys(entry.needs, 1)
-        future = self._client.submit(run_here, entry, resources=resources, retries=RETRIES, pure=False)
+        future = self._client.submit(
+            run_here, _absolute(entry), resources=resources, retries=RETRIES, pure=False
+        )
         try:
             outcome: Outcome = future.result()
-            return outcome
+            return replace(outcome, entry=entry)
         except (KilledWorker, CancelledError) as error:
             message = f"{entry.prototxt}: each worker that took it died: {error}"
             return Outcome(entry, Status.CRASHED, 4, message=message)
@@ -75,11 +80,23 @@ class ClusterPool:
         if any(all(need in worker["resources"] for need in entry.needs) for worker in workers):
             return None
         offered = sorted({name for worker in workers for name in worker["resources"]})
+        wanted = ",".join(f"{need}=1" for need in entry.needs)
         return (
             f"{entry.where}: no worker has all that {entry.name} needs: {', '.join(entry.needs)}\n"
             f"  because the workers have {', '.join(offered) or 'no resources'}\n"
-            f'  fix: start one with `dask worker SCHEDULER --resources "{entry.needs[0]}=1"`'
+            f'  fix: start one with `dask worker SCHEDULER --resources "{wanted}"`'
         )
+
+
+def _absolute(entry: Entry) -> Entry:
+    """The entry with paths that hold in any folder."""
+    options = {
+        name: os.path.abspath(value) if name in FILES and value else value
+        for name, value in entry.options.items()
+    }
+    weights = None if entry.weights is None else os.path.abspath(entry.weights)
+    prototxt, target = os.path.abspath(entry.prototxt), os.path.abspath(entry.target)
+    return replace(entry, prototxt=prototxt, weights=weights, target=target, options=options)
 
 
 def run_here(entry: Entry) -> Outcome:

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A model to convert, with paths that hold from any folder.
+    """A model to convert.
 
     ``options`` are those of the commands, by click's names and as click reads them.
     ``timeout`` is in seconds, ``memory`` in bytes; ``needs`` are resources of a cluster's worker.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -58,7 +59,8 @@ def shown(name: str) -> str:
     return max(PARAMETERS[name].opts, key=len).lstrip("-")
 
 
-def default_options() -> dict[str, Any]:
+@functools.cache
+def default_options() -> Mapping[str, Any]:
     """What the commands take where nothing is said."""
     context = _all_options.make_context("", ["net.prototxt", "-o", os.devnull])
     return {name: context.params[name] for name in PARAMETERS}

@@ -15,6 +15,7 @@ from prototrt.converter.batch import keys
 from prototrt.converter.batch.entry import Entry
 from prototrt.converter.batch.tree import Place, read_yaml
 from prototrt.converter.batch.units import bytes_from_text
+from prototrt.converter.batch.watch import memory_of
 
 _FORMATS = {"plan": ".plan", "onnx": ".onnx"}
 _GLOB = re.compile(r"[*?\[]")
@@ -63,7 +64,7 @@ def _refuse_unknown(fields: Fields) -> None:
 
 
 def _found(place: Place, base: Path) -> list[str]:
-    text = os.path.join(base, place.text("prototxt"))
+    text = str(base / place.text("prototxt"))
     if not _GLOB.search(text):
         return [text]
     found = sorted(glob.glob(text, recursive=True))
@@ -86,7 +87,7 @@ def _cells(fields: Fields) -> Iterator[dict[str, Place]]:
 
 
 def _entry(fields: Fields, cell: Fields, prototxt: str, place: Place, base: Path, folder: str) -> Entry:
-    words = {"stem": Path(prototxt).stem, "folder": os.path.dirname(prototxt)}
+    words = {"stem": Path(prototxt).stem, "folder": os.path.relpath(Path(prototxt).parent, base)}
     weights = _weights(fields["weights"], words, base) if "weights" in fields else None
     options = _options(fields, words, base)
     keys.refuse_contradictions(weights, options, place)
@@ -109,14 +110,14 @@ def _options(fields: Fields, words: Mapping[str, str], base: Path) -> dict[str, 
     values = {name: keys.option_value(name, place) for name, place in given.items()}
     for name in keys.FILES:
         if name in values:
-            values[name] = os.path.join(base, _filled(given[name], values[name], words))
+            values[name] = str(base / _filled(given[name], values[name], words))
     return {**keys.default_options(), **values}
 
 
 def _weights(place: Place, words: Mapping[str, str], base: Path) -> str | None:
     if place.is_null:  # undoes a default
         return None
-    text = os.path.join(base, _filled(place, place.text("weights"), words))
+    text = str(base / _filled(place, place.text("weights"), words))
     if not _GLOB.search(text):
         return text
     found = sorted(glob.glob(text, recursive=True))
@@ -204,6 +205,8 @@ def _seconds(place: Place) -> float:
 def _bytes(place: Place) -> int:
     text = place.text("memory")
     count = bytes_from_text(text)
+    if memory_of(os.getpid()) is None:
+        raise place.error("memory cannot be limited on this system", fix="use timeout: alone")
     if not count:
         raise place.error(f'memory is "{text}", expected a size such as 4GB or 500MiB')
     return count

@@ -14,6 +14,7 @@ import time
 from typing import IO
 
 from prototrt.converter.batch.entry import Entry, Outcome, Status
+from prototrt.converter.batch.watch import Watch
 from prototrt.converter.batch.work import out_of_memory, work
 
 _LAST_LINES = 5
@@ -36,7 +37,7 @@ class Worker:
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
-        clock = _Clock(process, entry.timeout)
+        watch = Watch(process, entry.timeout, entry.memory)
         try:
             pickle.dump(entry, process.stdin)
             process.stdin.flush()
@@ -46,10 +47,10 @@ class Worker:
             process.kill()
             process.wait()
             _remove_leftovers(entry, process.pid)
-            status, message = self._death(entry, process.returncode, clock.has_struck)
+            status, message = self._death(entry, process.returncode, watch.verdict)
             return Outcome(entry, status, 4, time.perf_counter() - began, message)
         finally:
-            clock.stop()
+            watch.stop()
 
     def stop(self) -> None:
         """End the process at once, from any thread."""
@@ -82,16 +83,14 @@ class Worker:
             )
         return self._process
 
-    def _death(self, entry: Entry, returncode: int, is_late: bool) -> tuple[Status, str]:
+    def _death(self, entry: Entry, returncode: int, verdict: Status | None) -> tuple[Status, str]:
         """What the end of the process means."""
-        if is_late:
-            return (
-                Status.TIMED_OUT,
-                f"{entry.prototxt}: not done after {entry.timeout:g} s\n"
-                f"  fix: raise its timeout in {entry.where}",
-            )
+        if verdict is Status.TIMED_OUT:
+            late = f"not done after {entry.timeout:g} s\n  fix: raise its timeout in {entry.where}"
+            return verdict, f"{entry.prototxt}: {late}"
         last = self._last_words()
-        if "bad_alloc" in last or (returncode == -signal.SIGKILL and not self._stopped):
+        was_killed = returncode == -signal.SIGKILL and not self._stopped  # so does Linux when memory runs out
+        if verdict is Status.OUT_OF_MEMORY or "bad_alloc" in last or was_killed:
             return Status.OUT_OF_MEMORY, f"{entry.prototxt}: {out_of_memory(entry)}"
         how = f"signal {signal.Signals(-returncode).name}" if returncode < 0 else f"exit code {returncode}"
         return Status.CRASHED, f"{entry.prototxt}: its process ended with {how}{last}"
@@ -101,28 +100,6 @@ class Worker:
         self._told.seek(0)
         lines = self._told.read().decode(errors="replace").splitlines()
         return "".join(f"\n  {line}" for line in lines[-_LAST_LINES:])
-
-
-class _Clock:
-    """Kills a process that is late."""
-
-    def __init__(self, process: subprocess.Popen[bytes], seconds: float | None) -> None:
-        self.has_struck = False
-        self._process = process
-        self._timer = threading.Timer(seconds, self._strike) if seconds is not None else None
-        if self._timer:
-            self._timer.daemon = True
-            self._timer.start()
-
-    def stop(self) -> None:
-        """Not one moment later: the process may have the next model already."""
-        if self._timer:
-            self._timer.cancel()
-            self._timer.join()
-
-    def _strike(self) -> None:
-        self.has_struck = True
-        self._process.kill()
 
 
 def _remove_leftovers(entry: Entry, pid: int) -> None:
@@ -144,6 +121,7 @@ def _close_quietly(stream: IO[bytes] | None) -> None:
 def serve() -> None:
     """The process: entries come on stdin, outcomes go to stdout."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to hear
+    threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
     outcomes = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a library that prints must not write between the outcomes
     while True:
@@ -153,3 +131,10 @@ def serve() -> None:
             return
         pickle.dump(work(entry), outcomes)
         outcomes.flush()
+
+
+def _end_with(parent: int) -> None:
+    """End when the parent has died: nobody is left who would end a hang."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
