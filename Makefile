@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DIGITS := samples/digits
 
-.PHONY: convert test lint bench proto clean
+.PHONY: convert test lint bench proto vendor wheel clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -33,6 +33,22 @@ proto:
 	build/proto/bin/pip install --quiet grpcio-tools
 	build/proto/bin/python -m grpc_tools.protoc --proto_path=caffe_proto \
 		--descriptor_set_out=caffe_proto/caffe.binpb caffe.proto
+
+# Graphviz for browsers, for `prototrt dot -o net.html`: from the npm registry, with its licence.
+GRAPHVIZ := @hpcc-js/wasm-graphviz@1.29.2
+PAGE := converter/page/vendor
+
+vendor: $(PAGE)/graphviz.js
+
+wheel: vendor $(VENV)/bin/python
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+
+$(PAGE)/graphviz.js: converter/page/vendor.sha256
+	rm -rf build/vendor && mkdir -p build/vendor $(PAGE)
+	cd build/vendor && npm pack --silent $(GRAPHVIZ) && tar xzf *.tgz
+	cd build/vendor/package && sha256sum --check --quiet ../../../converter/page/vendor.sha256
+	cp build/vendor/package/LICENSE $(PAGE)/LICENSE
+	cp build/vendor/package/dist/index.js $@
 
 clean:
 	rm -rf build dist *.egg-info .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

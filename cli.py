@@ -217,27 +217,25 @@ def convert_main() -> None:
     default="parsed",
     help="The net as it is written, or the graph that TensorRT is given.",
 )
+@click.option("--verification", metavar="FILE.json", help="What `verify --json` printed, for a page.")
 @common_options
-def dot(options: ModelOptions, rewriting: Rewriting, target: str | None, picture: str) -> None:
-    """Draw MODEL in Graphviz's language.
+def dot(
+    options: ModelOptions, rewriting: Rewriting, target: str | None, picture: str, verification: str | None
+) -> None:
+    """Draw MODEL in Graphviz's language, or as .svg, .png, .pdf, or as a page: .html.
 
+    The page shows both stages side by side, with shapes, costs and warnings, in one file.
     What surgery made is dashed, the body of a Scan stands in a frame, and state that is
     fed back is a red, dashed arrow.
     """
-    from prototrt.converter.files import atomic_write
-    from prototrt.surgery.dot import dot_from_graph, dot_from_net
+    from prototrt.converter.pictures import dot_text, write_picture
 
-    model = options.load_topology()
-    if picture == "rewritten":
-        text = dot_from_graph(_rewritten(options, rewriting, model, require_weights=False))
-    else:
-        text, warnings = dot_from_net(model, **options.expansion)
-        _warn(warnings)
     if target is None:
+        text, warnings = dot_text(options, rewriting, picture)
         click.echo(text, nl=False)
     else:
-        with atomic_write(target) as stream:
-            stream.write(text.encode())
+        warnings = write_picture(target, options, rewriting, picture, verification)
+    _warn(warnings)
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
