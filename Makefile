@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DIGITS := samples/digits
 
-.PHONY: convert test lint bench proto vendor wheel clean
+.PHONY: convert test lint bench proto man vendor wheel clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -39,6 +39,9 @@ GRAPHVIZ := @hpcc-js/wasm-graphviz@1.29.2
 PAGE := converter/page/vendor
 
 vendor: $(PAGE)/graphviz.js
+
+man: $(VENV)/installed-dev
+	$(BIN)/python docs/make_man.py build/man
 
 wheel: vendor $(VENV)/bin/python
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .

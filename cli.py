@@ -86,6 +86,9 @@ def common_options(command: F) -> F:
     return command
 
 
+json_option = click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
+
+
 class Guarded(click.Command):
     """A command whose failures become messages and exit codes."""
 
@@ -182,8 +185,9 @@ def main() -> None:
 @model_options
 @rewrite_options
 @build_options
+@json_option
 @common_options
-def convert(options: ModelOptions, rewriting: Rewriting, building: Building) -> None:
+def convert(options: ModelOptions, rewriting: Rewriting, building: Building, as_json: bool) -> None:
     """Build an engine from MODEL (a prototxt) and WEIGHTS (a caffemodel), or write an ONNX model.
 
     Writes FILE, and FILE.json beside it: bindings, recurrent pairs, where it came from.
@@ -191,14 +195,18 @@ def convert(options: ModelOptions, rewriting: Rewriting, building: Building) -> 
     import time
 
     from prototrt.converter.progress import BuildProgress, terminal
-    from prototrt.converter.report import conversion_summary
+    from prototrt.converter.report import conversion_facts, conversion_summary
 
     began = time.perf_counter()
     model = options.load()
     graph = _rewritten(options, rewriting, model)
     with BuildProgress(None if _settings().quiet else terminal()) as progress:
         manifest = building.write(graph, progress)
-    _tell(conversion_summary(model, graph, manifest, building.target, time.perf_counter() - began))
+    made = (model, graph, manifest, building.target, time.perf_counter() - began)
+    if as_json:
+        _print_json(conversion_facts(*made))
+    else:
+        _tell(conversion_summary(*made))
 
 
 def convert_main() -> None:
@@ -240,7 +248,7 @@ def dot(
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
 @model_options
-@click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
+@json_option
 @common_options
 def inspect(options: ModelOptions, as_json: bool) -> None:
     """Show the layers of MODEL: shapes, parameters, multiply-adds, recurrent pairs.
@@ -271,9 +279,16 @@ def inspect(options: ModelOptions, as_json: bool) -> None:
     " onnx: the ONNX model, by onnxruntime; onnx-lstm: the same with --onnx-lstm.",
 )
 @click.option("--calls", type=click.IntRange(min=1), help="How many calls, each with the state of the last.")
+@json_option
 @common_options
 def run(
-    options: ModelOptions, rewriting: Rewriting, inputs: str, target: str, on: str, calls: int | None
+    options: ModelOptions,
+    rewriting: Rewriting,
+    inputs: str,
+    target: str,
+    on: str,
+    calls: int | None,
+    as_json: bool,
 ) -> None:
     """Run MODEL with WEIGHTS on the CPU.
 
@@ -282,7 +297,7 @@ def run(
     are written as NAME/0, NAME/1, ...
     """
     from prototrt.converter.feeds import read_feeds, unread_arrays, write_results
-    from prototrt.converter.report import results_summary
+    from prototrt.converter.report import results_facts, results_summary
 
     model = options.load()
     graph = _rewritten(options, rewriting, model)
@@ -292,14 +307,17 @@ def run(
     session = prototrt.Session(graph, on=on)
     results = [session.run(feed) for feed in feeds]
     write_results(target, results)
-    _tell(results_summary(target, results))
+    if as_json:
+        _print_json(results_facts(target, results))
+    else:
+        _tell(results_summary(target, results))
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
 @model_options
 @rewrite_options
 @check_options
-@click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
+@json_option
 @common_options
 def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_json: bool) -> None:
     """Compute MODEL with WEIGHTS in several ways, and compare with our primitives.
@@ -319,13 +337,16 @@ def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_j
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
 @click.option("--markdown", is_flag=True, help="As it stands in the README.")
+@json_option
 @common_options
-def layers(markdown: bool) -> None:
+def layers(markdown: bool, as_json: bool) -> None:
     """List the supported layer types and what each becomes."""
     from prototrt.converter.report import print_support
     from prototrt.surgery.support import markdown_table, supported_layers
 
-    if markdown:
+    if as_json:
+        _print_json([row.as_dict() for row in supported_layers()])
+    elif markdown:
         click.echo(markdown_table(supported_layers()))
     else:
         print_support(supported_layers())
@@ -333,7 +354,7 @@ def layers(markdown: bool) -> None:
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
 @batch_options
-@click.option("--json", "as_json", is_flag=True, help="Print what --report-json writes.")
+@json_option
 @common_options
 def batch(options: BatchOptions, as_json: bool) -> None:
     """Convert all the models that MODELS.yaml lists.
@@ -362,7 +383,7 @@ def cache() -> None:
 @click.argument("folder")
 @click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="What was not of use since.")
 @click.option("--max-size", type=Bytes(), help="The least recently used beyond that size, as in 10GB.")
-@click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
+@json_option
 @common_options
 def prune(folder: str, older_than: float | None, max_size: int | None, as_json: bool) -> None:
     """Remove conversions from FOLDER: all of them, or what the options say."""

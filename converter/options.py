@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 import prototrt
 
@@ -84,6 +85,11 @@ class OutputFile(click.ParamType):  # type: ignore[type-arg]  # as above
         if problem := why_unwritable(value):
             self.fail(f'cannot write "{value}": {problem}', param, ctx)
         return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return [CompletionItem(incomplete, type="file")]
 
 
 @dataclass(frozen=True)
@@ -215,8 +221,8 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
     return gathered(
         ModelOptions,
         "options",
-        click.argument("model"),
-        click.argument("weights", required=False),
+        click.argument("model", type=click.Path()),
+        click.argument("weights", required=False, type=click.Path()),
         click.option("--phase", type=click.Choice(["TEST", "TRAIN"], case_sensitive=False), default="TEST"),
         click.option("--level", type=int, default=0, help="NetState level."),
         click.option(

@@ -27,7 +27,7 @@ class BatchOptions:
 batch_options = gathered(
     BatchOptions,
     "options",
-    click.argument("models", metavar="MODELS.yaml"),
+    click.argument("models", metavar="MODELS.yaml", type=click.Path()),
     click.option(
         "-o", "folder", required=True, metavar="FOLDER", help="Engines go here; it is made if needed."
     ),

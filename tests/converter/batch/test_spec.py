@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -237,3 +238,16 @@ def test_a_file_that_is_not_there() -> None:
     assert str(raised.value) == (
         "nowhere.yaml: cannot be read: No such file or directory\n  fix: give a YAML file"
     )
+
+
+def test_the_list_in_the_documentation_is_read() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "batch.md").read_text()
+    (example,) = re.findall(r"^```yaml\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    for folder in ("digits", "zoo/one", "zoo/two"):
+        Path(folder).mkdir(parents=True)
+        Path(folder, "deploy.prototxt").touch()
+        Path(folder, "last.caffemodel").touch()
+    entries = read(example)
+    assert len(entries) == 1 + 2 * 4
+    assert entries[-1].name == "zoo-two-unroll-data-4x3x224x224"
+    assert entries[-1].weights == "zoo/two/last.caffemodel"
