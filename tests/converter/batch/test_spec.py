@@ -249,5 +249,5 @@ def test_the_list_in_the_documentation_is_read() -> None:
         Path(folder, "last.caffemodel").touch()
     entries = read(example)
     assert len(entries) == 1 + 2 * 4
-    assert entries[-1].name == "zoo-two-unroll-data-4x3x224x224"
+    assert entries[-1].name == "two-unroll-data-4x3x224x224"
     assert entries[-1].weights == "zoo/two/last.caffemodel"
