@@ -1,12 +1,17 @@
 # On a fresh clone, with nothing but Python >= 3.10 and make:
 #   make convert   converts the sample and reads its strips on the CPU
 #   make test      lints, checks types and runs every test
+#   make fuzz      looks for inputs that break the readers, FUZZ_SECONDS for each of two targets
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 DIGITS := samples/digits
+FUZZ_SECONDS ?= 120
 
-.PHONY: convert test lint bench proto man vendor wheel clean
+TILE := plugins/tile
+PTX ?= $(TILE)/tile.ptx
+
+.PHONY: convert test lint bench fuzz proto ptx man vendor wheel clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -26,6 +31,15 @@ lint: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python tests/bench/bench.py
+
+# Crashes are kept in build/fuzz. atheris has wheels for a few versions of Python only.
+fuzz: $(VENV)/installed-dev
+	$(BIN)/pip install --quiet --editable '.[fuzz]'
+	@mkdir -p build/fuzz
+	for target in text wire; do \
+		PYTHONPATH=.dev $(BIN)/python tests/fuzz/fuzz.py $$target build/fuzz/$$target \
+			-max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/fuzz/ || exit 1; \
+	done
 
 # protoc comes with grpcio-tools, in an environment of its own: it pins protobuf.
 proto:
@@ -52,6 +66,16 @@ $(PAGE)/graphviz.js: converter/page/vendor.sha256
 	cd build/vendor/package && sha256sum --check --quiet ../../../converter/page/vendor.sha256
 	cp build/vendor/package/LICENSE $(PAGE)/LICENSE
 	cp build/vendor/package/dist/index.js $@
+
+# Needs nvcc 13. The kernel uses nothing that PTX 7.0 has not, but nvcc writes its own version, which drivers older
+# than CUDA 13 refuse: it is set back, and ptxas says whether that is right.
+ptx:
+	@mkdir -p build
+	nvcc -ptx -arch=compute_75 $(TILE)/tile.cu -o build/tile.ptx
+	{ echo "// Made by 'make ptx' from tile.cu and tile_thread.h with the SHA-256"; \
+	  echo "// $$(cat $(TILE)/tile.cu $(TILE)/tile_thread.h | sha256sum | cut -d' ' -f1)"; \
+	  sed 's/^\.version .*/.version 7.0/' build/tile.ptx; } > $(PTX)
+	ptxas -arch=sm_75 $(PTX) -o build/tile.cubin
 
 clean:
 	rm -rf build dist *.egg-info .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

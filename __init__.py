@@ -26,10 +26,22 @@ if TYPE_CHECKING:
     from prototrt.converter.tensorrt.builder import Plan, build
     from prototrt.surgery.ir import Graph
     from prototrt.surgery.pipeline import rewrite
+    from prototrt.surgery.recurrent import weights
 
 __version__ = "0.1.0"
 
-__all__ = ["ConversionError", "Graph", "Model", "Plan", "Session", "build", "export_onnx", "load", "rewrite"]
+__all__ = [
+    "ConversionError",
+    "Graph",
+    "Model",
+    "Plan",
+    "Session",
+    "build",
+    "export_onnx",
+    "load",
+    "rewrite",
+    "weights",
+]
 
 _HOMES = {
     "ConversionError": "prototrt.caffe_proto.errors",
@@ -41,7 +53,9 @@ _HOMES = {
     "export_onnx": "prototrt.converter.onnx.export",
     "load": "prototrt.caffe_proto",
     "rewrite": "prototrt.surgery.pipeline",
+    "weights": "prototrt.surgery.recurrent.weights",
 }
+_MODULES = {"weights"}
 
 
 def __getattr__(name: str) -> object:
@@ -49,7 +63,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'prototrt' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    home = import_module(_HOMES[name])
+    return home if name in _MODULES else getattr(home, name)
 
 
 def __dir__() -> list[str]:

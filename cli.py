@@ -26,11 +26,15 @@ from prototrt.converter.options import (
     check_options,
     drawing_options,
     model_options,
+    net_options,
+    refuse_options_beside,
     rewrite_options,
+    with_state_file,
 )
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
+    from prototrt.converter.session import Session
     from prototrt.surgery.ir import Graph
 
 HELP = ["-h", "--help"]
@@ -45,6 +49,7 @@ Exit codes:
   3    the model, or its input, cannot be used
   4    TensorRT refused the network or failed to build it
   5    a check failed
+  6    an engine cannot be run here
   130  stopped by Ctrl-C
 """
 
@@ -91,6 +96,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="The same fac
 
 class Guarded(click.Command):
     """A command whose failures become messages and exit codes."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, with_state_file(args))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -167,12 +175,38 @@ def _print_json(facts: object) -> None:
     click.echo(json.dumps(facts, indent=2))
 
 
+def _write_text(target: str | None, text: str) -> None:
+    from prototrt.converter.files import atomic_write
+
+    if target is None:
+        click.echo(text, nl=False)
+    else:
+        with atomic_write(target) as stream:
+            stream.write(text.encode())
+
+
 def _rewritten(
-    options: ModelOptions, rewriting: Rewriting, model: Model, require_weights: bool = True
+    options: ModelOptions,
+    rewriting: Rewriting,
+    model: Model,
+    tile: str = "broadcast",
 ) -> Graph:
-    graph = rewriting.rewrite(options, model, require_weights)
+    graph = rewriting.rewrite(options, model, tile=tile)
     _warn(graph.warnings)
     return graph
+
+
+def _session(options: ModelOptions, rewriting: Rewriting, on: str | None, trust: bool) -> Session:
+    from prototrt.converter.runtime.plan_file import is_plan
+
+    if is_plan(options.model):
+        refuse_options_beside(options.model, "inputs", "target", "on", "calls", "trust")
+        if on not in (None, "engine"):
+            raise click.UsageError(f"--on {on} is for nets, but {options.model} is a plan")
+        return prototrt.Session(options.model, on="engine", trust=trust)
+    if trust:
+        raise click.UsageError(f"--trust is for plans, but {options.model} is none")
+    return prototrt.Session(_rewritten(options, rewriting, options.load()), on=on)
 
 
 @click.group(epilog=EXIT_CODES, context_settings={"help_option_names": HELP})
@@ -181,7 +215,7 @@ def main() -> None:
     """Caffe models, recurrent ones above all, become TensorRT engines."""
 
 
-@main.command(cls=Guarded, epilog=EXIT_CODES)
+@main.command(cls=Guarded, epilog=EXIT_CODES, context_settings={"help_option_names": HELP})
 @model_options
 @rewrite_options
 @build_options
@@ -199,7 +233,7 @@ def convert(options: ModelOptions, rewriting: Rewriting, building: Building, as_
 
     began = time.perf_counter()
     model = options.load()
-    graph = _rewritten(options, rewriting, model)
+    graph = _rewritten(options, rewriting, model, tile=building.kept_tiles)
     with BuildProgress(None if _settings().quiet else terminal()) as progress:
         manifest = building.write(graph, progress)
     made = (model, graph, manifest, building.target, time.perf_counter() - began)
@@ -211,7 +245,25 @@ def convert(options: ModelOptions, rewriting: Rewriting, building: Building, as_
 
 def convert_main() -> None:
     """``convert``, installed as a command of its own."""
-    convert(prog_name="convert", help_option_names=HELP)
+    convert(prog_name="convert")
+
+
+@main.command(cls=Guarded, epilog=EXIT_CODES)
+@net_options
+@click.option("-o", "target", type=OutputFile(), help="The file to write; without it the text is printed.")
+@common_options
+def deploy(options: ModelOptions, target: str | None) -> None:
+    """Cut the training net MODEL (a train_val.prototxt) down to its deploy net.
+
+    Data layers become inputs, losses the answers that they look at. Caffe reads the
+    result, with the same weights.
+    """
+    from prototrt.caffe_proto.deploy_text import deploy_text, transformations
+
+    model = options.load_topology()
+    text = deploy_text(model, dict(options.shapes))
+    _warn([*model.warnings, *transformations(model)])
+    _write_text(target, text)
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
@@ -274,11 +326,12 @@ def inspect(options: ModelOptions, as_json: bool) -> None:
 @click.option(
     "--on",
     type=click.Choice(ON),
-    default="reference",
-    help="reference: our primitives; network: the very network that TensorRT is given, both in NumPy;"
-    " onnx: the ONNX model, by onnxruntime; onnx-lstm: the same with --onnx-lstm.",
+    help="reference (unless MODEL is a plan): our primitives; network: the very network that TensorRT is"
+    " given, both in NumPy; onnx: the ONNX model, by onnxruntime; onnx-lstm: the same with --onnx-lstm;"
+    " engine: TensorRT, on a GPU.",
 )
 @click.option("--calls", type=click.IntRange(min=1), help="How many calls, each with the state of the last.")
+@click.option("--trust", is_flag=True, help="Run a plan without manifest: you know who made it.")
 @json_option
 @common_options
 def run(
@@ -286,11 +339,12 @@ def run(
     rewriting: Rewriting,
     inputs: str,
     target: str,
-    on: str,
+    on: str | None,
     calls: int | None,
+    trust: bool,
     as_json: bool,
 ) -> None:
-    """Run MODEL with WEIGHTS on the CPU.
+    """Run MODEL with WEIGHTS on the CPU; or an engine, if MODEL is a plan, on a GPU.
 
     State starts at zero and is carried from call to call. An array NAME of the inputs is
     fed in every call, NAME/0, NAME/1, ... in that call alone. The outputs of several calls
@@ -299,13 +353,11 @@ def run(
     from prototrt.converter.feeds import read_feeds, unread_arrays, write_results
     from prototrt.converter.report import results_facts, results_summary
 
-    model = options.load()
-    graph = _rewritten(options, rewriting, model)
-    names = [value.name for value in graph.inputs]
-    feeds = read_feeds(inputs, names, calls)
-    _warn(unread_arrays(inputs, feeds, names))
-    session = prototrt.Session(graph, on=on)
-    results = [session.run(feed) for feed in feeds]
+    with _session(options, rewriting, on, trust) as session:
+        names = [value.name for value in session.signature.inputs]
+        feeds = read_feeds(inputs, names, calls)
+        _warn(unread_arrays(inputs, feeds, names))
+        results = [session.run(feed) for feed in feeds]
     write_results(target, results)
     if as_json:
         _print_json(results_facts(target, results))
@@ -394,3 +446,18 @@ def prune(folder: str, older_than: float | None, max_size: int | None, as_json: 
         _print_json(pruned.as_dict())
     else:
         _tell(pruned.summary)
+
+
+@main.command(cls=Guarded, epilog=EXIT_CODES)
+@json_option
+@common_options
+def doctor(as_json: bool) -> None:
+    """Tell what is installed here, what can be built and run with it, and what to install."""
+    from prototrt.converter.doctor import diagnose
+    from prototrt.converter.report import print_diagnosis
+
+    diagnosis = diagnose()
+    if as_json:
+        _print_json(diagnosis.as_dict())
+    else:
+        print_diagnosis(diagnosis)

@@ -66,6 +66,9 @@ def open_npz(file: str) -> ArrayFileWeights:
             layers.setdefault(layer, {})[index] = StoredBlob(
                 shape, False, partial(_read_npy, file, entry.filename)
             )
+    if not layers:
+        fix = 'save blobs in it, as in np.savez(file, **{"conv1/0": weights})'
+        raise UnreadableFileError("the file holds no arrays, expected weights", where=file, fix=fix)
     return ArrayFileWeights(file, layers)
 
 
@@ -106,6 +109,9 @@ def open_hdf5(file: str) -> ArrayFileWeights:
         if not isinstance(data, h5py.Group):
             fix = "give the .caffemodel.h5 that Caffe saved (a .solverstate.h5 holds no weights)"
             raise UnreadableFileError('there is no group "data", expected one', where=file, fix=fix)
+        if not len(data):
+            fix = "give the .caffemodel.h5 that Caffe saved for this net"
+            raise UnreadableFileError("the file holds no layers, expected weights", where=file, fix=fix)
         data.visititems(partial(_note_dataset, h5py, file, layers))
     return ArrayFileWeights(file, layers)
 

@@ -51,8 +51,8 @@ def _channels(layer: Message, data: Message) -> int | None:
     return len(transform.mean_value) if len(transform.mean_value) > 1 else None
 
 
-def transformation(layer: Message) -> list[str]:
-    """What the data layer did to the data, which is now for the user to do."""
+def transformation(layer: Message) -> str | None:
+    """What is left to do to the data of an Input, since the data layer in whose place it stands did it."""
     transform = layer.transform_param
     steps = []
     if transform.mean_file:
@@ -61,4 +61,4 @@ def transformation(layer: Message) -> list[str]:
         steps.append("minus " + ", ".join(f"{value:g}" for value in transform.mean_value))
     if transform.HasField("scale") and transform.scale != 1:
         steps.append(f"times {transform.scale:g}")
-    return steps
+    return f'feed "{layer.top[0]}" transformed, as in training: {", then ".join(steps)}' if steps else None

@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from google.protobuf import text_format
-
 from prototrt.caffe_proto import data_layers
 from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.schema import message_class
 from prototrt.caffe_proto.untangle import Untangled, untangle
 from prototrt.caffe_proto.upgrade import Entry
@@ -38,17 +35,6 @@ def cut_training(entries: Sequence[Entry], file: str) -> tuple[list[Entry], list
     return kept, cut.warnings
 
 
-def deploy_text(model: Model) -> str:
-    """The net of a model as a prototxt that Caffe reads. It has no weights and no rules of inclusion."""
-    net = message_class("NetParameter")(name=model.name)
-    for layer in model.layers:
-        message = net.layer.add()
-        message.CopyFrom(layer.message)
-        for unneeded in ("blobs", "include", "exclude", "phase"):
-            message.ClearField(unneeded)
-    return text_format.MessageToString(net)
-
-
 def _is_data(entry: Entry) -> bool:
     return entry.message.type in data_layers.TYPES
 
@@ -68,11 +54,13 @@ class _Cut:
     measured: set[str] = field(default_factory=set)  # values that come from a loss
     labels: set[str] = field(default_factory=set)  # values that come from nothing but labels
     made: set[str] = field(default_factory=set)  # values of layers that are kept
+    helped: dict[int, int] = field(default_factory=dict)  # which loss an auxiliary loss helps to train
     warnings: list[str] = field(default_factory=list)
 
     def mark(self) -> None:
         for index in range(len(self.entries)):
             self._mark_origins(index)
+        self._mark_auxiliary()
         for index in reversed(range(len(self.entries))):
             self._mark_wanted(index)
         for index, (entry, tops) in enumerate(zip(self.entries, self.names.tops, strict=True)):
@@ -94,10 +82,32 @@ class _Cut:
         elif bottoms and self.labels.issuperset(bottoms):
             self.labels.update(tops)
 
+    def _mark_auxiliary(self) -> None:
+        """Find losses that are there to train what lies before them, as GoogLeNet's loss1 and loss2.
+
+        Such a loss compares with the very labels of another one of its type, and weighs less. Losses of
+        several tasks have labels of their own.
+        """
+        losses = [index for index, entry in enumerate(self.entries) if entry.message.type in _ANSWERS]
+        for index in losses:
+            rivals = [other for other in losses if self._measured_alike(index) == self._measured_alike(other)]
+            main = max(rivals, key=self._weight)
+            if self._weight(index) < self._weight(main):
+                self.helped[index] = main
+
+    def _measured_alike(self, index: int) -> tuple[str, tuple[str, ...]]:
+        return self.entries[index].message.type, self.names.bottoms[index][1:]
+
+    def _weight(self, index: int) -> float:
+        weights = self.entries[index].message.loss_weight
+        return float(weights[0]) if weights else 1.0
+
     def _mark_wanted(self, index: int) -> None:
         entry, bottoms, tops = self.entries[index], self.names.bottoms[index], self.names.tops[index]
         if _is_measure(entry):
-            self.wanted.update(self._predictions(index))
+            helping = {value for helper in self.helped for value in self._predictions(helper)}
+            if not helping.issuperset(self._predictions(index)):
+                self.wanted.update(self._predictions(index))
             return
         if not _is_data(entry):
             ends = (value for value in tops if value in self.names.outputs)
@@ -149,13 +159,18 @@ class _Cut:
         if shape and None not in shape:
             layer.input_param.shape.add().dim.extend(shape)
         self._warn(entry, f'became the input "{blob}"{told}')
-        steps = data_layers.transformation(entry.message) if number == 0 else []
-        if steps:
-            self._warn(entry, f'feed "{blob}" transformed, as this layer did: {", then ".join(steps)}')
+        if number == 0 and entry.message.HasField("transform_param"):
+            layer.transform_param.CopyFrom(entry.message.transform_param)
         return Entry(layer, entry.line)
 
     def _answer(self, index: int) -> list[Entry]:
         entry, predictions = self.entries[index], self._predictions(index)
+        if index in self.helped:
+            main = self.helped[index]
+            because = f"it has loss_weight {self._weight(index):g} and measures by the same labels"
+            told = f'"{self.entries[main].message.name}" with loss_weight {self._weight(main):g}'
+            self._warn(entry, f"dropped: it only helps to train, as {because} as {told}")
+            return []
         kind = _ANSWERS.get(entry.message.type)
         if kind is None or not predictions or self._is_answered(predictions[0], kind):
             self._warn(entry, "dropped: it only measures")
@@ -175,7 +190,7 @@ class _Cut:
         return any(entry.message.type == kind and value in bottoms for entry, bottoms in pairs)
 
     def _free_blob(self, entry: Entry) -> str:
-        losses = sum(other.message.type in _ANSWERS for other in self.entries)
+        losses = sum(other.message.type in _ANSWERS for other in self.entries) - len(self.helped)
         name = "prob" if losses == 1 else f"{entry.message.name}_prob"
         return name if name not in self.names.blobs else f"{name}_{entry.line}"
 

@@ -98,6 +98,12 @@ class VerificationError(ConversionError):
     exit_code = 5
 
 
+class EngineError(ConversionError):
+    """An engine cannot be run here: no GPU, no driver, another TensorRT, or a plan that is not trusted."""
+
+    exit_code = 6
+
+
 class Problems(ConversionError):  # noqa: N818  it is many errors, not one
     """Several errors, told at once so that they can be mended at once."""
 

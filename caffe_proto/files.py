@@ -15,7 +15,7 @@ from prototrt.caffe_proto.suggestions import close_names
 
 HEAD = 4096
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-ZIP_SIGNATURE = b"PK\x03\x04"
+ZIP_SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06")  # the second of an archive that holds nothing
 _LARGEST_TEXT = 64 << 20  # bytes; the largest published prototxt has less than 1 MiB
 
 
@@ -27,7 +27,9 @@ def told_to_the_user(file: str, what: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise UnreadableFileError("there is no such file", where=file, fix=_fix_of_missing(file)) from error
     except IsADirectoryError as error:
-        raise UnreadableFileError(f"this is a directory, expected {what}", where=file) from error
+        raise UnreadableFileError(
+            f"this is a directory, expected {what}", where=file, fix="give the file itself"
+        ) from error
     except PermissionError as error:
         fix = "allow reading the file (chmod u+r)"
         raise UnreadableFileError(

@@ -14,12 +14,20 @@ class OpenLayer:
 
     message: Message
     field: str  # of the net: "layer" or "layers"
+    line: int  # where it begins
+
+    @property
+    def name(self) -> str:
+        return str(self._innermost.name)
+
+    @property
+    def _innermost(self) -> Message:
+        is_v0 = self.field == "layers" and self.message.HasField("layer")
+        return self.message.layer if is_v0 else self.message
 
     def origin(self, file: str, line: int) -> Origin | None:
         """None while the text has not named the layer."""
-        message = self.message
-        if self.field == "layers" and message.HasField("layer"):
-            message = message.layer
+        message = self._innermost
         kind = message.type
         if isinstance(kind, int):
             kind = enum_name("V1LayerParameter.LayerType", kind)
@@ -38,15 +46,28 @@ class Finding:
     because: str | None = None
     fix: str | None = None
     family: type[ConversionError] = NetError
+    unknown: str | None = None  # the name of the field, where the mistake is that Caffe has no such field
 
     def error(self) -> ConversionError:
+        return self._error(self.problem, self.because, self.fix)
+
+    def dropped(self) -> str:
+        """What to say where an unknown field is passed over."""
+        return str(self._error(f'dropped the unknown field "{self.unknown}"'))
+
+    @property
+    def is_of_training(self) -> bool:
+        """Whether what stands here can only say how weights are learned."""
+        return any(name == "param" or name.endswith("_filler") for name in self.path)
+
+    def _error(self, problem: str, because: str | None = None, fix: str | None = None) -> ConversionError:
         return self.family(
-            self.problem,
+            problem,
             origin=self.layer.origin(self.file, self.line) if self.layer else None,
             where=f"{self.file}:{self.line}",
             blob=".".join(self.path[1:] if self.layer else self.path) or None,
-            because=self.because,
-            fix=self.fix,
+            because=because,
+            fix=fix,
         )
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from prototrt.caffe_proto.array_files import open_hdf5, open_npz
 from prototrt.caffe_proto.caffemodel import open_caffemodel
 from prototrt.caffe_proto.deploy import cut_training
-from prototrt.caffe_proto.errors import NetError, WeightsError
-from prototrt.caffe_proto.files import HDF5_SIGNATURE, ZIP_SIGNATURE, read_prototxt, told_to_the_user
+from prototrt.caffe_proto.errors import ConversionError, NetError, WeightsError, raise_all
+from prototrt.caffe_proto.files import HDF5_SIGNATURE, ZIP_SIGNATURES, read_prototxt, told_to_the_user
 from prototrt.caffe_proto.model import Layer, Model
+from prototrt.caffe_proto.overrides import Setting, override
 from prototrt.caffe_proto.phase import PHASES, NetState, is_included
-from prototrt.caffe_proto.prototxt import parse_net
+from prototrt.caffe_proto.prototxt import ParsedNet, parse_net
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.sharing import find_owners, share_stored
 from prototrt.caffe_proto.untangle import Untangled, untangle
@@ -33,20 +34,46 @@ def load(
     stages: Iterable[str] = (),
     random_weights: int | None = None,
     allow_unknown: bool = False,
+    overrides: Mapping[str, Setting] | None = None,
 ) -> Model:
     """Read a net and, if given, its weights (caffemodel, HDF5 or npz; told apart by content).
 
     ``phase``, ``level`` and ``stages`` say which of the layers with include and exclude rules belong to
-    the net. ``random_weights`` is the seed of weights that are drawn instead of read. With
-    ``allow_unknown``, fields that Caffe's messages lack are dropped with a warning. Every mistake of a
+    the net. ``random_weights`` is the seed of weights that are drawn instead of read. Every mistake of a
     user raises a ConversionError.
+
+    Fields that Caffe's messages lack are left in ``Model.unknown``, since surgery tells them together with
+    the layers that it does not know. With ``allow_unknown`` they become warnings, and what may have changed
+    the result of a layer is left in ``Layer.unknown``, for who needs that layer.
     """
     file = os.fsdecode(prototxt)
-    net = parse_net(read_prototxt(file), file, allow_unknown=allow_unknown)
-    state = _state(net.message, phase, level, stages)
-    included = [
-        entry for entry in upgraded_layers(net, file) if is_included(entry.message, state, entry.origin(file))
-    ]
+    net = parse_net(read_prototxt(file), file)
+    refused = () if allow_unknown else tuple(finding.error() for finding in net.unknown)
+    try:
+        state = _state(net.message, phase, level, stages)
+        written = upgraded_layers(net, file)
+        override(written, overrides or {}, file)
+        included = [entry for entry in written if is_included(entry.message, state, entry.origin(file))]
+        if written and not included:
+            problem = f"none of the {len(written)} layers belongs to the net for {state}"
+            raise NetError(problem, where=file, fix="choose another --phase, --level or --stage")
+        model = _model(net, file, included, weights, random_weights)
+    except ConversionError:
+        raise_all(refused)  # what else is wrong may come from a misspelt field
+        raise
+    if refused or not net.unknown:
+        return replace(model, unknown=refused)
+    return replace(model, warnings=(*(finding.dropped() for finding in net.unknown), *model.warnings))
+
+
+def _model(
+    net: ParsedNet,
+    file: str,
+    included: Sequence[Entry],
+    weights: PathLike | None,
+    random_weights: int | None,
+) -> Model:
+    unknown = _unknown_fields(net, included)
     _complete_layers(included, file)
     entries, cuts = cut_training(included, file)
     source = _open_weights(weights, random_weights)
@@ -54,15 +81,32 @@ def load(
     return Model(
         name=net.message.name,
         file=file,
-        layers=_layers(entries, untangled, source, file),
+        layers=_layers(entries, untangled, source, file, unknown),
         weights=source,
-        warnings=(*net.warnings, *cuts, *_warnings(entries, file, source)),
+        warnings=(*cuts, *_warnings(entries, file, source)),
         outputs=untangled.outputs,
         blobs=untangled.blobs,
     )
 
 
-def _layers(entries: Sequence[Entry], untangled: Untangled, weights: Weights, file: str) -> tuple[Layer, ...]:
+def _unknown_fields(net: ParsedNet, entries: Sequence[Entry]) -> dict[Entry, list[ConversionError]]:
+    """By layer, the unknown fields that may change what it computes."""
+    found: dict[Entry, list[ConversionError]] = {}
+    for finding in net.unknown:
+        if finding.layer is not None and not finding.is_of_training:
+            for entry in entries:
+                if (finding.layer.line, finding.layer.name) == (entry.line, entry.message.name):
+                    found.setdefault(entry, []).append(finding.error())
+    return found
+
+
+def _layers(
+    entries: Sequence[Entry],
+    untangled: Untangled,
+    weights: Weights,
+    file: str,
+    unknown: Mapping[Entry, Sequence[ConversionError]],
+) -> tuple[Layer, ...]:
     owners = find_owners(entries)
     blobs = share_stored(entries, owners, _stored(entries, weights, file), file)
     return tuple(
@@ -75,6 +119,7 @@ def _layers(entries: Sequence[Entry], untangled: Untangled, weights: Weights, fi
             origin=entry.origin(file),
             blobs=blobs[index],
             shared=owners[index],
+            unknown=tuple(unknown.get(entry, ())),
         )
         for index, entry in enumerate(entries)
     )
@@ -121,9 +166,12 @@ def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
     file = os.fsdecode(weights)
     with told_to_the_user(file, "a weights file"), open(file, "rb") as stream:
         head = stream.read(len(HDF5_SIGNATURE))
-    if head == HDF5_SIGNATURE:
-        return open_hdf5(file)
-    return open_npz(file) if head.startswith(ZIP_SIGNATURE) else open_caffemodel(file)
+    if head != HDF5_SIGNATURE and not head.startswith(ZIP_SIGNATURES):
+        return open_caffemodel(file)
+    # Imported where they are needed: few weights are stored so, and reading zip files takes much code.
+    from prototrt.caffe_proto.array_files import open_hdf5, open_npz
+
+    return open_hdf5(file) if head == HDF5_SIGNATURE else open_npz(file)
 
 
 def _blobs_in_text(message: Message, where: str) -> Sequence[StoredBlob] | None:

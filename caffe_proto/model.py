@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prototrt.caffe_proto.errors import Origin
+from prototrt.caffe_proto.errors import ConversionError, Origin
 from prototrt.caffe_proto.schema import Message, parameter_field
 from prototrt.caffe_proto.weights import StoredBlob, Weights
 
@@ -27,6 +27,9 @@ class Layer:
     blobs: Sequence[StoredBlob] | None  # None where the weights have no such layer
     # For each param { }: the layer and the index of the blob that it shares, None where it is its own.
     shared: tuple[tuple[str, int] | None, ...] = ()
+    unknown: tuple[
+        ConversionError, ...
+    ] = ()  # of a fork's fields that were dropped and may change the result
 
     @property
     def param(self) -> Message:
@@ -54,3 +57,4 @@ class Model:
     warnings: tuple[str, ...]
     outputs: tuple[str, ...]  # the values that nobody reads, in Caffe's order: that of their blobs' names
     blobs: dict[str, str]  # the user's name of a blob -> the name of its last value
+    unknown: tuple[ConversionError, ...] = ()  # what must be mended before the net is used for anything

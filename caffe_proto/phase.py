@@ -21,6 +21,10 @@ class NetState:
     level: int = 0
     stages: frozenset[str] = frozenset()
 
+    def __str__(self) -> str:
+        stages = f"stages {', '.join(sorted(self.stages))}" if self.stages else "no stage"
+        return f"phase {self.phase}, level {self.level} and {stages}"
+
 
 def is_included(layer: Message, state: NetState, origin: Origin) -> bool:
     """Whether a layer belongs to the net: any include rule met, or no exclude rule met."""

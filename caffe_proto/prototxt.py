@@ -32,30 +32,29 @@ class ParsedNet:
 
     message: Message
     lines: dict[str, list[int]]  # of each field of the net: one line for each time it stands in the file
-    warnings: tuple[str, ...]
+    unknown: tuple[Finding, ...]  # fields that Caffe has not; the message lacks them
 
 
-def parse_net(text: str, file: str, *, allow_unknown: bool = False) -> ParsedNet:
+def parse_net(text: str, file: str) -> ParsedNet:
     """Read the text of a net. ``file`` is the name that messages use.
 
-    With ``allow_unknown``, a field that the schema lacks is dropped and becomes a warning.
+    Unknown fields alone raise nothing: whether they matter is for the reader of the result to say.
     """
     net = message_class("NetParameter")()
-    reader = _Reader(Tokens(text, file), allow_unknown)
+    reader = _Reader(Tokens(text, file))
     try:
         reader.read_fields(net, None, (), 0)
     except BrokenTextError as broken:
         reader.findings.append(broken.finding)
-    raise_all([finding.error() for finding in reader.findings])
-    return ParsedNet(net, reader.lines, tuple(str(finding.error()) for finding in reader.dropped))
+    if any(finding.unknown is None for finding in reader.findings):
+        raise_all([finding.error() for finding in reader.findings])
+    return ParsedNet(net, reader.lines, tuple(reader.findings))
 
 
 @dataclass(slots=True)
 class _Reader:
     tokens: Tokens
-    allow_unknown: bool
     findings: list[Finding] = field(default_factory=list)
-    dropped: list[Finding] = field(default_factory=list)
     lines: dict[str, list[int]] = field(default_factory=dict)
     layer: OpenLayer | None = None
 
@@ -141,7 +140,7 @@ class _Reader:
         else:
             child.SetInParent()
         if len(path) == 1 and known.name in _LAYER_FIELDS:
-            self.layer = OpenLayer(child, known.name)
+            self.layer = OpenLayer(child, known.name, self.lines[known.name][-1])
         self.read_fields(child, _CLOSING[opening.text], path, self.tokens.line(name))
         self._check_required(child, name, path)
         if len(path) == 1:
@@ -172,11 +171,10 @@ class _Reader:
             because = f"{path[-1]} was opened at line {opened}"
             problem = f"a new {name.text} begins here, expected }}"
             raise self._broken(name, path, problem, because=because, fix="add the missing }")
-        if self.allow_unknown:
-            self.dropped.append(self._finding(name, path, f'dropped the unknown field "{name.text}"'))
-        else:
-            fix = _fix_of_unknown(name.text, [known.name for known in descriptor.fields], top=not path)
-            self._find(name, path, f'there is no field "{name.text}"', fix=fix)
+        fix = _fix_of_unknown(name.text, [known.name for known in descriptor.fields], top=not path)
+        finding = self._finding(name, path, f'there is no field "{name.text}"', fix=fix)
+        finding.unknown = name.text
+        self.findings.append(finding)
         self._skip_value((*path, name.text))
 
     def _skip_value(self, path: Path) -> None:
@@ -247,7 +245,7 @@ def _fix_of_unknown(name: str, names: list[str], *, top: bool) -> str:
         return "give the prototxt of the net; this looks like a solver's"
     if close_names(name, names):
         return f"write {choices(name, names)}"
-    fix = "remove it, or drop unknown fields with --allow-unknown"
+    fix = "remove it, or go on without it with --allow-unknown"
     return f"{fix}; the fields here are {choices(name, names)}" if len(names) <= MOST_NAMES else fix
 
 

@@ -17,13 +17,18 @@ Message: TypeAlias = Any
 
 # Types whose parameters stand under the name of another type.
 _PARAMETER_FIELDS = {
+    "CTCGreedyDecoder": "ctc_decoder_param",
     "ConvolutionDepthwise": "convolution_param",
     "Deconvolution": "convolution_param",
     "DepthwiseConvolution": "convolution_param",
+    "GRU": "recurrent_param",
     "Im2col": "convolution_param",
     "LSTM": "recurrent_param",
+    "LSTMController": "recurrent_param",
+    "LSTMTopic": "recurrent_param",
     "RNN": "recurrent_param",
     "SoftmaxWithLoss": "softmax_param",
+    "VanillaRNN": "recurrent_param",
 }
 
 

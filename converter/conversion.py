@@ -1,22 +1,20 @@
-"""A graph becomes a file: an engine or an ONNX model, by the target's suffix."""
+"""A graph becomes a file, verified if that is asked for: an engine or an ONNX model.
+
+What only one of them needs is imported when it is made: imports are most of what a small
+conversion costs.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from prototrt.converter.onnx.export import export_onnx
-from prototrt.converter.seeded import seeded_feeds
-from prototrt.converter.tensorrt.builder import Progress, build
-from prototrt.converter.verify import verify
-from prototrt.surgery.ir import Graph
+if TYPE_CHECKING:
+    from prototrt.converter.tensorrt.builder import Progress
+    from prototrt.surgery.ir import Graph
 
 CHECKED_CALLS = 2
 """Calls of a net that are compared before it is written: the second one starts with a state."""
-
-
-def is_onnx(target: str) -> bool:
-    return target.lower().endswith(".onnx")
 
 
 def write_engine(
@@ -25,12 +23,15 @@ def write_engine(
     *,
     backend: str = "auto",
     tf32: bool = False,
+    tile: str = "native",
     progress: Progress | None = None,
     check: bool = False,
 ) -> dict[str, Any]:
     """Build and write an engine and its manifest, which is given."""
+    from prototrt.converter.tensorrt.builder import build
+
     notes = checked(graph, "network") if check else {}
-    plan = build(graph, backend, progress=progress, tf32=tf32)
+    plan = build(graph, backend, progress=progress, tf32=tf32, tile=tile)
     plan = replace(plan, facts={**plan.facts, **notes})
     plan.save(target)
     return plan.manifest
@@ -38,12 +39,17 @@ def write_engine(
 
 def write_onnx(graph: Graph, target: str, *, onnx_lstm: bool = False, check: bool = False) -> dict[str, Any]:
     """Write an ONNX model and its manifest, which is given."""
+    from prototrt.converter.onnx.export import export_onnx
+
     notes = checked(graph, "onnx-lstm" if onnx_lstm else "onnx") if check else {}
     return export_onnx(graph, target, onnx_lstm=onnx_lstm, notes=notes)
 
 
 def checked(graph: Graph, way: str) -> dict[str, Any]:
     """What the manifest says of a verification on invented inputs; raises where a tolerance is broken."""
+    from prototrt.converter.seeded import seeded_feeds
+    from prototrt.converter.verify import verify
+
     verification = verify(graph, seeded_feeds(graph, CHECKED_CALLS), ways=[way])
     verification.refuse()
     return {"verification": verification.as_dict()}

@@ -21,7 +21,7 @@ def read_feeds(path: str, inputs: Iterable[str], calls: int | None = None) -> li
     An array called ``NAME`` is fed in every call, ``NAME/0``, ``NAME/1``, ... in that call
     alone. Without ``calls`` there are as many as the numbered arrays ask for, at least one.
     """
-    arrays = _load(path)
+    arrays = load_arrays(path)
     names = set(inputs)
     every: Feeds = {}
     single: dict[int, Feeds] = {}
@@ -66,7 +66,8 @@ def _keyed(results: Sequence[Mapping[str, Array]]) -> Iterator[tuple[str, Array]
             yield (name if len(results) == 1 else f"{name}/{call}"), array
 
 
-def _load(path: str) -> Feeds:
+def load_arrays(path: str) -> Feeds:
+    """All arrays of an npz file by name; raises ``UnreadableFileError``."""
     try:
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.surgery.ir import Graph, Value
+from prototrt.surgery.ops import Scan
 
 MANIFEST_FORMAT = 1
 
@@ -21,7 +22,11 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
         "sources": provenance(graph),
         "inputs": [_binding(value, graph) for value in graph.inputs],
         "outputs": [_binding(value, graph) for value in graph.outputs],
-        "recurrences": [{"input": pair.input.name, "output": pair.output.name} for pair in graph.recurrences],
+        "recurrences": [
+            {"input": pair.input.name, "output": pair.output.name, "exposed": pair.exposed}
+            for pair in graph.recurrences
+        ],
+        "has_loops": any(isinstance(node.op, Scan) for node in graph.nodes),
         "warnings": list(graph.warnings),
     }
 

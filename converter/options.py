@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 import prototrt
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ON = ("reference", "network", "onnx", "onnx-lstm")
+ON = ("reference", "network", "onnx", "onnx-lstm", "engine")
 """The ways of ``Session``, which click must know without importing it; a test compares them."""
 
 
@@ -55,6 +56,25 @@ class BlobShapes(click.ParamType):  # type: ignore[type-arg]  # as above
         if isinstance(value, dict):  # click converts defaults, too
             return value
         return dict(BlobShape().convert(part, param, ctx) for part in value.split(","))
+
+
+class Override(click.ParamType):  # type: ignore[type-arg]  # as above
+    """``LAYER.FIELD=VALUE``"""
+
+    name = "LAYER.FIELD=VALUE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        path, equals, setting = value.partition("=")
+        if not (equals and "." in path):
+            self.fail(
+                f'"{value}" sets nothing: write the layer, the field and its value, as in'
+                " lstm1.recurrent_param.cell_activation=ReLU",
+                param,
+                ctx,
+            )
+        return path, setting
 
 
 class Ways(click.ParamType):  # type: ignore[type-arg]  # as above
@@ -92,20 +112,21 @@ class OutputFile(click.ParamType):  # type: ignore[type-arg]  # as above
         return [CompletionItem(incomplete, type="file")]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """Which net is meant: the options that all commands about a model share."""
+    """Which net is meant: the options that all commands about a model share, and what most have besides."""
 
     model: str
-    weights: str | None
     phase: str
     level: int
     stages: tuple[str, ...]
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
-    outputs: tuple[str, ...]
-    cont: str
-    random_weights: int | None
     allow_unknown: bool
+    overrides: tuple[tuple[str, str], ...] = ()
+    weights: str | None = None
+    outputs: tuple[str, ...] = ()
+    cont: str = "keep"
+    random_weights: int | None = None
 
     def load(self) -> Model:
         """The net with weights, which must be given or invented."""
@@ -125,6 +146,7 @@ class ModelOptions:
             stages=self.stages,
             random_weights=self.random_weights,
             allow_unknown=self.allow_unknown,
+            overrides=dict(self.overrides),
         )
 
     @property
@@ -138,22 +160,61 @@ class Rewriting:
     """How a net is rewritten."""
 
     sequence: str
+    state: str
     force: bool
+    preprocess: bool
+    strict: bool
     min_shapes: dict[str, tuple[int, ...]]
     opt_shapes: dict[str, tuple[int, ...]]
     max_shapes: dict[str, tuple[int, ...]]
 
-    def rewrite(self, options: ModelOptions, model: Model, require_weights: bool = True) -> Graph:
+    def rewrite(
+        self, options: ModelOptions, model: Model, require_weights: bool = True, tile: str = "broadcast"
+    ) -> Graph:
         return prototrt.rewrite(
             model,
             **options.expansion,
             sequence=self.sequence,
+            state=self._state(),
+            tile=tile,
             force=self.force,
+            preprocess=self.preprocess,
+            strict=self.strict,
             min_shapes=self.min_shapes,
             opt_shapes=self.opt_shapes,
             max_shapes=self.max_shapes,
             require_weights=require_weights,
         )
+
+    def _state(self) -> str | dict[str, Any]:
+        """Where recurrent state comes from; a file is read now."""
+        mode, _, file = self.state.partition(":")
+        if not file:
+            return mode
+        from prototrt.converter.feeds import load_arrays
+
+        return load_arrays(file)
+
+
+class StateSource(click.ParamType):  # type: ignore[type-arg]  # as above
+    """``bind``, ``zero``, or ``const FILE.npz``, which comes here as ``const:FILE.npz``."""
+
+    name = "bind|zero|const FILE.npz"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        mode, _, file = value.partition(":")
+        if value not in ("bind", "zero") and not (mode == "const" and file):
+            self.fail(f'"{value}" is none of bind, zero, const FILE.npz', param, ctx)
+        return str(value)
+
+
+def with_state_file(arguments: Sequence[str]) -> list[str]:
+    """Arguments with ``--state const FILE`` as ``--state const:FILE``: an option has one value for click."""
+    joined = list(arguments)
+    for place, argument in enumerate(joined):
+        if argument == "const" and joined[place - 1 : place] == ["--state"] and place + 1 < len(joined):
+            return [*joined[:place], f"const:{joined[place + 1]}", *joined[place + 2 :]]
+    return joined
 
 
 @dataclass(frozen=True)
@@ -163,21 +224,47 @@ class Building:
     target: str
     backend: str
     tf32: bool
+    tile: str
     onnx_lstm: bool
     verify: bool
 
-    def write(self, graph: Graph, progress: Progress) -> dict[str, Any]:
-        """Write the target and its manifest, which is given; the suffix says what it is."""
-        from prototrt.converter.conversion import is_onnx, write_engine, write_onnx
-
-        if is_onnx(self.target):
-            if self.tf32 or self.backend != "auto":
-                raise click.UsageError("--backend and --tf32 are for engines, but FILE ends in .onnx")
-            return write_onnx(graph, self.target, onnx_lstm=self.onnx_lstm, check=self.verify)
-        if self.onnx_lstm:
+    def __post_init__(self) -> None:
+        if self.is_onnx and (self.tf32 or self.backend != "auto"):
+            raise click.UsageError("--backend and --tf32 are for engines, but FILE ends in .onnx")
+        if self.is_onnx and self.tile == "plugin":
+            raise click.UsageError("--tile plugin is for engines, but FILE ends in .onnx")
+        if self.verify and self.tile == "plugin":
+            raise click.UsageError(
+                "--verify computes the network in NumPy, which cannot run a plugin:"
+                " verify with --tile native, which is the same but for the plugin"
+            )
+        if self.onnx_lstm and not self.is_onnx:
             raise click.UsageError("--onnx-lstm is for ONNX models, but FILE does not end in .onnx")
+
+    @property
+    def is_onnx(self) -> bool:
+        """The suffix says what is wanted."""
+        return self.target.lower().endswith(".onnx")
+
+    @property
+    def kept_tiles(self) -> str:
+        """What surgery does with Tiles that a broadcast can replace."""
+        return "broadcast" if self.tile == "broadcast" else "keep"
+
+    def write(self, graph: Graph, progress: Progress) -> dict[str, Any]:
+        """Write the target and its manifest, which is given."""
+        from prototrt.converter.conversion import write_engine, write_onnx
+
+        if self.is_onnx:
+            return write_onnx(graph, self.target, onnx_lstm=self.onnx_lstm, check=self.verify)
         return write_engine(
-            graph, self.target, backend=self.backend, tf32=self.tf32, progress=progress, check=self.verify
+            graph,
+            self.target,
+            backend=self.backend,
+            tf32=self.tf32,
+            tile="plugin" if self.tile == "plugin" else "native",
+            progress=progress,
+            check=self.verify,
         )
 
 
@@ -200,16 +287,28 @@ class Checking:
         )
 
 
+def refuse_options_beside(plan: str, *allowed: str) -> None:
+    """A plan is built already: options about the net, or how it is rewritten, make no sense with it."""
+    context = click.get_current_context()
+    common = {"model", "verbose", "quiet", "debug"}
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        stated = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if stated and name not in common.union(allowed):
+            what = parameter.opts[0] if isinstance(parameter, click.Option) else name.upper()
+            raise click.UsageError(f"{what} is for nets, but {plan} is a plan")
+
+
 def gathered(kind: type[Any], keyword: str, *options: Callable[[F], F]) -> Callable[[F], F]:
     """A decorator: adds options to a command, which gets them together as one ``kind``."""
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
-        def gathered(**given: Any) -> Any:
-            own = {field.name: given.pop(field.name) for field in fields(kind)}
+        def with_one(**given: Any) -> Any:
+            own = {field.name: given.pop(field.name) for field in fields(kind) if field.name in given}
             return command(**given, **{keyword: kind(**own)})
 
-        result: Any = gathered
+        result: Any = with_one
         for option in reversed(options):
             result = option(result)
         return result  # type: ignore[no-any-return]  # click's decorators keep the type
@@ -217,12 +316,8 @@ def gathered(kind: type[Any], keyword: str, *options: Callable[[F], F]) -> Calla
     return decorate
 
 
-def _model_options(*stage_names: str) -> Callable[[F], F]:
-    return gathered(
-        ModelOptions,
-        "options",
-        click.argument("model", type=click.Path()),
-        click.argument("weights", required=False, type=click.Path()),
+def _net_options(*stage_names: str) -> tuple[Callable[[F], F], ...]:
+    return (
         click.option("--phase", type=click.Choice(["TEST", "TRAIN"], case_sensitive=False), default="TEST"),
         click.option("--level", type=int, default=0, help="NetState level."),
         click.option(
@@ -236,6 +331,21 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
             help="Shape of an input, as in data:1x3x224x224; repeatable.",
         ),
         click.option(
+            "--allow-unknown",
+            is_flag=True,
+            help="Drop fields that Caffe has not, with a warning, where the outputs do not need the layer.",
+        ),
+    )
+
+
+def _model_options(*stage_names: str) -> Callable[[F], F]:
+    return gathered(
+        ModelOptions,
+        "options",
+        click.argument("model", type=click.Path()),
+        click.argument("weights", required=False, type=click.Path()),
+        *_net_options(*stage_names),
+        click.option(
             "--output", "outputs", multiple=True, metavar="BLOB", help="Cut the net at this blob; repeatable."
         ),
         click.option(
@@ -247,12 +357,22 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
         click.option(
             "--random-weights", type=int, metavar="SEED", help="Invent the weights: the topology alone."
         ),
-        click.option("--allow-unknown", is_flag=True, help="Drop fields that Caffe has not, with a warning."),
+        click.option(
+            "--set",
+            "overrides",
+            type=Override(),
+            multiple=True,
+            help="Set a field of the layers whose names match, as in"
+            " 'lstm*.recurrent_param.cell_activation=ReLU'; repeatable.",
+        ),
     )
 
 
 model_options = _model_options("--stage", "--net-stage")
 drawing_options = _model_options("--net-stage")  # there, --stage says what is drawn
+net_options = gathered(
+    ModelOptions, "options", click.argument("model", type=click.Path()), *_net_options("--stage")
+)
 
 rewrite_options = gathered(
     Rewriting,
@@ -263,7 +383,19 @@ rewrite_options = gathered(
         default="auto",
         help="How recurrent layers run; auto: step where there is one step, else loop.",
     ),
+    click.option(
+        "--state",
+        type=StateSource(),
+        default="bind",
+        help="Recurrent state: inputs and outputs to feed back, zero at each call, or arrays from a file.",
+    ),
     click.option("--force", is_flag=True, help="Unroll more than 64 steps, however long that builds."),
+    click.option(
+        "--preprocess",
+        is_flag=True,
+        help="Do to the inputs what the data layers of a training net did: mean and scale.",
+    ),
+    click.option("--strict", is_flag=True, help="Refuse weights that are NaN or infinite."),
     *(
         click.option(
             f"--{which}-shapes",
@@ -286,6 +418,13 @@ build_options = gathered(
         type=click.Choice(["auto", "rtx", "enterprise"]),
         default="auto",
         help="TensorRT for RTX needs no GPU to build; enterprise TensorRT does.",
+    ),
+    click.option(
+        "--tile",
+        type=click.Choice(["broadcast", "native", "plugin"]),
+        default="broadcast",
+        help="How a Tile is done, as of cont: left out where a broadcast does the same, a slice that"
+        " wraps, or a plugin, which TensorRT for RTX does not take.",
     ),
     click.option("--tf32", is_flag=True, help="Allow TF32: faster, but not Caffe's float32."),
     click.option(

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from prototrt.caffe_proto import Model
+    from prototrt.converter.doctor import Diagnosis
     from prototrt.converter.verify import Verification
     from prototrt.surgery.inspection import Blob, Inspection
     from prototrt.surgery.ir import Array, Graph, Shape
@@ -117,6 +118,20 @@ def print_support(rows: Iterable[Support]) -> None:
     for row in rows:
         table.add_row(row.type, row.becomes, row.notes)
     _print(table)
+
+
+def print_diagnosis(diagnosis: Diagnosis) -> None:
+    """What is installed, which driver and GPUs there are, and what that is good for."""
+    for name, version in {"python": diagnosis.python, **diagnosis.packages}.items():
+        print(f"{name:15} {version or 'not installed'}")
+    print(f"{'driver':15} {diagnosis.driver or 'none'}")
+    for gpu in diagnosis.gpus:
+        print(f"{'GPU':15} {gpu.name}, compute capability {gpu.capability}, {gpu.memory / 2**30:.0f} GiB")
+    print()
+    for ability in diagnosis.abilities:
+        print(f"{ability.verdict:9} {ability.what}{f': {ability.reason}' if ability.reason else ''}")
+        if ability.fix:
+            print(f"{'':9} fix: {ability.fix}")
 
 
 def _pair(after: str, before: str, shape: Shape) -> str:

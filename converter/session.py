@@ -1,20 +1,40 @@
-"""Running a graph call by call, with its state carried from one call to the next."""
+"""Calling a net again and again, with its state carried from one call to the next."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+import os
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-import numpy as np
+from prototrt.caffe_proto.errors import NetError
+from prototrt.converter.evaluation import Evaluator, EvaluatorRunner
+from prototrt.converter.signature import Signature
+from prototrt.surgery.ir import Array, Graph
 
-from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.surgery.ir import Array, Dim, Graph, Value
+if TYPE_CHECKING:
+    from prototrt.converter.runtime.device import Device
+    from prototrt.converter.runtime.engine import Engine
+    from prototrt.converter.tensorrt.builder import Plan
+
+Runnable: TypeAlias = "Graph | Plan | Engine | str | os.PathLike[str]"
+"""A graph; or an engine: built, already loaded by another session, or the file of a plan."""
 
 
-class Evaluator(Protocol):
-    """Computes all outputs of a graph, states included, from all its inputs."""
+class Runner(Protocol):
+    """Computes calls and keeps state between them, in whatever memory."""
 
-    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]: ...
+    signature: Signature
+
+    def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Any]: ...
+
+    def reset(self, streams: Sequence[int] | None) -> None: ...
+
+    def get_state(self) -> dict[str, Array]: ...
+
+    def set_state(self, state: Mapping[str, Array]) -> None: ...
+
+    def close(self) -> None: ...
 
 
 def _reference(graph: Graph) -> Evaluator:
@@ -51,86 +71,118 @@ WAYS: dict[str, Callable[[Graph], Evaluator]] = {
     "onnx": _onnx,
     "onnx-lstm": _onnx_lstm,
 }
+"""The ways to run a graph on the CPU; beside them there is ``ENGINE``."""
+
+ENGINE = "engine"
 
 
 class Session:
-    """A graph that is called again and again.
+    """A net that is called again and again.
 
     State is zero at first and after ``reset()``; each call starts where the last one ended,
-    exactly as in Caffe from one ``forward()`` to the next. ``on`` is ``"reference"`` (the
-    primitives in NumPy), ``"network"`` (the network that TensorRT is given, read back and
-    evaluated in NumPy), ``"onnx"`` (the ONNX export, run by onnxruntime) or ``"onnx-lstm"``
-    (the same with ONNX's own LSTM where that fits).
+    exactly as in Caffe from one ``forward()`` to the next. So does state that the net exposes,
+    unless it is given. ``on`` is ``"reference"`` (the primitives in NumPy), ``"network"`` (the
+    network that TensorRT is given, read back and evaluated in NumPy), ``"onnx"`` (the ONNX
+    export, run by onnxruntime), ``"onnx-lstm"`` (the same with ONNX's own LSTM where that fits)
+    or ``"engine"`` (TensorRT, on a GPU). Unless it is said, a graph is run on ``"reference"``
+    and a plan on ``"engine"``.
+
+    What ``"engine"`` alone heeds: ``trust`` runs a plan that has no manifest. ``device`` is
+    ``"cuda-python"`` or ``"pycuda"``, or a device made by the caller. ``stream`` is the
+    caller's stream: a handle, or an object of torch, cupy, pycuda or cuda-python. ``graphs``
+    lets CUDA graphs replay calls of an engine without loops. See docs/running.md.
+
+    A session may be used by one thread at a time. Several sessions may run one engine, each
+    with its own state, from as many threads: ``Session(first.engine)``. ``close()``, or the
+    end of a ``with`` block, frees what it holds.
     """
 
-    def __init__(self, graph: Graph, on: str = "reference") -> None:
-        if on not in WAYS:
-            raise ValueError(f"on is {on!r}, expected one of {', '.join(WAYS)}")
-        self.graph = graph
-        self._evaluator = WAYS[on](graph)
-        self._states = {value.name for value in graph.state_outputs}
-        self.reset()
+    def __init__(
+        self,
+        source: Runnable,
+        on: str | None = None,
+        *,
+        trust: bool = False,
+        device: Device | str | None = None,
+        stream: Any = None,
+        graphs: bool = True,
+    ) -> None:
+        on = on or ("reference" if isinstance(source, Graph) else ENGINE)
+        if on not in (*WAYS, ENGINE):
+            raise ValueError(f"on is {on!r}, expected one of {', '.join((*WAYS, ENGINE))}")
+        if on != ENGINE and not isinstance(source, Graph):
+            raise ValueError(f"on is {on!r}, but an engine runs on 'engine' alone")
+        self._source = source
+        self._engine: Engine | None = None
+        self._runner: Runner
+        if isinstance(source, Graph) and on in WAYS:
+            self._runner = EvaluatorRunner(Signature.of_graph(source), WAYS[on](source))
+        else:
+            from prototrt.converter.runtime.runner import EngineRunner
+            from prototrt.converter.runtime.sources import engine_of
 
-    def reset(self) -> None:
-        """Forget everything: the state is zero again."""
-        self._state: dict[str, Array] = {}
+            self._engine = engine_of(source, device, trust)
+            self._runner = EngineRunner(self._engine, stream=stream, graphs=graphs)
 
     @property
-    def state(self) -> dict[str, Array]:
-        """What the next call starts with, by the name of the state's input; empty where it is zero."""
-        return dict(self._state)
+    def signature(self) -> Signature:
+        """Inputs, outputs and recurrent pairs."""
+        return self._runner.signature
 
-    def run(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
+    @property
+    def graph(self) -> Graph:
+        """The graph that the session was made from. Raises ``NetError`` if it was an engine."""
+        if not isinstance(self._source, Graph):
+            raise NetError("this session was made from an engine, which has no graph")
+        return self._source
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that runs, to be shared with another session. Raises ``NetError`` if there is none."""
+        if self._engine is None:
+            raise NetError("this session runs on no engine", fix='make it with on="engine"')
+        return self._engine
+
+    def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """One call: the outputs of the net for these inputs.
 
         An input for state (``NAME_h_0``) may be given, too; it then replaces the state that
-        was carried. What the net does not read is ignored. Raises ``NetError`` for inputs
-        that are missing and ``ShapeError`` for one that does not fit.
+        was carried. What the net does not read is ignored. ``outputs`` are arrays to write
+        to, by name; the others are new. On an engine, both may live on the GPU: anything with
+        ``__cuda_array_interface__`` or DLPack is used where it is. Raises ``NetError`` for
+        inputs that are missing and ``ShapeError`` for one that does not fit. After a call
+        that failed the state is what it was before.
         """
-        self._refuse_missing(feeds)
-        given: dict[str, Any] = {**self._state, **feeds}
-        sizes = self._sizes(given)
-        for value in self.graph.state_inputs:
-            if value.name not in given:
-                given[value.name] = np.zeros([sizes.get(dim, dim) for dim in value.shape], value.dtype.numpy)
-        results = self._evaluator.run(
-            {value.name: _fitting(value, np.asarray(given[value.name]), sizes) for value in self.graph.inputs}
-        )
-        self._state = {pair.input.name: results[pair.output.name] for pair in self.graph.recurrences}
-        return {name: array for name, array in results.items() if name not in self._states}
+        return self._runner.run(feeds, outputs or {})
 
-    def _sizes(self, given: Mapping[str, Any]) -> dict[Dim, int]:
-        """What the symbols of the graph stand for in this call."""
-        sizes: dict[Dim, int] = {}
-        for value in self.graph.inputs:
-            shape = np.shape(given.get(value.name, ()))
-            for dim, size in zip(value.shape, shape, strict=False):
-                if isinstance(dim, str):
-                    sizes.setdefault(dim, size)
-                    self._refuse_outside(value, dim, size)
-        return sizes
+    def reset(self, streams: Sequence[int] | None = None) -> None:
+        """Forget everything, or what these streams (rows of N) hold: their state is zero again."""
+        self._runner.reset(streams)
 
-    def _refuse_outside(self, value: Value, symbol: str, size: int) -> None:
-        span = self.graph.symbols[symbol]
-        if not span.min <= size <= span.max:
-            raise ShapeError(f'input "{value.name}" has {symbol} = {size}, expected {span.min} to {span.max}')
+    def get_state(self) -> dict[str, Array]:
+        """What the next call starts with, by the name of the state's input; empty where it is zero."""
+        return self._runner.get_state()
 
-    def _refuse_missing(self, given: Mapping[str, Any]) -> None:
-        fed = [value for value in self.graph.inputs if value not in self.graph.state_inputs]
-        missing = [value for value in fed if value.name not in given]
-        if missing:
-            names = ", ".join(f"{value.name} {value.shape}" for value in missing)
-            raise NetError(f"inputs are missing: {names}", fix="give an array for each of them")
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Go on from what ``get_state()`` gave; empty is zero."""
+        self._runner.set_state(state)
 
+    @property
+    def state(self) -> dict[str, Array]:
+        """``get_state()``."""
+        return self.get_state()
 
-def _fitting(value: Value, array: Array, sizes: Mapping[Dim, int]) -> Array:
-    """The array in the input's type; its shape must be the input's."""
-    shape = tuple(sizes.get(dim, dim) for dim in value.shape)
-    if array.shape != shape:
-        raise ShapeError(
-            f'input "{value.name}" has the shape {array.shape}, expected {shape}',
-            because=None if shape == value.shape else f"the input is {value} and other inputs fix its sizes",
-        )
-    if array.dtype.kind not in "fiu":
-        raise ShapeError(f'input "{value.name}" holds {array.dtype}, expected {value.dtype.value}')
-    return array.astype(value.dtype.numpy, copy=False)
+    def close(self) -> None:
+        """Free what the session holds, on the GPU above all."""
+        self._runner.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -25,6 +25,7 @@ class Builder:
         self.inputs: list[Value] = []
         self.nodes: list[Node] = []
         self.recurrences: list[Recurrence] = []
+        self.exposed: list[Recurrence] = []
         self.symbols: dict[str, Range] = {}
         self.warnings: list[str] = []
         self.origin = Origin("", 0, "", "")
@@ -132,6 +133,13 @@ class Builder:
         self._substitute(after, final, since)
         self.recurrences.append(Recurrence(before, final))
 
+    def expose_state(self, before: Value, after: Value) -> None:
+        """State that the net itself takes and gives: fed back by who wants to.
+
+        It is told as a recurrence if both prove to be an input and an output of the graph.
+        """
+        self.exposed.append(Recurrence(before, after, exposed=True))
+
     def warn(self, text: str) -> None:
         """Tell the user, at the layer at hand, of something that did not stop the conversion."""
         self.warnings.append(f"{self.origin}: {text}" if self.origin.layer else text)
@@ -158,6 +166,7 @@ class Builder:
         Who has read ``old`` before still reads that.
         """
         places = [index for index, pair in enumerate(self.recurrences) if pair.output is old]
+        exposed = [index for index, pair in enumerate(self.exposed) if pair.output is old]
         copy = self.add(Identity(), new)
         if old not in self.inputs:
             self._substitute(old, replace(old, name=self._surgical("overwritten")), 0)
@@ -166,6 +175,8 @@ class Builder:
             copy = final
         for index in places:
             self.recurrences[index] = replace(self.recurrences[index], output=copy)
+        for index in exposed:
+            self.exposed[index] = replace(self.exposed[index], output=copy)
         return copy
 
     def _substitute(self, old: Value, new: Value, since: int, node_name: str | None = None) -> None:
@@ -177,21 +188,25 @@ class Builder:
                 name = self._node_name(node_name) if node_name and node.is_surgical else node.name
                 node = replace(node, name=name, outputs=outputs)
             self.nodes[index] = node
-        self.recurrences = [
-            Recurrence(pair.input, new if pair.output is old else pair.output) for pair in self.recurrences
-        ]
+        self.recurrences = [pair.standing({old: new}) for pair in self.recurrences]
+        self.exposed = [pair.standing({old: new}) for pair in self.exposed]
 
     def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
         """What was built, as a graph with these outputs, and behind them the states to feed back."""
+        exposed = [pair for pair in self.exposed if pair.input in self.inputs and pair.output in outputs]
         return Graph(
             name,
             tuple(self.inputs),
             (*outputs, *(pair.output for pair in self.recurrences)),
             tuple(self.nodes),
-            tuple(self.recurrences),
+            (*self.recurrences, *exposed),
             dict(self.symbols),
             tuple(self.warnings),
         )
+
+    def fresh(self, hint: str) -> str:
+        """A name that nothing has yet, for what is not in the prototxt."""
+        return self._surgical(hint)
 
     def _surgical(self, hint: str) -> str:
         return _unique(f"__{self.origin.layer}_{hint}" if self.origin.layer else f"__{hint}", self._names)

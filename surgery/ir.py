@@ -128,10 +128,19 @@ class Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recurrence:
-    """State that a caller feeds back: what ``output`` held goes into ``input`` of the next call."""
+    """State that a caller feeds back: what ``output`` held goes into ``input`` of the next call.
+
+    ``exposed`` state is a blob of the net itself: an ordinary input and output, which may be fed back.
+    """
 
     input: Value
     output: Value
+    exposed: bool = False
+
+    def standing(self, stands_for: Mapping[Value, Value]) -> Recurrence:
+        """This pair over the replacements of its values."""
+        before, after = (stands_for.get(value, value) for value in (self.input, self.output))
+        return Recurrence(before, after, self.exposed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +156,7 @@ class Source:
 class Graph:
     """Nodes in topological order between inputs and outputs.
 
-    ``outputs`` end with the outputs of the ``recurrences``.
+    ``outputs`` end with the outputs of the ``recurrences`` that are not exposed.
     """
 
     name: str
@@ -166,10 +175,7 @@ class Graph:
             self,
             nodes=tuple(nodes),
             outputs=tuple(new.get(value, value) for value in self.outputs),
-            recurrences=tuple(
-                Recurrence(new.get(pair.input, pair.input), new.get(pair.output, pair.output))
-                for pair in self.recurrences
-            ),
+            recurrences=tuple(pair.standing(new) for pair in self.recurrences),
         )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +13,10 @@ from google.protobuf.message import Message
 from prototrt.caffe_proto import Layer, NoWeights, RandomWeights, StoredBlob, Weights
 from prototrt.caffe_proto.errors import NetError, WeightsError
 from prototrt.surgery.builder import Builder
+from prototrt.surgery.fillers import described, filled
+from prototrt.surgery.finite import count_not_finite
 from prototrt.surgery.ir import Array, Shape, Value, element_count
+from prototrt.surgery.limits import refuse_too_many
 from prototrt.surgery.profiles import Profile
 from prototrt.surgery.registry import Registry
 from prototrt.surgery.shared_memory import SharedMemory
@@ -28,12 +32,20 @@ class Options:
     """What the user asked of the expansion.
 
     ``shapes`` override those of the file, by input, ``profile`` gives ranges; ``drop_cont``
-    means that cont is 1 everywhere and no input.
+    means that cont is 1 everywhere and no input. ``state`` says where recurrent state comes from:
+    ``"bind"`` (inputs and outputs of the graph), ``"zero"``, or ``"const"``: from ``state_arrays``,
+    by name. ``whole_numbers`` are inputs that hold int32. ``preprocess``: the graph does to its
+    inputs what the data layers did; ``strict``: weights must be finite.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     profile: Profile = field(default_factory=Profile)
     drop_cont: bool = False
+    state: str = "bind"
+    state_arrays: Mapping[str, Array] = field(default_factory=dict)
+    whole_numbers: frozenset[str] = frozenset()
+    preprocess: bool = False
+    strict: bool = False
 
 
 class LayerBuilder(Builder):
@@ -48,7 +60,11 @@ class LayerBuilder(Builder):
         """How many numbers each layer has read from the weights file."""
         self.without_weights: list[str] = []
         """Layers which need weights although no weights were given."""
+        self.used_states: set[str] = set()
+        """Which of the arrays in ``options.state_arrays`` were asked for."""
+        self.mean_files: list[str] = []
         self._read: list[Value] = []
+        self._owned: dict[tuple[str, int], Array] = {}
 
     def begin(self, layer: Layer) -> None:
         """From now on nodes and parameters belong to this layer."""
@@ -61,12 +77,13 @@ class LayerBuilder(Builder):
         """The next stored blob of the layer, which must have this shape.
 
         ``what`` is its name in messages and in the graph. ``filler`` is the filler that the
-        prototxt states, if any: a layer that the weights file lacks keeps its value, as in
-        Caffe, but only where it is constant. ``kind`` tells random weights what they are.
+        prototxt states, if any: a layer that the weights file lacks keeps what it gives, as in
+        Caffe, but only where that is the same every time. ``kind`` tells random weights what they are.
         Raises ``WeightsError``.
         """
         index = len(self._read)
         array = self._array(layer, index, shape, what, filler, kind)
+        self._check_sharing(layer, index, array, what)
         value = self.constant(array, what)
         self._read.append(value)
         self.parameters[layer.name] = self.parameters.get(layer.name, 0) + array.size
@@ -86,31 +103,73 @@ class LayerBuilder(Builder):
     def _array(
         self, layer: Layer, index: int, shape: Shape, what: str, filler: Message | None, kind: str
     ) -> Array:
+        refuse_too_many(element_count(shape, f"a size of the {what}"), shape, f"blob {index} ({what})")
         sizes = [dim for dim in shape if isinstance(dim, int)]
-        if len(sizes) != len(shape):
-            element_count(shape, f"a size of the {what}")
         if isinstance(self.weights, RandomWeights):
-            return self.weights.draw(layer.name, index, tuple(sizes), kind)
+            return self._drawn(layer, index, tuple(sizes), kind)
         if layer.blobs is not None:
-            return _stored(layer, index, tuple(sizes), what)
+            array = _stored(layer, index, tuple(sizes), what)
+            self._check_numbers(layer, index, array, what)
+            return array
         if isinstance(self.weights, NoWeights):
             if layer.name not in self.without_weights:
                 self.without_weights.append(layer.name)
             return np.broadcast_to(np.float32(0), sizes)
-        value = constant_of(filler)
-        if value is not None:
-            self.warn(f"the weights file has no such layer: its {what} keep the filler value {value:g}")
-            return np.full(sizes, value, np.float32)
+        kept = filled(filler, tuple(sizes))
+        if kept is not None:
+            self.warn(f"the weights file has no such layer: its {what} keep {described(filler)}")
+            return kept
         raise WeightsError(
             f"the weights file has no such layer, expected {what} of shape {shape}",
             origin=layer.origin,
             fix="use the prototxt that these weights were trained with: layers are matched by name",
         )
 
+    def _drawn(self, layer: Layer, index: int, shape: tuple[int, ...], kind: str) -> Array:
+        """Random numbers, the same for all layers that share the blob."""
+        assert isinstance(self.weights, RandomWeights)
+        owner = _owner(layer, index) or (layer.name, index)
+        owned = self._owned.get(owner)
+        if owned is not None and owned.size == prod(shape):
+            return owned.reshape(shape)
+        return self.weights.draw(*owner, shape, kind)
 
-def constant_of(filler: Any) -> float | None:
-    """The value of a constant filler; None where there is no filler or another one."""
-    return float(filler.value) if filler is not None and filler.type == "constant" else None
+    def _check_sharing(self, layer: Layer, index: int, array: Array, what: str) -> None:
+        """Blobs that are shared have one shape, or with PERMISSIVE as many numbers.
+
+        Source: caffe ``src/caffe/net.cpp``, ``Net::AppendParam``.
+        """
+        owner = _owner(layer, index)
+        owned = self._owned.setdefault(owner or (layer.name, index), array)
+        if owner is None or owned.shape == array.shape:
+            return
+        spec = layer.message.param[index]
+        has_as_many = owned.size == array.size
+        if has_as_many and spec.share_mode == type(spec).PERMISSIVE:
+            return
+        fix = "give the blobs different param names"
+        raise WeightsError(
+            f"shape is {array.shape}, but it is shared with blob {owner[1]} of layer "
+            f'"{owner[0]}", which has the shape {owned.shape}',
+            origin=layer.origin,
+            blob=f"blob {index} ({what})",
+            fix=f"{fix}, or add share_mode: PERMISSIVE" if has_as_many else fix,
+        )
+
+    def _check_numbers(self, layer: Layer, index: int, array: Array, what: str) -> None:
+        bad = count_not_finite(array)
+        if not bad:
+            return
+        problem = f"{bad} of {array.size} numbers are NaN or infinite"
+        if self.options.strict:
+            fix = "get the weights file again, or leave out --strict to go on with such numbers"
+            raise WeightsError(problem, origin=layer.origin, blob=f"blob {index} ({what})", fix=fix)
+        self.warnings.append(f"{layer.origin}, blob {index} ({what}): {problem}")
+
+
+def _owner(layer: Layer, index: int) -> tuple[str, int] | None:
+    """The layer and the index of the blob that this one shares, if it is not its own."""
+    return layer.shared[index] if index < len(layer.shared) else None
 
 
 def _stored(layer: Layer, index: int, shape: tuple[int, ...], what: str) -> Array:

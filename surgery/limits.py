@@ -7,7 +7,7 @@ from math import prod
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.surgery.ir import Range, Value
+from prototrt.surgery.ir import Range, Shape, Value
 
 MOST_AXES = 32
 MOST_ELEMENTS = 2**31 - 1
@@ -26,9 +26,13 @@ def refuse_oversized(layer: Layer, index: int, value: Value, symbols: Mapping[st
             because="Caffe's blobs have no more",
         )
     count = prod(dim if isinstance(dim, int) else symbols[dim].max for dim in value.shape)
+    refuse_too_many(count, value.shape, blob)
+
+
+def refuse_too_many(count: int, shape: Shape, blob: str) -> None:
     if count > MOST_ELEMENTS:
         raise ShapeError(
-            f"shape is {value.shape}, which is {count} elements, expected at most {MOST_ELEMENTS}",
+            f"shape is {shape}, which is {count} elements, expected at most {MOST_ELEMENTS}",
             blob=blob,
             because="Caffe counts them in an int",
         )

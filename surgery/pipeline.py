@@ -9,12 +9,14 @@ from typing import TypeAlias
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
 from prototrt.surgery.expand import expand
-from prototrt.surgery.ir import Graph, Node
+from prototrt.surgery.ir import Array, Graph, Node
 from prototrt.surgery.ops import Scan
 from prototrt.surgery.passes.drop_identities import drop_identities
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.elide_tiles import elide_tiles
 from prototrt.surgery.passes.fold_constants import fold_constants
+from prototrt.surgery.passes.share_products import share_products
+from prototrt.surgery.passes.turn_scans import turn_scans
 from prototrt.surgery.passes.unroll_scans import unroll_scans
 from prototrt.surgery.profiles import Profile
 
@@ -22,7 +24,16 @@ log = logging.getLogger(__name__)
 
 Pass: TypeAlias = Callable[[Graph], Graph]
 
-PASSES: tuple[Pass, ...] = (drop_identities, fold_constants, elide_tiles, drop_unused)
+PASSES: tuple[Pass, ...] = (
+    turn_scans,
+    drop_identities,
+    fold_constants,
+    elide_tiles,
+    share_products,
+    drop_unused,
+)
+
+TILES = ("broadcast", "keep")
 
 SEQUENCES = ("auto", "loop", "unroll", "step")
 UNROLL_AT_MOST = 64
@@ -39,7 +50,11 @@ def rewrite(
     sequence: str = "auto",
     outputs: Sequence[str] | None = None,
     cont: str = "keep",
+    state: str | Mapping[str, Array] = "bind",
+    tile: str = "broadcast",
     force: bool = False,
+    preprocess: bool = False,
+    strict: bool = False,
     require_weights: bool = True,
 ) -> Graph:
     """Rewrite a net as a graph of primitives.
@@ -50,18 +65,36 @@ def rewrite(
     written: ``"loop"``, ``"unroll"`` (at most 64 steps unless ``force``), ``"step"`` (one
     step: T must be 1), or ``"auto"``: step where T is 1, else loop. ``outputs`` are blobs at
     which the net is cut. ``cont`` ``"drop"`` takes every sequence as continuing: cont is 1
-    everywhere and no input. Without ``require_weights`` a net without weights gets zeros.
+    everywhere and no input. ``state`` says where recurrent state comes from: ``"bind"`` (inputs
+    and outputs, fed back by the caller), ``"zero"`` at every call, or arrays by the names of
+    these inputs. ``tile`` ``"broadcast"`` leaves out every Tile whose reader broadcasts,
+    ``"keep"`` none. ``preprocess`` makes mean and scale of the data layers the first nodes of
+    the graph. ``strict`` refuses weights that are NaN or infinite. Without ``require_weights``
+    a net without weights gets zeros.
     Raises ``ConversionError``.
     """
     if sequence not in SEQUENCES:
         raise ValueError(f"sequence is {sequence!r}, expected one of {', '.join(SEQUENCES)}")
     if cont not in ("keep", "drop"):
         raise ValueError(f"cont is {cont!r}, expected 'keep' or 'drop'")
+    if state not in ("bind", "zero") and not isinstance(state, Mapping):
+        raise ValueError(f"state is {state!r}, expected 'bind', 'zero' or arrays by name")
+    if tile not in TILES:
+        raise ValueError(f"tile is {tile!r}, expected one of {', '.join(TILES)}")
     profile = Profile(_sizes(min_shapes), _sizes(opt_shapes), _sizes(max_shapes))
     expansion = expand(
-        model, shapes=shapes, profile=profile, outputs=outputs, cont=cont, require_weights=require_weights
+        model,
+        shapes=shapes,
+        profile=profile,
+        outputs=outputs,
+        cont=cont,
+        state=state,
+        preprocess=preprocess,
+        strict=strict,
+        require_weights=require_weights,
     )
-    graph = run_passes(expansion.graph, PASSES)
+    passes = [change for change in PASSES if tile == "broadcast" or change is not elide_tiles]
+    graph = run_passes(expansion.graph, passes)
     return lower_scans(graph, sequence, force)
 
 

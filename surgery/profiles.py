@@ -41,6 +41,12 @@ class Profile:
             )
         ranges = [Range(*sizes) for sizes in zip(least, usual, most, strict=True)]
         for axis, span in enumerate(ranges):
+            if span.min == span.opt == span.max < 1:
+                raise ShapeError(
+                    f"axis {axis} has the size {span.opt}, expected at least 1",
+                    blob=f'top "{name}"',
+                    fix=f"mend the shape in the file, or give one: --shape {name}:1x3x224x224",
+                )
             if not 1 <= span.min <= span.opt <= span.max:
                 raise ShapeError(
                     f"axis {axis} has the smallest, usual and largest sizes {span.min}, {span.opt} and {span.max}",

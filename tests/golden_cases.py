@@ -60,26 +60,30 @@ def caffe_cases() -> list[Case]:
     return [Case(GOLDENS / "caffe" / facts["case"], facts) for facts in index]
 
 
-def rewritten(case: Case, inputs: Mapping[str, Array], sequence: str = "auto") -> Graph:
+def rewritten(
+    case: Case, inputs: Mapping[str, Array], sequence: str = "auto", tile: str = "broadcast"
+) -> Graph:
     """The case's graph for inputs of these shapes, cut at every blob that Caffe's answers hold."""
     shapes = {name: array.shape for name, array in inputs.items()}
     outputs = list(case.arrays("outputs")[0])
-    return prototrt.rewrite(case.load(), shapes=shapes, outputs=outputs, sequence=sequence)
+    return prototrt.rewrite(case.load(), shapes=shapes, outputs=outputs, sequence=sequence, tile=tile)
 
 
-def runs(case: Case, on: str, sequence: str = "auto") -> Iterator[tuple[dict[str, Array], dict[str, Array]]]:
+def runs(
+    case: Case, on: str, sequence: str = "auto", tile: str = "broadcast"
+) -> Iterator[tuple[dict[str, Array], dict[str, Array]]]:
     """What we compute and what Caffe computed, call by call. A call of other shapes begins anew."""
     session, shapes = None, None
     for inputs, expected in zip(case.arrays("inputs"), case.arrays("outputs"), strict=True):
         new = {name: array.shape for name, array in inputs.items()}
         if session is None or new != shapes:
-            session, shapes = prototrt.Session(rewritten(case, inputs, sequence), on=on), new
+            session, shapes = prototrt.Session(rewritten(case, inputs, sequence, tile), on=on), new
         yield session.run(inputs), expected
 
 
-def check(case: Case, on: str, sequence: str = "auto") -> None:
+def check(case: Case, on: str, sequence: str = "auto", tile: str = "broadcast") -> None:
     """Every output of every call within the tolerance of the index."""
-    for results, expected in runs(case, on, sequence):
+    for results, expected in runs(case, on, sequence, tile):
         for name, wanted in expected.items():
             assert results[name].shape == wanted.shape, name
             relative, absolute = case.tolerance(name)

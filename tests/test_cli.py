@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 import prototrt
 from prototrt.cli import convert, convert_main, main
 from prototrt.converter.options import ON
-from prototrt.converter.session import WAYS
+from prototrt.converter.session import ENGINE, WAYS
 from prototrt.converter.tolerances import Tolerance
 
 ROOT = Path(__file__).parents[1]
@@ -73,7 +73,7 @@ def test_version() -> None:
 
 def test_public_names_are_found_and_others_are_not() -> None:
     for name in prototrt.__all__:
-        assert getattr(prototrt, name).__name__ == name
+        assert getattr(prototrt, name).__name__.rpartition(".")[2] == name
     assert set(prototrt.__all__) <= set(dir(prototrt))
     with pytest.raises(AttributeError, match="module 'prototrt' has no attribute 'nothing'"):
         prototrt.nothing  # noqa: B018  what a user might write
@@ -96,11 +96,11 @@ def test_verbosity(flags: list[str], passes: bool, mine: bool, tmp_path: Path) -
 def test_warnings_are_told_unless_quiet(tmp_path: Path) -> None:
     net = tmp_path / "odd.prototxt"
     net.write_text(
-        'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 } } mystery: 1 }\n'
-        'layer { name: "y" type: "TanH" bottom: "x" top: "y" }\n'
+        'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 } } }\n'
+        'layer { name: "y" type: "TanH" bottom: "x" top: "y" param { mystery: 1 } }\n'
     )
     assert run("inspect", str(net)).exit_code == 3
-    assert done("inspect", str(net), "--allow-unknown").stderr.startswith(f"warning: {net}:1: ")
+    assert done("inspect", str(net), "--allow-unknown").stderr.startswith(f"warning: {net}:2: ")
     assert done("inspect", str(net), "--allow-unknown", "-q").stderr == ""
 
 
@@ -339,7 +339,7 @@ def test_run_lists_the_inputs_that_are_not_given(tmp_path: Path) -> None:
 
 
 def test_the_ways_are_those_of_a_session() -> None:
-    assert tuple(WAYS) == ON
+    assert (*WAYS, ENGINE) == ON
 
 
 def test_verify_prints_a_table() -> None:
@@ -515,3 +515,52 @@ def test_ranges_of_what_is_no_input(tmp_path: Path) -> None:
     result = run("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "x.plan"), "--max-shapes", "image:9x9")
     assert result.exit_code == 3
     assert 'a shape is given for "image", which is no input' in result.stderr
+
+
+# ---------------------------------------------------------------- recurrent options
+
+
+def test_set_a_field_from_outside() -> None:
+    facts = json.loads(
+        done("inspect", DEPLOY, "--json", "--set", "lstm*.recurrent_param.num_output=12").stdout
+    )
+    assert [pair["shape"] for pair in facts["recurrences"]] == [[1, 1, 12]] * 4
+
+
+@pytest.mark.parametrize("setting", ["cell_activation=ReLU", "lstm1.recurrent_param"])
+def test_set_needs_a_layer_a_field_and_a_value(setting: str) -> None:
+    result = run("inspect", DEPLOY, "--set", setting)
+    assert result.exit_code == 2
+    assert f'"{setting}" sets nothing: write the layer, the field and its value, as in' in result.stderr
+
+
+def test_state_from_nowhere_and_from_a_file(tmp_path: Path) -> None:
+    """Zero state, and a file of zeros, give what the first of several calls gives."""
+    inputs, states = tmp_path / "in.npz", tmp_path / "state.npz"
+    random = np.random.default_rng(1)
+    np.savez(
+        inputs,
+        data=random.random((1, 1, 32, 16), np.float32),
+        cont=np.ones((1, 1), np.float32),
+    )
+    first = prototrt.rewrite(prototrt.load(STREAM, WEIGHTS))
+    shapes = {value.name: value.shape for value in first.state_inputs}
+    np.savez(states, **{name: np.zeros([int(dim) for dim in shape]) for name, shape in shapes.items()})  # type: ignore[arg-type]  # a keyword is an array
+    results = []
+    for state in (["bind"], ["zero"], ["const", str(states)]):
+        out = tmp_path / f"{state[0]}.npz"
+        done(
+            "run", STREAM, WEIGHTS, "--inputs", str(inputs), "--state", *state, "--calls", "2", "-o", str(out)
+        )
+        results.append(np.load(out))
+    bound, zero, constant = results
+    np.testing.assert_array_equal(zero["prob/0"], bound["prob/0"])
+    np.testing.assert_array_equal(zero["prob/1"], bound["prob/0"])
+    np.testing.assert_array_equal(constant["prob/1"], bound["prob/0"])
+    assert not np.array_equal(bound["prob/1"], bound["prob/0"])
+
+
+def test_state_must_be_a_known_one(tmp_path: Path) -> None:
+    result = run("convert", STREAM, WEIGHTS, "-o", str(tmp_path / "a.plan"), "--state", "const")
+    assert result.exit_code == 2
+    assert '"const" is none of bind, zero, const FILE.npz' in result.stderr

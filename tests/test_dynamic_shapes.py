@@ -12,9 +12,9 @@ import prototrt
 from prototrt.caffe_proto.errors import ShapeError
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.golden_cases import Case, caffe_cases
+from prototrt.tests.small_nets import WAYS
 
 CASES = {str(case): case for case in caffe_cases()}
-WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"]
 # Which axes of which inputs vary: those of x and cont, of a static input, of exposed states.
 VARYING: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "lstm_t20": {"x": (0, 1), "cont": (0, 1)},

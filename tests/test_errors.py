@@ -1,8 +1,8 @@
 """What a user reads when a model cannot be converted: whole messages, and nothing left behind.
 
 A folder under goldens/errors holds the expected ``stderr.txt``, and the broken model: as
-``net.prototxt`` (with random weights, and options in ``options.txt``), or under the same
-name among the models that real Caffe refused, goldens/bad.
+``net.prototxt`` (with random weights, or with what ``options.txt`` says), or under the same
+name among the models that real Caffe refused, goldens/bad. ``command.txt`` replaces all arguments.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ def arguments(case: str, folder: Path) -> list[str]:
         shutil.copytree(BAD / case, folder, dirs_exist_ok=True)
         return ["model.prototxt", "model.caffemodel"]
     shutil.copytree(ERRORS / case, folder, dirs_exist_ok=True)
+    if (folder / "command.txt").exists():
+        return (folder / "command.txt").read_text().split()
     options = folder / "options.txt"
     return ["net.prototxt", *(options.read_text().split() if options.exists() else ["--random-weights", "1"])]
 

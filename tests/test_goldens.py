@@ -5,22 +5,13 @@ from __future__ import annotations
 import pytest
 
 import prototrt
-from prototrt.converter.tensorrt.api import find_backend
 from prototrt.tests.golden_cases import SEQUENCES, Case, caffe_cases, check, rewritten
+from prototrt.tests.small_nets import WAYS, is_sound
 
 CASES = caffe_cases()
 DATA_DEPENDENT = {"filter"}
 FIXED = [case for case in CASES if str(case) not in DATA_DEPENDENT]
 RECURRENT = [case for case in CASES if case.is_recurrent]
-WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"]
-
-
-def is_sound(plan: memoryview) -> bool:
-    """RTX reads the header of a plan without a GPU: a sound one is told from a malformed one."""
-    trt = find_backend("rtx").trt
-    malformed = 32
-    _, diagnostics = trt.Runtime(trt.Logger()).get_engine_validity(bytes(plan))
-    return int(diagnostics) & malformed == 0
 
 
 def has_one_step(case: Case) -> bool:

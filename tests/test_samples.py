@@ -7,7 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import prototrt
+from prototrt.surgery.ir import Array
+from prototrt.tests.small_nets import WAYS
 
 ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "samples" / "digits"
@@ -29,3 +34,43 @@ def test_strips_are_read_as_caffe_reads_them() -> None:
     assert [line for line in lines if line[1] != line[2]] == [
         ["12.png", "72076185", "7076185", "wrong, and so does Caffe read it"]
     ]
+
+
+BY_CAFFE = np.load(DIGITS / "expected.npz")
+
+
+def assert_close(found: Array, expected: Array) -> None:
+    """Caffe's sums run in another order: probabilities differ in the sixth digit."""
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def session(prototxt: str, on: str) -> prototrt.Session:
+    model = prototrt.load(DIGITS / prototxt, DIGITS / "digits.caffemodel")
+    return prototrt.Session(prototrt.rewrite(model), on=on)
+
+
+def begins_at_once(steps: int) -> Array:
+    """cont for one strip: 0 at its first window."""
+    cont = np.ones((steps, 1), np.float32)
+    cont[0] = 0
+    return cont
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_strips_in_one_call_give_the_probabilities_of_caffe(on: str) -> None:
+    whole = session("deploy.prototxt", on)
+    for windows, expected in zip(BY_CAFFE["data"], BY_CAFFE["prob"], strict=True):
+        found = whole.run({"data": windows, "cont": begins_at_once(len(windows))})["prob"]
+        assert_close(found, expected)
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_windows_call_by_call_give_the_probabilities_of_caffe(on: str) -> None:
+    stream = session("deploy_stream.prototxt", on)
+    for index, expected in zip(BY_CAFFE["stream_index"], BY_CAFFE["stream_prob"], strict=True):
+        windows = BY_CAFFE["data"][index]
+        cont = begins_at_once(len(windows))
+        found = [
+            stream.run({"data": windows[t : t + 1], "cont": cont[t : t + 1]}) for t in range(len(windows))
+        ]
+        assert_close(np.concatenate([call["prob"] for call in found]), expected)

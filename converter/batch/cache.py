@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.batch.entry import Entry, Outcome, Status
-from prototrt.converter.batch.keys import FILES
+from prototrt.converter.batch.keys import FILES, file_of
 from prototrt.converter.batch.work import written_files
 from prototrt.converter.files import atomic_write
 
@@ -71,7 +71,7 @@ class Cache:
     def key(self, entry: Entry) -> str | None:
         """The name of this conversion; None where a file cannot be read, which converting will tell."""
         files = {"prototxt": entry.prototxt, "weights": entry.weights}
-        files |= {name: entry.options[name] for name in FILES}
+        files |= {name: file_of(name, entry.options[name]) for name in FILES}
         try:
             hashes = {role: self._hashes.of(path) for role, path in files.items() if path is not None}
         except OSError:
@@ -83,7 +83,11 @@ class Cache:
             # The manifest tells the names of the files.
             "names": [os.path.basename(path) for path in (entry.prototxt, entry.weights) if path],
             "suffix": Path(entry.target).suffix,
-            "options": {name: value for name, value in entry.options.items() if name not in FILES},
+            "options": {
+                name: value
+                for name, value in entry.options.items()
+                if name not in FILES or file_of(name, value) is None
+            },
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
@@ -93,6 +97,8 @@ class Cache:
         folder = self._place(key)
         try:
             notes = json.loads((folder / _NOTES).read_text())
+            if any(self._hashes.of(path) != digest for path, digest in notes["further_files"].items()):
+                return None
             os.utime(folder)  # `prune` goes by when an entry was last of use
             contents = {
                 suffix: _intact(folder, suffix, digest)
@@ -118,7 +124,14 @@ class Cache:
                 shutil.copyfile(path, _file(complete, suffix))
                 with open(path, "rb") as stream:
                     digests[suffix] = _digest(stream)
-            notes = {"files": digests, "warnings": outcome.warnings, "facts": outcome.facts}
+            # Mean images and the like: which they are is known only now.
+            further = {path: self._hashes.of(path) for path in outcome.facts.get("further_files", [])}
+            notes = {
+                "files": digests,
+                "further_files": further,
+                "warnings": outcome.warnings,
+                "facts": outcome.facts,
+            }
             (complete / _NOTES).write_text(json.dumps(notes))
             self._put(complete, self._place(key))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.batch.entry import Entry, Outcome, Status
-from prototrt.converter.batch.keys import FILES
+from prototrt.converter.batch.keys import FILES, file_of, naming_file
 from prototrt.converter.batch.versions import versions
 from prototrt.converter.batch.worker import Worker
 
@@ -90,10 +90,10 @@ class ClusterPool:
 
 def _absolute(entry: Entry) -> Entry:
     """The entry with paths that hold in any folder."""
-    options = {
-        name: os.path.abspath(value) if name in FILES and value else value
-        for name, value in entry.options.items()
-    }
+    options = dict(entry.options)
+    for name in FILES:
+        if file := file_of(name, options[name]):
+            options[name] = naming_file(name, os.path.abspath(file))
     weights = None if entry.weights is None else os.path.abspath(entry.weights)
     prototxt, target = os.path.abspath(entry.prototxt), os.path.abspath(entry.target)
     return replace(entry, prototxt=prototxt, weights=weights, target=target, options=options)

@@ -14,8 +14,9 @@ from prototrt.converter.batch.tree import Place
 from prototrt.converter.options import build_options, check_options, model_options, rewrite_options
 
 OWN_KEYS = ("name", "prototxt", "weights", "format", "needs", "timeout", "memory", "matrix")
-FILES = ("inputs", "expect")
+FILES = ("inputs", "expect", "state")
 """Options that name files: relative to the YAML file, as prototxt and weights are."""
+_STATE_FILE = "const:"
 
 _NOT_OPTIONS = ("model", "weights", "target")
 
@@ -59,6 +60,18 @@ def shown(name: str) -> str:
     return max(PARAMETERS[name].opts, key=len).lstrip("-")
 
 
+def file_of(name: str, value: Any) -> str | None:
+    """The file that an option names, if it does."""
+    if name == "state":
+        return str(value).removeprefix(_STATE_FILE) if str(value).startswith(_STATE_FILE) else None
+    return None if value is None else str(value)
+
+
+def naming_file(name: str, file: str) -> str:
+    """The option's value with that file."""
+    return f"{_STATE_FILE}{file}" if name == "state" else file
+
+
 @functools.cache
 def default_options() -> Mapping[str, Any]:
     """What the commands take where nothing is said."""
@@ -85,7 +98,10 @@ def _texts(name: str, place: Place) -> list[str]:
         return [f"{blob}:{_sizes(name, sizes)}" for blob, sizes in place.content.items()]
     if isinstance(place.content, list):
         return [element.text(shown(name)) for element in place.content]
-    return [place.text(shown(name))]
+    text = place.text(shown(name))
+    if name == "state" and text.startswith("const "):  # as it is written on the command line
+        text = _STATE_FILE + text.removeprefix("const ").strip()
+    return [text]
 
 
 def _sizes(name: str, place: Place) -> str:

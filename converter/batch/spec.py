@@ -109,8 +109,8 @@ def _options(fields: Fields, words: Mapping[str, str], base: Path) -> dict[str, 
     given = {keys.option_of(key, place): place for key, place in fields.items() if key not in keys.OWN_KEYS}
     values = {name: keys.option_value(name, place) for name, place in given.items()}
     for name in keys.FILES:
-        if name in values:
-            values[name] = str(base / _filled(given[name], values[name], words))
+        if name in values and (file := keys.file_of(name, values[name])):
+            values[name] = keys.naming_file(name, str(base / _filled(given[name], file, words)))
     return {**keys.default_options(), **values}
 
 

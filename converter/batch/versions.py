@@ -12,6 +12,8 @@ import prototrt
 from prototrt.caffe_proto.errors import BuildError
 from prototrt.converter.tensorrt.api import find_backend
 
+_SOURCES = (".binpb", ".ptx", ".py")
+
 
 def versions(backends: Iterable[str]) -> dict[str, str]:
     """Of prototrt, of each flavour of TensorRT, of ONNX, and of the GPU where a plan depends on it."""
@@ -35,8 +37,9 @@ def _sources() -> str:
     root = Path(prototrt.__file__).parent
     digest = hashlib.sha256()
     for part in ("caffe_proto", "converter", "plugins", "surgery"):
-        for path in sorted((root / part).rglob("*.py")):
-            digest.update(path.read_bytes())
+        for path in sorted((root / part).rglob("*")):
+            if path.suffix in _SOURCES:
+                digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 

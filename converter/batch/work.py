@@ -17,6 +17,8 @@ from prototrt.converter.progress import BuildProgress
 
 T = TypeVar("T")
 
+_KNOWN = ("prototxt", "weights")
+
 _NO_MEMORY = ("bad_alloc", "out of memory", "outofmemory", "cannot allocate memory")
 
 
@@ -37,7 +39,7 @@ def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
     options, rewriting = _own(ModelOptions, given), _own(Rewriting, given)
     building, checking = _own(Building, given), _own(Checking, given)
     model = options.load()
-    graph = rewriting.rewrite(options, model)
+    graph = rewriting.rewrite(options, model, tile=building.kept_tiles)
     warnings, checks = graph.warnings, None
     if checking.inputs or checking.expect:
         verification = checking.verify(graph)
@@ -50,6 +52,9 @@ def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
         "nodes": len(graph.nodes),
         "bytes": sum(os.path.getsize(path) for path in written_files(entry.target)),
         "verification": checks or manifest.get("verification"),
+        "further_files": [
+            os.path.abspath(source.file) for source in graph.sources if source.role not in _KNOWN
+        ],
     }
 
 
@@ -59,7 +64,7 @@ def written_files(target: str) -> list[str]:
 
 
 def _own(kind: type[T], given: dict[str, Any]) -> T:
-    return kind(**{field.name: given[field.name] for field in fields(kind)})  # type: ignore[arg-type]
+    return kind(**{field.name: given[field.name] for field in fields(kind) if field.name in given})  # type: ignore[arg-type]
 
 
 def _failure(entry: Entry, error: Exception) -> tuple[Status, int, str]:

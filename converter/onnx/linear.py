@@ -28,7 +28,17 @@ def affine(model: OnnxModel, op: Affine, x: Tensor, scale: Array, shift: Array) 
 
 @lowers(LRN)
 def lrn(model: OnnxModel, op: LRN, x: Tensor) -> list[str]:
-    return [model.add("LRN", x, size=op.size, alpha=op.alpha, beta=op.beta, bias=op.k)]
+    """ONNX's own operator where onnxruntime takes such numbers, else the same out of smaller ones."""
+    if op.alpha > 0 and op.beta > 0:
+        numbers = {"alpha": float(op.alpha), "beta": float(op.beta), "bias": float(op.k)}
+        return [model.add("LRN", x, size=op.size, **numbers)]
+    planes, half = model.integers(1), op.size // 2
+    squares = model.add("Unsqueeze", model.add("Mul", x, x), planes)
+    window = {"kernel_shape": (op.size, 1, 1), "pads": (half, 0, 0, half, 0, 0)}
+    mean = model.add("Squeeze", model.add("AveragePool", squares, count_include_pad=1, **window), planes)
+    scaled = model.add("Mul", mean, model.scalar(op.alpha, x.dtype))
+    base = model.add("Add", scaled, model.scalar(op.k, x.dtype))
+    return [model.add("Mul", x, model.add("Pow", base, model.scalar(-op.beta, x.dtype)))]
 
 
 @lowers(Softmax)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -11,11 +12,13 @@ import numpy as np
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
 from prototrt.surgery.builder import Builder
-from prototrt.surgery.ir import Array, Graph, Node, Op, Shape, Value, bodies
-from prototrt.surgery.ops import ADD, MatMul, Scan
+from prototrt.surgery.ir import Array, Graph, Node, Op, Shape, Value, bodies, fixed
+from prototrt.surgery.ops import ADD, MatMul, Scan, Slice
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.recurrent.cells import LSTMCell
 from prototrt.surgery.recurrent.scan import scan
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,16 @@ def fuse_lstms(graph: Graph) -> Graph:
 
     Before: ``s = Add(MatMul(x, const W), const b)``, ``h, c, y = Scan[LSTM step](h0, c0, s)``
     After:  ``h, c, y = FusedLSTM(h0, c0, x, const W, const R, const b)``
-    Left alone: a recurrence that looks at cont, and one with a static input: ONNX's has neither.
+    Left alone: a recurrence that looks at cont, one with a static input, which ONNX's have not, and
+    any other cell. The user, who asked for the operator, is told.
     """
     writers = {value: node for node in graph.nodes for value in node.outputs}
     nodes = [_fused(node, writers) or node for node in graph.nodes]
+    for node in nodes:
+        if isinstance(node.op, Scan):
+            log.warning(
+                "%s: stays a Scan: a cont, a static input or another cell is none of ONNX's LSTM", node.origin
+            )
     changed = any(isinstance(node.op, FusedLSTM) for node in nodes)
     return drop_unused(graph.with_nodes(nodes)) if changed else graph
 
@@ -76,19 +85,29 @@ def _recurrent_weights(node: Node) -> Value | None:
 
 
 def _transformed(sequence: Value, writers: Mapping[Value, Node]) -> tuple[Value, Value, Value] | None:
-    """x (T, N, D), W (4H, D) and b (4H,) where a sequence is ``x W^T + b``; else None."""
-    total = writers.get(sequence)
+    """x (T, N, D), W (4H, D) and b (4H,) where a sequence is ``x W^T + b``; else None.
+
+    The sequence may be a part of a product that both directions share.
+    """
+    total, first = writers.get(sequence), 0
+    if total is not None and isinstance(total.op, Slice) and total.op.axis == 2:
+        first, total = total.op.start, writers.get(total.inputs[0])
     if total is None or total.op != ADD or total.inputs[0] not in writers:
         return None
     product, bias = writers[total.inputs[0]], total.inputs[1]
     if product.op != MatMul(transpose_b=True) or bias.data is None or product.inputs[1].data is None:
         return None
     x, weights = product.inputs
-    rows = sequence.shape[-1]
+    rows = total.outputs[0].shape[-1]
     if bias.data.size != rows or weights.data is None or weights.data.size != rows * weights.data.shape[-1]:
         return None
-    matrix = weights.data.reshape(weights.data.shape[-2:])
-    return x, replace(weights, shape=matrix.shape, data=matrix), replace(bias, data=bias.data.reshape(-1))
+    own = slice(first, first + fixed(sequence.shape[-1], "the number of gates"))
+    matrix = weights.data.reshape(weights.data.shape[-2:])[own]
+    return (
+        x,
+        replace(weights, shape=matrix.shape, data=matrix),
+        replace(bias, data=bias.data.reshape(-1)[own]),
+    )
 
 
 def _wiring(body: Graph) -> list[object]:

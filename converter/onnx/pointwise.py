@@ -16,6 +16,7 @@ from prototrt.surgery.ops import (
     LeakyReLU,
     Power,
     PReLU,
+    Select,
     Sigmoid,
     Softsign,
     TanH,
@@ -43,7 +44,7 @@ _UNARY = {
 
 @lowers(LeakyReLU)
 def leaky_relu(model: OnnxModel, op: LeakyReLU, x: Tensor) -> list[str]:
-    return [model.add("LeakyRelu", x, alpha=op.slope) if op.slope else model.add("Relu", x)]
+    return [model.add("LeakyRelu", x, alpha=float(op.slope)) if op.slope else model.add("Relu", x)]
 
 
 @lowers(Sigmoid)
@@ -65,12 +66,12 @@ def clip(model: OnnxModel, op: Clip, x: Tensor) -> list[str]:
 
 @lowers(ELU)
 def elu(model: OnnxModel, op: ELU, x: Tensor) -> list[str]:
-    return [model.add("Elu", x, alpha=op.alpha)]
+    return [model.add("Elu", x, alpha=float(op.alpha))]
 
 
 @lowers(HardSigmoid)
 def hard_sigmoid(model: OnnxModel, op: HardSigmoid, x: Tensor) -> list[str]:
-    return [model.add("HardSigmoid", x, alpha=op.alpha, beta=op.beta)]
+    return [model.add("HardSigmoid", x, alpha=float(op.alpha), beta=float(op.beta))]
 
 
 @lowers(Softsign)
@@ -86,6 +87,11 @@ def prelu(model: OnnxModel, op: PReLU, x: Tensor, slope: Tensor) -> list[str]:
 @lowers(Binary)
 def binary(model: OnnxModel, op: Binary, a: Tensor, b: Tensor) -> list[str]:
     return [model.add(_BINARY[op.kind], a, b)]
+
+
+@lowers(Select)
+def select(model: OnnxModel, op: Select, condition: Tensor, a: Tensor, b: Tensor) -> list[str]:
+    return [model.add("Where", condition, a, b)]
 
 
 @lowers(Unary)

@@ -6,7 +6,7 @@ from prototrt.converter.onnx.api import ELEMENT_TYPES
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
 from prototrt.surgery.ir import Dim, DType
-from prototrt.surgery.ops import Concat, Gather, Pad, Reshape, Reverse, Select, Slice, Tile, Transpose
+from prototrt.surgery.ops import Compress, Concat, Gather, Pad, Reshape, Reverse, Slice, Tile, Transpose
 
 
 @lowers(Reshape)
@@ -53,8 +53,8 @@ def gather(model: OnnxModel, op: Gather, table: Tensor, index: Tensor) -> list[s
     return [model.add("Gather", table, index, axis=0)]
 
 
-@lowers(Select)
-def select(model: OnnxModel, op: Select, x: Tensor, chosen: Tensor) -> list[str]:
+@lowers(Compress)
+def compress(model: OnnxModel, op: Compress, x: Tensor, chosen: Tensor) -> list[str]:
     is_chosen = model.add("Cast", chosen, to=ELEMENT_TYPES[DType.BOOL])
     return [model.add("Compress", x, is_chosen, axis=0)]
 

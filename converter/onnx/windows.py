@@ -21,6 +21,13 @@ def deconvolution(model: OnnxModel, op: Deconvolution, x: Tensor, kernel: Array,
 def _convolved(
     model: OnnxModel, kind: str, op: Convolution | Deconvolution, x: Tensor, kernel: Array, bias: Array
 ) -> str:
+    """A convolution over no axis is one over an axis of size 1: ONNX wants one."""
+    if not op.stride:
+        axis = model.integers(2)
+        lifted = type(op)((1,), (0,), (1,), op.group)
+        image = Tensor(model.add("Unsqueeze", x, axis), x.dtype, (*x.shape, 1))
+        y = _convolved(model, kind, lifted, image, kernel.reshape(*kernel.shape, 1), bias)
+        return model.add("Squeeze", y, axis)
     weights = model.array(kernel), model.array(bias)
     windows = {"strides": op.stride, "pads": op.pad * 2, "dilations": op.dilation}
     return model.add(kind, x, *weights, kernel_shape=kernel.shape[2:], group=op.group, **windows)

@@ -21,6 +21,7 @@ BACKENDS = ("auto", "rtx", "enterprise")
 _MODULES = {"rtx": "tensorrt_rtx", "enterprise": "tensorrt"}
 _INSTALL = {"rtx": "pip install tensorrt-rtx", "enterprise": "pip install tensorrt"}
 _OLDEST_ENTERPRISE = 10
+_OLDEST_AHEAD = (10, 9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,13 @@ class Backend:
     @property
     def version(self) -> str:
         return str(self.trt.__version__)
+
+    def quick_plugins(self) -> ModuleType | None:
+        """The module ``tensorrt.plugin``, where it can compile plugins ahead: from 10.9 on."""
+        release = tuple(map(int, self.version.split(".")[:2]))
+        if self.name == "rtx" or release < _OLDEST_AHEAD:
+            return None
+        return importlib.import_module(f"{self.trt.__name__}.plugin")
 
     def dtype(self, dtype: DType) -> Any:
         """TensorRT's name of an element type."""

@@ -26,6 +26,7 @@ from prototrt.converter.tensorrt import (  # noqa: F401  register the lowerings
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.lowering import lower
 from prototrt.converter.tensorrt.network import Network
+from prototrt.converter.tensorrt.tile_plugin import refuse_tile_plugin
 from prototrt.surgery.ir import Graph, Range
 
 
@@ -68,28 +69,42 @@ class Plan:
             notes.write(json.dumps(self.manifest, indent=2).encode() + b"\n")
 
 
+TILES = ("native", "plugin")
+
+
 def build(
-    graph: Graph, backend: str = "auto", *, progress: Progress | None = None, tf32: bool = False
+    graph: Graph,
+    backend: str = "auto",
+    *,
+    progress: Progress | None = None,
+    tf32: bool = False,
+    tile: str = "native",
 ) -> Plan:
     """Build a serialized engine of a graph.
 
     ``backend`` is ``"rtx"``, ``"enterprise"``, or ``"auto"``. Numbers are float32 throughout
-    unless ``tf32`` lets matrix products round their factors to 10 bits. Raises ``BuildError``.
+    unless ``tf32`` lets matrix products round their factors to 10 bits. ``tile`` says what becomes
+    of the Tiles that are left in the graph: ``"native"`` layers, or our ``"plugin"``, which RTX does
+    not take. Raises ``BuildError``.
     """
+    if tile not in TILES:
+        raise ValueError(f"tile is {tile!r}, expected one of {', '.join(TILES)}")
     found = find_backend(backend)
+    if tile == "plugin":
+        refuse_tile_plugin(found)
     # The files are hashed while TensorRT works.
     with ThreadPoolExecutor(1) as background:
         facts = background.submit(graph_facts, graph)
-        network = network_of(graph, found)
+        network = network_of(graph, found, tile)
         started = time.perf_counter()
         plan = _serialized(graph, network, progress, tf32)
         seconds = time.perf_counter() - started
         return Plan(plan, _facts(network, plan, seconds, facts.result()))
 
 
-def network_of(graph: Graph, backend: Backend) -> Network:
+def network_of(graph: Graph, backend: Backend, tile: str = "native") -> Network:
     """The graph as TensorRT's network, before it is built."""
-    network = Network(backend)
+    network = Network(backend, tile)
     lower(graph, network)
     return network
 
@@ -107,7 +122,7 @@ def _serialized(graph: Graph, network: Network, progress: Progress | None, tf32:
     plan = network.builder.build_serialized_network(network.definition, config)
     if plan is None:
         raise network.error("built no engine")
-    return memoryview(plan)
+    return memoryview(plan).cast("B")  # the bindings call its bytes floats
 
 
 def _profile(graph: Graph, network: Network) -> Any:
@@ -145,4 +160,5 @@ def _facts(network: Network, plan: memoryview, seconds: float, facts: Mapping[st
         "tensorrt": {"flavour": network.backend.name, "version": network.backend.version},
         "plan": {"bytes": plan.nbytes, "build_seconds": round(seconds, 3)},
         "layers": network.definition.num_layers,
+        **({"plugins": sorted(network.needs)} if network.needs else {}),
     }

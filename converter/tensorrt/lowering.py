@@ -16,10 +16,14 @@ come as arrays, the others as tensors."""
 
 lowers: Registry[type[Op], Lowering] = Registry("TensorRT lowering")
 
+MOST_AXES = 8
+"""Axes that a tensor of TensorRT may have."""
+
 
 def lower(graph: Graph, network: Network) -> None:
     """Fill the network with the graph, and mark its outputs."""
     refuse_data_dependent(graph)
+    refuse_many_axes(graph)
     tensors = {value: network.input(value) for value in graph.inputs}
     lower_nodes(network, graph, tensors)
     for value in graph.outputs:
@@ -37,6 +41,27 @@ def refuse_data_dependent(graph: Graph) -> None:
                 fix="run it with `prototrt run --on reference`, or cut the net before it with --output BLOB",
             )
             for origin in dict.fromkeys(node.origin for node in walk(graph) if node.op.data_dependent)
+        ]
+    )
+
+
+def refuse_many_axes(graph: Graph) -> None:
+    """Raise where something has more axes than TensorRT's tensors may have."""
+    large = {
+        node.origin: len(value.shape)
+        for node in walk(graph)
+        for value in (*node.inputs, *node.outputs)
+        if len(value.shape) > MOST_AXES
+    }
+    raise_all(
+        [
+            UnsupportedLayerError(
+                f"works on {axes} axes, expected at most {MOST_AXES}",
+                origin=origin,
+                because="TensorRT's tensors have no more",
+                fix="run it with `prototrt run --on reference`, or cut the net before it with --output BLOB",
+            )
+            for origin, axes in large.items()
         ]
     )
 
@@ -64,8 +89,7 @@ def _inputs(network: Network, node: Node, tensors: Mapping[Value, Tensor]) -> li
 
 
 def _own_tensor(network: Network, graph: Graph, value: Value, tensors: Mapping[Value, Tensor]) -> Tensor:
-    """A tensor that may be marked as output: TensorRT takes no inputs and no constants."""
+    """A tensor that may be marked as output: TensorRT takes no constants."""
+    assert value not in graph.inputs, f"{value.name} cannot be an input and, under the same name, an output"
     tensor = tensor_of(network, value, tensors)
-    if value.is_constant or value in graph.inputs:
-        return network.add("identity", tensor).get_output(0)
-    return tensor
+    return network.add("identity", tensor).get_output(0) if value.is_constant else tensor

@@ -34,9 +34,13 @@ class Network:
     Arrays handed over are referenced, not copied, and kept alive.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, tile: str = "native") -> None:
         self.backend, self.trt = backend, backend.trt
-        self.logger = _logger(self.trt)
+        self.tile = tile
+        """What becomes of a Tile: ``"native"`` layers, or the ``"plugin"``."""
+        self.needs: set[str] = set()
+        """Packages that must ``register`` their plugins before the engine is loaded."""
+        self.logger = recording_logger(self.trt)
         self.recorder = _recorder(self.trt)
         self.builder = backend.builder(self.logger)
         self.builder.error_recorder = self.recorder
@@ -49,6 +53,7 @@ class Network:
         self._made: list[Layer] = []
         self._kept: list[Array] = []
         self._constants: dict[Value, Tensor] = {}
+        self._scalars: dict[Dim, Tensor] = {}
 
     def enum(self, kind: str, member: str) -> Any:
         """A member of one of TensorRT's enumerations, as in ``enum("ActivationType", "RELU")``."""
@@ -153,7 +158,12 @@ class Network:
             raise self.error(f'refuses the output "{name}"')
 
     def scalar_size(self, dim: Dim) -> Tensor:
-        """A size as a 0-dimensional int32 tensor, as loops want it."""
+        """A size as a 0-dimensional int32 tensor, as loops want it. Made once, outside all loops."""
+        if dim not in self._scalars:
+            self._scalars[dim] = self._scalar_size(dim)
+        return self._scalars[dim]
+
+    def _scalar_size(self, dim: Dim) -> Tensor:
         if isinstance(dim, int):
             return self.constant_array(np.array(dim, np.int32))
         layer = self.add("shuffle", self.sizes((dim,)))
@@ -180,7 +190,7 @@ class Network:
         return self._sizes[(dim,)]
 
 
-def _logger(trt: Any) -> Any:
+def recording_logger(trt: Any) -> Any:
     """A logger that passes on to Python's, and remembers the last lines for failures without words."""
 
     class Logger(trt.ILogger):  # type: ignore[misc]  # the bindings carry no types

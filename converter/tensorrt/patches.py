@@ -9,7 +9,7 @@ import numpy as np
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
 from prototrt.converter.tensorrt.shape import pad_with
-from prototrt.converter.tensorrt.windows import pool, refuse_many_axes
+from prototrt.converter.tensorrt.windows import pool, refuse_many_spatial_axes
 from prototrt.surgery.ir import Array
 from prototrt.surgery.ops import MaxPoolIndex, Patches, StochasticPool
 
@@ -18,7 +18,7 @@ _LOWEST = float(np.finfo(np.float32).min)
 
 @lowers(Patches)
 def patches(network: Network, op: Patches, x: Tensor) -> list[Tensor]:
-    refuse_many_axes(network, len(op.window))
+    refuse_many_spatial_axes(network, len(op.window))
     channels = x.shape[1]
     seen = _seen(network, _around(network, x, op.pad, op.pad, 0.0), op.window, op.stride, op.dilation)
     joined = network.add("shuffle", seen)

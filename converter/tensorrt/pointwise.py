@@ -17,6 +17,7 @@ from prototrt.surgery.ops import (
     LeakyReLU,
     Power,
     PReLU,
+    Select,
     Sigmoid,
     Softsign,
     TanH,
@@ -107,6 +108,11 @@ def unary_layer(network: Network, x: Tensor, kind: str) -> Tensor:
 def number_like(network: Network, x: Tensor, number: float) -> Tensor:
     """A constant of the rank and type of x, which broadcasts against it."""
     return network.constant_array(np.full((1,) * len(x.shape), number, network.trt.nptype(x.dtype)))
+
+
+@lowers(Select)
+def select(network: Network, op: Select, condition: Tensor, a: Tensor, b: Tensor) -> list[Tensor]:
+    return [network.add("select", condition, a, b).get_output(0)]
 
 
 @lowers(Binary)

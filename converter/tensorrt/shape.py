@@ -9,6 +9,8 @@ import numpy as np
 from prototrt.caffe_proto.errors import ShapeError
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
+from prototrt.converter.tensorrt.pointwise import elementwise
+from prototrt.converter.tensorrt.tile_plugin import tile_by_plugin
 from prototrt.surgery.ir import Shape
 from prototrt.surgery.ops import Concat, Gather, Pad, Reshape, Reverse, Slice, Tile, Transpose
 
@@ -44,8 +46,25 @@ def slice_(network: Network, op: Slice, x: Tensor) -> list[Tensor]:
     return [_sliced(network, x, start, network.shape, "STRICT_BOUNDS")]
 
 
+@lowers(Reverse)
+def reverse(network: Network, op: Reverse, x: Tensor) -> list[Tensor]:
+    start, step = [0] * len(x.shape), [1] * len(x.shape)
+    start[op.axis], step[op.axis] = max(x.shape[op.axis] - 1, 0), -1
+    layer = network.add("slice", x, start, [max(size, 1) for size in x.shape], step)
+    shape = network.input_shape
+    if any(isinstance(dim, str) for dim in shape):
+        sizes = network.sizes(shape)
+        last = np.array([axis == op.axis for axis in range(len(shape))], np.int32)
+        ends = elementwise(network, sizes, network.constant_array(last), "SUB")
+        layer.set_input(1, elementwise(network, ends, network.constant_array(last), "PROD"))
+        layer.set_input(2, sizes)
+    return [layer.get_output(0)]
+
+
 @lowers(Tile)
 def tile(network: Network, op: Tile, x: Tensor) -> list[Tensor]:
+    if network.tile == "plugin":
+        return [tile_by_plugin(network, op, x)]
     return [_sliced(network, x, [0] * len(x.shape), network.shape, "WRAP")]
 
 
@@ -86,20 +105,3 @@ def concat(network: Network, op: Concat, *inputs: Tensor) -> list[Tensor]:
 @lowers(Gather)
 def gather(network: Network, op: Gather, table: Tensor, index: Tensor) -> list[Tensor]:
     return [network.add("gather", table, index, 0).get_output(0)]
-
-
-@lowers(Reverse)
-def reverse(network: Network, op: Reverse, x: Tensor) -> list[Tensor]:
-    """A slice with the stride -1. Where the size is known later, so is where it begins."""
-    sizes = list(x.shape)
-    along = [int(axis == op.axis) for axis in range(len(sizes))]
-    start = [(size - 1) * step for size, step in zip(sizes, along, strict=True)]
-    layer = network.add("slice", x, start, sizes, [1 - 2 * step for step in along])
-    if any(size < 0 for size in sizes):
-        shape = network.add("cast", network.add("shape", x).get_output(0), network.trt.int32).get_output(0)
-        steps = network.constant_array(np.array(along, np.int32))
-        product = network.add("elementwise", shape, steps, network.enum("ElementWiseOperation", "PROD"))
-        minus = network.enum("ElementWiseOperation", "SUB")
-        layer.set_input(1, network.add("elementwise", product.get_output(0), steps, minus).get_output(0))
-        layer.set_input(2, shape)
-    return [layer.get_output(0)]

@@ -11,16 +11,17 @@ import numpy as np
 from prototrt.caffe_proto.errors import UnsupportedLayerError
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Layer, Network, Tensor
-from prototrt.surgery.ir import Array
+from prototrt.surgery.ir import Array, Shape
 from prototrt.surgery.ops import AveragePool, Convolution, Deconvolution, MaxPool
 
 MOST_SPATIAL = 3
 """Axes that TensorRT's windows can slide over."""
+_REDUCE = {"MAX": "MAX", "AVERAGE": "AVG"}
 
 
 @lowers(Convolution)
 def convolution(network: Network, op: Convolution, x: Tensor, kernel: Array, bias: Array) -> list[Tensor]:
-    refuse_many_axes(network, len(op.stride))
+    refuse_many_spatial_axes(network, len(op.stride))
     lift = _lift(op.stride)
 
     def convolve(image: Tensor) -> Tensor:
@@ -35,7 +36,7 @@ def convolution(network: Network, op: Convolution, x: Tensor, kernel: Array, bia
 
 @lowers(Deconvolution)
 def deconvolution(network: Network, op: Deconvolution, x: Tensor, kernel: Array, bias: Array) -> list[Tensor]:
-    refuse_many_axes(network, len(op.stride))
+    refuse_many_spatial_axes(network, len(op.stride))
     lift = _lift(op.stride)
     if max(op.stride, default=1) > 1 and max(op.dilation, default=1) > 1:
         # RTX: "Strided & Dilated Deconv are currently not supported".
@@ -72,7 +73,7 @@ def _lift(stride: tuple[int, ...]) -> int:
     return max(0, 2 - len(stride))
 
 
-def refuse_many_axes(network: Network, spatial: int) -> None:
+def refuse_many_spatial_axes(network: Network, spatial: int) -> None:
     if spatial > MOST_SPATIAL:
         raise UnsupportedLayerError(
             f"slides over {spatial} axes, expected at most {MOST_SPATIAL}",
@@ -106,15 +107,28 @@ def max_pool(network: Network, op: MaxPool, x: Tensor) -> list[Tensor]:
 
 @lowers(AveragePool)
 def average_pool(network: Network, op: AveragePool, x: Tensor) -> list[Tensor]:
-    layer = _padded_pool(network, op, x, "AVERAGE")
-    layer.average_count_excludes_padding = True
-    return [layer.get_output(0)]
+    return [_padded_pool(network, op, x, "AVERAGE").get_output(0)]
 
 
 def _padded_pool(network: Network, op: MaxPool | AveragePool, x: Tensor, kind: str) -> Layer:
+    if _sees_everything(op, network.input_shape):
+        # One window over everything may be larger than TensorRT's windows.
+        axes = sum(1 << axis for axis in range(2, 2 + len(op.window)))
+        return network.add("reduce", x, network.enum("ReduceOperation", _REDUCE[kind]), axes, True)
     layer = pool(network, x, kind, op.window, op.stride)
     layer.pre_padding, layer.post_padding = op.before, op.after
+    if kind == "AVERAGE":
+        layer.average_count_excludes_padding = True
     return layer
+
+
+def _sees_everything(op: MaxPool | AveragePool, x: Shape) -> bool:
+    """Whether there is one window, over all elements: its padding does not count."""
+    (out,) = op.shape(x)
+    seen = zip(x[2:], op.before, op.window, strict=True)
+    return all(dim == 1 for dim in out[2:]) and all(
+        isinstance(size, int) and before + size <= window for size, before, window in seen
+    )
 
 
 def pool(network: Network, x: Tensor, kind: str, window: tuple[int, ...], stride: tuple[int, ...]) -> Layer:

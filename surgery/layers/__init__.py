@@ -4,6 +4,7 @@ from prototrt.surgery.layers import (
     activation,
     convolution,
     data,
+    dense_block,
     elementwise,
     inner_product,
     lstm_unit,
@@ -12,6 +13,7 @@ from prototrt.surgery.layers import (
     reduction,
     scale,
     selection,
+    sequence,
     shape,
 )
 
@@ -19,6 +21,7 @@ __all__ = [
     "activation",
     "convolution",
     "data",
+    "dense_block",
     "elementwise",
     "inner_product",
     "lstm_unit",
@@ -27,5 +30,6 @@ __all__ = [
     "reduction",
     "scale",
     "selection",
+    "sequence",
     "shape",
 ]

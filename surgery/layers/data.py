@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.surgery.ir import Array, Value
-from prototrt.surgery.layer_builder import LayerBuilder, constant_of, layer_rule
+from prototrt.surgery.fillers import filled
+from prototrt.surgery.ir import Array, DType, Value
+from prototrt.surgery.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.layers.preprocessing import preprocessed
+from prototrt.surgery.limits import refuse_too_many
 from prototrt.surgery.profiles import symbolic
 
 
@@ -27,12 +31,18 @@ def input_layer(build: LayerBuilder, layer: Layer) -> list[Value]:
         tuple(shapes[index if len(shapes) > 1 else 0].dim) if shapes else None
         for index in range(len(layer.tops))
     ]
-    return [_input(build, top, shape) for top, shape in zip(layer.tops, stated, strict=True)]
+    tops = [_input(build, top, shape) for top, shape in zip(layer.tops, stated, strict=True)]
+    if layer.message.HasField("transform_param"):
+        tops[:1] = [preprocessed(build, layer, top) for top in tops[:1]]
+    return tops
 
 
 def _input(build: LayerBuilder, top: str, stated: tuple[int, ...] | None) -> Value:
     ranges = build.options.profile.ranges(top, build.options.shapes.get(top, stated))
-    return build.input(top, symbolic(top, ranges, build.symbols))
+    shape = symbolic(top, ranges, build.symbols)
+    # Lengths of sequences are counted, whatever Caffe holds them in.
+    counts = top in build.options.whole_numbers and len(shape) == 1
+    return build.input(top, shape, DType.INT32 if counts else DType.FLOAT32)
 
 
 @layer_rule("DummyData")
@@ -50,14 +60,7 @@ def dummy_data(build: LayerBuilder, layer: Layer) -> list[Value]:
     for index, shape in enumerate(_dummy_shapes(param, count)):
         fillers = param.data_filler
         filler: Any = fillers[index if len(fillers) > 1 else 0] if fillers else None
-        value = 0.0 if filler is None else constant_of(filler)
-        if value is None:
-            raise UnsupportedLayerError(
-                f'data_filler is "{filler.type}", expected "constant"',
-                because="every call of Caffe draws other numbers",
-                fix=f'make "{layer.tops[index]}" an Input layer',
-            )
-        tops.append(build.constant(_filled(shape, value), "data"))
+        tops.append(build.constant(_filled(layer, index, filler, shape), "data"))
     return tops
 
 
@@ -73,10 +76,22 @@ def _dummy_shapes(param: Any, count: int) -> list[tuple[int, ...]]:
     return [tuple(param.shape[index if len(param.shape) > 1 else 0].dim) for index in range(count)]
 
 
-def _filled(shape: tuple[int, ...], value: float) -> Array:
+def _filled(layer: Layer, index: int, filler: Any, shape: tuple[int, ...]) -> Array:
     if any(dim < 1 for dim in shape):
-        raise ShapeError(f"shape is {shape}, expected sizes of at least 1")
-    return np.broadcast_to(np.float32(value), shape)
+        raise ShapeError(
+            f"shape is {shape}, expected sizes of at least 1", blob=f'top "{layer.top_blob(index)}"'
+        )
+    refuse_too_many(prod(shape), shape, f'top "{layer.top_blob(index)}"')
+    if filler is None:
+        return np.broadcast_to(np.float32(0), shape)
+    data = filled(filler, shape)
+    if data is None:
+        raise UnsupportedLayerError(
+            f'data_filler is "{filler.type}", expected "constant" or "bilinear"',
+            because="every call of Caffe draws other numbers",
+            fix=f'make "{layer.tops[index]}" an Input layer',
+        )
+    return data
 
 
 @layer_rule("Parameter")

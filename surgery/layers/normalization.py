@@ -23,6 +23,7 @@ from prototrt.surgery.ops import (
     ReduceKind,
     Softmax,
 )
+from prototrt.surgery.repeated import map_elements
 
 
 @layer_rule("BatchNorm")
@@ -51,10 +52,11 @@ def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     assert variance.data is not None
     assert factor.data is not None
     share = 0.0 if factor.data[0] == 0 else 1.0 / float(factor.data[0])
+    eps = float(layer.param.eps)
     with np.errstate(all="ignore"):  # Caffe goes on with infinity and NaN
-        scale = 1 / np.sqrt(variance.data * share + float(layer.param.eps))
-        shift = -mean.data * share * scale
-    return [affine(build, x, scale.astype(np.float32), shift.astype(np.float32))]
+        scale = map_elements(lambda stored: 1 / np.sqrt(stored * share + eps), variance.data)
+        shift = map_elements(lambda stored, factor: -stored * share * factor, mean.data, scale)
+    return [affine(build, x, scale.astype(np.float32, copy=False), shift.astype(np.float32, copy=False))]
 
 
 def _refuse_learning(layer: Layer) -> None:

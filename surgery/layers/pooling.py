@@ -179,7 +179,8 @@ def spans(
             out -= 1
         if out < 1:
             raise ShapeError(f"the window {windows} is larger than the bottom {shape} with its padding")
-        found.append(Span(size, window, stride, pad, out))
+        # A window without end over a small image would cost its whole size.
+        found.append(Span(size, min(window, size + 2 * pad), stride, pad, out))
     return found[0], found[1]
 
 

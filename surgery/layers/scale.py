@@ -31,7 +31,7 @@ def scale(build: LayerBuilder, layer: Layer, x: Value, factor: Value | None = No
         canonical_axis(param.axis, x.shape, "axis")  # Caffe asks, even where the scale is one number
         bias = build.parameter(layer, shape, "bias", filler=stated(param, "bias_filler"), kind="bias")
     if axis == 1 and len(shape) == 1 and factor.data is not None:
-        shift = np.zeros(factor.data.shape, np.float32) if bias is None else bias.data
+        shift = np.broadcast_to(np.float32(0), factor.data.shape) if bias is None else bias.data
         assert shift is not None
         return [affine(build, x, factor.data, shift)]
     y = build.add(MULTIPLY, x, build.aligned(factor, len(x.shape), axis))

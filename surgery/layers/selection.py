@@ -8,7 +8,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.ir import DataSize, DType, Range, Value, fixed
 from prototrt.surgery.layer_builder import LayerBuilder, canonical_axis, layer_rule
-from prototrt.surgery.ops import Cast, Gather, Select, Slice
+from prototrt.surgery.ops import Cast, Compress, Gather, Slice
 
 
 @layer_rule("Crop")
@@ -77,7 +77,7 @@ def batch_reindex(build: LayerBuilder, layer: Layer, x: Value, index: Value) -> 
 def filter_layer(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others: Value) -> list[Value]:
     """The items of each bottom for which the last bottom is not 0. Not for an engine: sizes hang on data.
 
-    Becomes: Select, one a top; on the reference evaluator only.
+    Becomes: Compress, one a top; on the reference evaluator only.
     Bottoms: blobs (N, ...), then the selector (N, 1, ...). Tops: one a bottom but the last, (n, ...).
     Source: caffe ``src/caffe/layers/filter_layer.cpp``.
     """
@@ -93,7 +93,7 @@ def filter_layer(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others:
             )
     chosen = build.reshape(selector, (items,), hint="chosen")
     count = _new_size(build, layer, fixed(items, "the number of items"))
-    return [build.add(Select(count), bottom, chosen) for bottom in bottoms]
+    return [build.add(Compress(count), bottom, chosen) for bottom in bottoms]
 
 
 def _items(layer: Layer, selector: Value) -> int:

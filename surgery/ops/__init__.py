@@ -37,14 +37,15 @@ from prototrt.surgery.ops.normalization import LRN, Affine, Softmax
 from prototrt.surgery.ops.pooling import AveragePool, MaxPool, MaxPoolIndex, StochasticPool
 from prototrt.surgery.ops.reduction import Reduce, ReduceKind, TopK
 from prototrt.surgery.ops.scan import Scan, steps_of
+from prototrt.surgery.ops.selection import Select
 from prototrt.surgery.ops.shape import (
     Axis,
+    Compress,
     Concat,
     Gather,
     Pad,
     Reshape,
     Reverse,
-    Select,
     Slice,
     Tile,
     Transpose,
@@ -72,6 +73,7 @@ __all__ = [
     "BinaryKind",
     "Cast",
     "Clip",
+    "Compress",
     "Concat",
     "Convolution",
     "Deconvolution",

@@ -102,6 +102,19 @@ class Concat(Op):
 
 
 @dataclass(frozen=True, slots=True)
+class Reverse(Op):
+    """The elements of one axis from the last to the first."""
+
+    axis: int
+
+    def shape(self, x: Shape) -> list[Shape]:
+        return [x]
+
+    def evaluate(self, x: Array) -> list[Array]:
+        return [np.flip(x, self.axis)]
+
+
+@dataclass(frozen=True, slots=True)
 class Tile(Op):
     """``copies`` of the input one behind the other along one axis."""
 
@@ -120,7 +133,7 @@ class Tile(Op):
 
 @dataclass(frozen=True, slots=True)
 class Pad(Op):
-    """``before`` and ``after`` elements of ``value`` around each axis."""
+    """``before`` and ``after`` elements of ``value`` around each axis; negative counts cut elements off."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -131,7 +144,10 @@ class Pad(Op):
         return [tuple(dim if not b + a else fixed(dim, "a padded axis") + b + a for dim, b, a in pads)]
 
     def evaluate(self, x: Array) -> list[Array]:
-        return [np.pad(x, list(zip(self.before, self.after, strict=True)), constant_values=self.value)]
+        ends = list(zip(self.before, self.after, strict=True))
+        kept = tuple(slice(max(-b, 0), size - max(-a, 0)) for size, (b, a) in zip(x.shape, ends, strict=True))
+        pads = [(max(b, 0), max(a, 0)) for b, a in ends]
+        return [np.pad(x[kept], pads, constant_values=self.value)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +165,7 @@ class Gather(Op):
 
 
 @dataclass(frozen=True, slots=True)
-class Select(Op):
+class Compress(Op):
     """The items of x (N, ...) whose element of ``chosen`` (N,) is not 0: (``count``, ...)."""
 
     count: DataSize
@@ -161,16 +177,3 @@ class Select(Op):
 
     def evaluate(self, x: Array, chosen: Array) -> list[Array]:
         return [x[chosen != 0]]
-
-
-@dataclass(frozen=True, slots=True)
-class Reverse(Op):
-    """The elements of one axis from the last to the first."""
-
-    axis: int
-
-    def shape(self, x: Shape) -> list[Shape]:
-        return [x]
-
-    def evaluate(self, x: Array) -> list[Array]:
-        return [np.flip(x, self.axis)]

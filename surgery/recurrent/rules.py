@@ -1,17 +1,95 @@
-"""The recurrent layers of Caffe: what is around the cell."""
+"""The recurrent layers of Caffe, and those that could have been."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.surgery.ir import Dim, Value, element_count
-from prototrt.surgery.layer_builder import LayerBuilder, layer_rule, stated
-from prototrt.surgery.ops import ADD, TanH
-from prototrt.surgery.recurrent.cells import LSTMCell, RNNCell
-from prototrt.surgery.recurrent.scan import Cell, scan
+from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.ir import Value
+from prototrt.surgery.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.ops import ADD, Concat
+from prototrt.surgery.recurrent.activations import activation_named
+from prototrt.surgery.recurrent.blobs import Blobs
+from prototrt.surgery.recurrent.bottoms import Bottoms, Expected, read_bottoms
+from prototrt.surgery.recurrent.cells import LSTMCell, LSTMForm, RNNCell, activated
+from prototrt.surgery.recurrent.gru import GRUCell
+from prototrt.surgery.recurrent.options import (
+    clip,
+    directions,
+    hidden_sizes,
+    is_caffes,
+    lstm_form,
+    refuse_foreign_fields,
+)
+from prototrt.surgery.recurrent.passes import InputWeights, Layout, Pass, run_passes, static_size
 from prototrt.surgery.recurrent.single_step import share_single_step
+from prototrt.surgery.recurrent.states import States
+from prototrt.surgery.repeated import stacked
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A kind of recurrent layer: its states, the fields it knows, and how it reads the weights of a pass.
+
+    ``read(blobs, hidden, inputs, sizes of static inputs) -> Pass``; ``state_sizes(param, hidden)``.
+    """
+
+    states: tuple[str, ...]
+    fields: Collection[str]
+    read: Callable[[Blobs, int, int, Sequence[int]], Pass]
+    statics: int = 1
+    gates_input: bool = False
+
+
+def recurrent(
+    build: LayerBuilder, layer: Layer, family: Family, x: Value, cont: Value | None, others: Sequence[Value]
+) -> list[Value]:
+    """Expand a recurrent layer of any family."""
+    param = layer.param
+    refuse_foreign_fields(layer, family.fields)
+    exposed = family.states if param.expose_hidden else ()
+    expected = Expected(family.statics, bool(param.sequence_lengths), exposed)
+    sizes, backwards = hidden_sizes(param), directions(param)
+    bottoms = read_bottoms(layer, x, cont, others, expected)
+    states = _states(build, layer, family, bottoms, [size for size in sizes for _ in backwards])
+    layout = Layout(
+        backwards,
+        adds_up=param.bidirectional == param.SUM,
+        holds_past_end=param.past_end == param.HOLD,
+        input_clip=clip(param, "input_clip"),
+        gates_input=family.gates_input,
+    )
+    blobs = Blobs(build, layer)
+    top = run_passes(
+        build, bottoms, [_reader(family, blobs, bottoms, size) for size in sizes], layout, states
+    )
+    return [top, *states.exposed_tops()]
+
+
+def _reader(family: Family, blobs: Blobs, bottoms: Bottoms, hidden: int) -> Callable[[int, bool], Pass]:
+    statics = [static_size(bottoms, static) for static in bottoms.statics]
+    return lambda inputs, first: family.read(blobs, hidden, inputs, statics if first else [])
+
+
+def _states(
+    build: LayerBuilder, layer: Layer, family: Family, bottoms: Bottoms, hidden: Sequence[int]
+) -> States:
+    """The states of all passes; ``hidden`` has an entry for each."""
+    projected = int(layer.param.num_proj) if "c" in family.states else 0
+    sizes = {"h": [projected or size for size in hidden], "c": list(hidden)}
+    for index, (name, value) in enumerate(zip(family.states, bottoms.initial, strict=False)):
+        if len(set(sizes[name])) > 1:
+            raise NetError(
+                "states expose_hidden with layers of different sizes",
+                because="the states of all layers are one blob",
+                fix="give all layers one size, or leave expose_hidden out: states are bindings then",
+            )
+        bottoms.expect(bottoms.first_state + index, value, (len(hidden), bottoms.streams, sizes[name][0]))
+    return States(build, family.states, [sizes[name] for name in family.states], bottoms.x, bottoms.initial)
 
 
 @layer_rule("LSTM")
@@ -19,16 +97,17 @@ def lstm(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others: Valu
     """Long short-term memory over T steps of N streams.
 
     Becomes: MatMul, Add; Reshape and Tile of cont; Scan; state inputs and outputs.
-    Bottoms: x (T, N, ...), cont (T, N), optionally x_static (N, ...), and with expose_hidden
-    h_0, c_0 (1, N, H). Tops: h (T, N, H), and with expose_hidden h_T, c_T (1, N, H).
-    Blobs: W_xc (4H, D), b_c (4H,), [W_xc_static (4H, S)], W_hc (4H, H); gates i, f, o, g.
-    Source: caffe ``src/caffe/layers/recurrent_layer.cpp``, ``lstm_layer.cpp``.
+    Bottoms: x (T, N, ...), cont (T, N), optionally x_static (N, ...), with sequence_lengths
+    lengths (N,), and with expose_hidden h_0, c_0 (1, N, H). Tops: h (T, N, H), and with expose_hidden
+    h_T, c_T (1, N, H).
+    Blobs: W_xc (4H, D), b_c (4H,), [W_xc_static (4H, S)], W_hc (4H, H), [peephole (3, H)],
+    [W_proj (P, H)], [W_nproj (Q, H)], a direction, a layer; gates i, f, o, g.
+    Source: caffe ``src/caffe/layers/recurrent_layer.cpp``, ``lstm_layer.cpp``; docs/recurrent.md.
     """
-    parts = Parts(build, layer, x, cont, others, states=("h", "c"), gates=4)
-    recurrent = parts.recurrent_weights("W_hc")
     state = len(build.recurrences)
-    tops = parts.run(LSTMCell(recurrent), lambda h: h)
-    share_single_step(build, layer, tops, state)
+    tops = recurrent(build, layer, LSTM, x, cont, others)
+    if is_caffes(layer.param):
+        share_single_step(build, layer, tops, state)
     return tops
 
 
@@ -41,134 +120,175 @@ def rnn(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others: Value
     Blobs: W_xh (H, D), b_h (H,), [W_xh_static (H, S)], W_hh (H, H), W_ho (H, H), b_o (H,).
     Source: caffe ``src/caffe/layers/recurrent_layer.cpp``, ``rnn_layer.cpp``.
     """
-    parts = Parts(build, layer, x, cont, others, states=("h",), gates=1)
-    recurrent = parts.recurrent_weights("W_hh")
-    w_ho = parts.weights((parts.hidden, parts.hidden), "W_ho")
-    b_o = parts.bias((parts.hidden,), "b_o")
-
-    def output(h: Value) -> Value:
-        product = build.product(h, w_ho, hint="output_product")
-        return build.add(TanH(), build.add(ADD, product, build.aligned(b_o, 3), hint="output_sum"))
-
-    return parts.run(RNNCell(recurrent), output)
+    return recurrent(build, layer, RNN, x, cont, others)
 
 
-class Parts:
-    """The bottoms of a recurrent layer, checked, and what is computed for all steps at once.
+@layer_rule("GRU")
+def gru(
+    build: LayerBuilder, layer: Layer, x: Value, cont: Value | None = None, *others: Value
+) -> list[Value]:
+    """Gated recurrent unit; ``linear_before_reset`` resets after the product, as cuDNN does.
 
-    The parameters are read in Caffe's order: those of x, that of x_static, then whatever
-    the rule asks for.
+    Becomes: MatMul, Add; Reshape and Tile of cont; Scan; a state input and output.
+    Bottoms and tops: as of LSTM, with h_0 and h_T alone; cont may be left out if nothing follows it.
+    Blobs: W_xc (3H, D), b_c (3H,), [W_xc_static (3H, S)], W_hc (3H, H), with linear_before_reset
+    b_hc (3H,); gates r, z, n.
+    Source: docs/recurrent.md.
+    """
+    return recurrent(build, layer, GRU, x, cont, others)
+
+
+@layer_rule("VanillaRNN")
+def vanilla_rnn(
+    build: LayerBuilder, layer: Layer, x: Value, cont: Value | None = None, *others: Value
+) -> list[Value]:
+    """``h' = tanh(W_xc x + W_hc h + b_c)``, which is the top; ``candidate_activation`` in the place of tanh.
+
+    Becomes: MatMul, Add; Reshape and Tile of cont; Scan; a state input and output.
+    Bottoms and tops: as of LSTM, with h_0 and h_T alone; cont may be left out if nothing follows it.
+    Blobs: W_xc (H, D), b_c (H,), [W_xc_static (H, S)], W_hc (H, H).
+    Source: docs/recurrent.md.
+    """
+    return recurrent(build, layer, VANILLA_RNN, x, cont, others)
+
+
+NAMES = ("W_xc", "b_c", "W_xc_static", "W_xc_topic")
+
+
+def read_lstm(blobs: Blobs, hidden: int, inputs: int, statics: Sequence[int]) -> Pass:
+    """The weights of an LSTM: those of x, static inputs, h, peepholes, projections."""
+    build, param = blobs.build, blobs.param
+    form = lstm_form(param)
+    coupling = Coupling(blobs, form, hidden)
+    weights = coupling.inputs(blobs.inputs(coupling.rows, inputs, statics, NAMES))
+    width = int(param.num_proj) or hidden
+    matrix = coupling.without_f(blobs.weights((coupling.rows, width), "W_hc"), "W_hc")
+    rows = blobs.weights((3, hidden), "peephole") if param.peephole else None
+    projection = blobs.weights((width, hidden), "W_proj") if param.num_proj else None
+    shown = int(param.num_nonrecurrent_proj)
+    aside = blobs.weights((shown, hidden), "W_nproj") if shown else None
+    if aside is not None and param.sequence_lengths and param.past_end == param.HOLD:
+        raise NetError(
+            "states both num_nonrecurrent_proj and past_end: HOLD",
+            because="what is projected to the side is no state, so that there is nothing to hold",
+            fix="state past_end: ZERO",
+        )
+    cell = LSTMCell(matrix, form, _peepholes(build, rows), projection, shows_cell_output=aside is not None)
+
+    def top(outputs: Sequence[Value]) -> Value:
+        if aside is None:
+            return outputs[0]
+        to_the_side = build.product(outputs[1], aside, hint="side_projection")
+        return build.add(Concat(2), outputs[0], to_the_side, hint="projections")
+
+    # One delta meets both states: it is broadcast where they differ in size.
+    return Pass(weights, cell, hidden if width == hidden else 1, top)
+
+
+def _peepholes(build: LayerBuilder, rows: Value | None) -> tuple[Value, ...]:
+    if rows is None or rows.data is None:
+        return ()
+    return tuple(
+        build.constant(rows.data[row : row + 1], f"peephole_{gate}") for row, gate in enumerate("ifo")
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coupling:
+    """The rows of an LSTM's matrices, which lack those of f, or hold them in vain, where f is 1 - i.
+
+    Also adds forget_bias: it is known now.
     """
 
-    def __init__(
-        self,
-        build: LayerBuilder,
-        layer: Layer,
-        x: Value,
-        cont: Value,
-        others: Sequence[Value],
-        *,
-        states: Sequence[str],
-        gates: int,
-    ) -> None:
-        self.build, self.layer, self.states, self.gates = build, layer, states, gates
-        self.param = layer.param
-        self.hidden = int(self.param.num_output)
-        if self.hidden < 1:
-            raise NetError(f"num_output is {self.hidden}, expected at least 1")
-        if len(x.shape) < 2:
-            raise ShapeError(f"shape is {x.shape}, expected (T, N, ...)", blob=self._bottom(0))
-        self.steps, self.streams = x.shape[:2]
-        self._expect(1, cont, (self.steps, self.streams))
-        static, self.initial = self._split(others)
-        # The order of the parameters is Caffe's: see the docstrings of the rules.
-        self.sequence = self._transformed(x, static)
-        self.delta = [] if build.options.drop_cont else [self._delta(cont)]
+    blobs: Blobs
+    form: LSTMForm
+    hidden: int
 
-    def weights(self, shape: tuple[Dim, ...], what: str) -> Value:
-        """The next stored blob, as a matrix."""
-        return self.build.parameter(self.layer, shape, what, filler=stated(self.param, "weight_filler"))
+    @property
+    def rows(self) -> int:
+        """How many rows the next blob has."""
+        if self.form.coupled and not self.blobs.has_rows(4 * self.hidden):
+            return 3 * self.hidden
+        return 4 * self.hidden
 
-    def bias(self, shape: tuple[Dim, ...], what: str) -> Value:
-        """The next stored blob, as a bias."""
-        filler = stated(self.param, "bias_filler")
-        return self.build.parameter(self.layer, shape, what, filler=filler, kind="bias")
+    def inputs(self, stored: InputWeights) -> InputWeights:
+        statics = tuple(self.without_f(static, "W_xc_static") for static in stored.statics)
+        bias = self._with_forget_bias(self.without_f(stored.bias, "b_c"))
+        return InputWeights(self.without_f(stored.matrix, "W_xc"), bias, statics)
 
-    def recurrent_weights(self, what: str) -> Value:
-        """The next stored blob: what h is multiplied with, all gates in one matrix."""
-        return self.weights((self.gates * self.hidden, self.hidden), what)
+    def without_f(self, stored: Value, what: str) -> Value:
+        assert stored.data is not None
+        if not self.form.coupled or len(stored.data) == 3 * self.hidden:
+            return stored
+        rows = [stored.data[: self.hidden], stored.data[2 * self.hidden :]]
+        array = stacked(rows)
+        return self.blobs.build.constant(array, what)
 
-    def run(self, cell: Cell, output: Callable[[Value], Value]) -> list[Value]:
-        """Scan the cell; ``output`` makes the first top of the hidden sequence (T, N, H)."""
-        build, exposed = self.build, bool(self.initial)
-        initial = self.initial or [
-            build.state_input(f"{self.layer.name}_{name}_0", (1, self.streams, self.hidden))
-            for name in self.states
-        ]
-        inside = (self.streams, self.hidden)
-        start = [build.reshape(state, inside, hint="initial") for state in initial]
-        end = scan(build, cell, [self.sequence, *self.delta], start)
-        last = [build.reshape(state, (1, *inside), hint="last") for state in end.states]
-        top = output(end.outputs[0])
-        if exposed:
-            return [top, *last]
-        for name, before, after in zip(self.states, initial, last, strict=True):
-            build.state(f"{self.layer.name}_{name}_T", before, after)
-        return [top]
+    def _with_forget_bias(self, bias: Value) -> Value:
+        forget_bias = self.blobs.param.forget_bias
+        if not forget_bias:
+            return bias
+        assert bias.data is not None
+        array = np.array(bias.data)
+        array[self.hidden : 2 * self.hidden] += np.float32(forget_bias)
+        return self.blobs.build.constant(array, "b_c")
 
-    def _split(self, others: Sequence[Value]) -> tuple[Value | None, list[Value]]:
-        """The static input, if there is one, and the initial states that the net gives."""
-        exposed = len(self.states) if self.param.expose_hidden else 0
-        if len(others) not in (exposed, exposed + 1):
-            raise NetError(
-                f"has {2 + len(others)} bottoms, expected {2 + exposed} or {3 + exposed}",
-                because=f"expose_hidden is {'true' if exposed else 'false'}",
-                fix="give x, cont, optionally a static input"
-                + (f", then the initial {' and '.join(self.states)}" if exposed else ""),
-            )
-        static = others[0] if len(others) > exposed else None
-        initial = list(others[len(others) - exposed :])
-        for index, state in enumerate(initial):
-            self._expect(2 + len(others) - exposed + index, state, (1, self.streams, self.hidden))
-        if static is not None and (not static.shape or static.shape[0] != self.streams):
-            raise ShapeError(
-                f"shape is {static.shape}, expected ({self.streams}, ...)",
-                blob=self._bottom(2),
-                because=f"N is {self.streams}, the second dimension of {self._bottom(0)}",
-            )
-        return static, initial
 
-    def _transformed(self, x: Value, static: Value | None) -> Value:
-        """``W_x x + b [+ W_static x_static]`` for all steps at once: (T, N, gates * H)."""
-        build, rows = self.build, self.gates * self.hidden
-        names = ("W_xc", "b_c", "W_xc_static") if self.gates > 1 else ("W_xh", "b_h", "W_xh_static")
-        inputs = element_count(x.shape[2:], "an axis of x")
-        w_x = self.weights((rows, inputs), names[0])
-        flat = build.reshape(x, (self.steps, self.streams, inputs), hint="x")
-        product = build.product(flat, w_x, hint="x_product")
-        total = build.add(ADD, product, build.aligned(self.bias((rows,), names[1]), 3), hint="x_sum")
-        if static is None:
-            return total
-        size = element_count(static.shape[1:], "an axis of x_static")
-        w_static = self.weights((rows, size), names[2])
-        flat = build.reshape(static, (1, self.streams, size), hint="static")
-        product = build.product(flat, w_static, hint="static_product")
-        return build.add(ADD, total, product, hint="x_static_sum")
+def _read_rnn(blobs: Blobs, hidden: int, inputs: int, statics: Sequence[int]) -> Pass:
+    build, param = blobs.build, blobs.param
+    weights = blobs.inputs(hidden, inputs, statics, ("W_xh", "b_h", "W_xh_static"))
+    matrix = blobs.weights((hidden, hidden), "W_hh")
+    w_ho = blobs.weights((hidden, hidden), "W_ho")
+    b_o = blobs.bias((hidden,), "b_o")
+    activation = activation_named(param.cell_activation, "cell_activation")
 
-    def _delta(self, cont: Value) -> Value:
-        """cont (T, N), as often as there are hidden units: (T, N, H)."""
-        column = self.build.reshape(cont, (self.steps, self.streams, 1), hint="cont")
-        return self.build.tile(column, 2, self.hidden, hint="delta") if self.hidden > 1 else column
+    def top(outputs: Sequence[Value]) -> Value:
+        product = build.product(outputs[0], w_ho, hint="output_product")
+        total = build.add(ADD, product, build.aligned(b_o, 3), hint="output_sum")
+        return activated(build, activation, total, "output")
 
-    def _expect(self, index: int, value: Value, shape: tuple[Dim, ...]) -> None:
-        if value.shape == shape:
-            return
-        raise ShapeError(
-            f"shape is {value.shape}, expected {shape}",
-            blob=self._bottom(index),
-            because=f"T is {self.steps} and N is {self.streams}, the first dimensions of {self._bottom(0)}",
-            fix=f"give it the shape {{ {' '.join(f'dim: {dim}' for dim in shape)} }}",
-        )
+    candidate = activation_named(param.candidate_activation, "candidate_activation")
+    return Pass(weights, RNNCell(matrix, candidate), hidden, top)
 
-    def _bottom(self, index: int) -> str:
-        return f'bottom "{self.layer.bottom_blob(index)}"'
+
+def _read_vanilla_rnn(blobs: Blobs, hidden: int, inputs: int, statics: Sequence[int]) -> Pass:
+    weights = blobs.inputs(hidden, inputs, statics, NAMES)
+    matrix = blobs.weights((hidden, hidden), "W_hc")
+    candidate = activation_named(blobs.param.candidate_activation, "candidate_activation")
+    return Pass(weights, RNNCell(matrix, candidate), hidden, lambda outputs: outputs[0])
+
+
+def _read_gru(blobs: Blobs, hidden: int, inputs: int, statics: Sequence[int]) -> Pass:
+    build, param = blobs.build, blobs.param
+    weights = blobs.inputs(3 * hidden, inputs, statics, NAMES)
+    matrix = blobs.weights((3 * hidden, hidden), "W_hc")
+    bias = None
+    matrices: tuple[Value, ...] = (matrix,)
+    if param.linear_before_reset:
+        bias = build.aligned(blobs.bias((3 * hidden,), "b_hc"), 2)
+    else:
+        assert matrix.data is not None
+        cut = 2 * hidden
+        matrices = build.constant(matrix.data[:cut], "W_rz"), build.constant(matrix.data[cut:], "W_n")
+    gate = activation_named(param.gate_activation, "gate_activation")
+    candidate = activation_named(param.candidate_activation, "candidate_activation")
+    return Pass(weights, GRUCell(matrices, bias, gate, candidate), hidden, lambda outputs: outputs[0])
+
+
+LSTM_FIELDS = (
+    "gate_activation",
+    "candidate_activation",
+    "cell_activation",
+    "projection_activation",
+    "peephole",
+    "num_proj",
+    "num_nonrecurrent_proj",
+    "cell_clip",
+    "proj_clip",
+    "coupled_input_forget",
+    "forget_bias",
+)
+LSTM = Family(("h", "c"), LSTM_FIELDS, read_lstm)
+RNN = Family(("h",), ("candidate_activation", "cell_activation"), _read_rnn)
+VANILLA_RNN = Family(("h",), ("candidate_activation",), _read_vanilla_rnn)
+GRU = Family(("h",), ("gate_activation", "candidate_activation", "linear_before_reset"), _read_gru)

@@ -19,5 +19,5 @@ def share_single_step(build: LayerBuilder, layer: Layer, tops: list[Value], stat
         return
     if len(tops) > 1:
         build.memory.share(layer.tops[:2])
-    elif build.recurrences[state].output.shape == tops[0].shape:
+    elif state < len(build.recurrences) and build.recurrences[state].output.shape == tops[0].shape:
         build.memory.share(layer.tops[:1], [state])

@@ -93,6 +93,18 @@ def test_hdf5_mistakes(case: str, write: Write) -> None:
     assert str(caught.value) == message
 
 
+def test_hdf5_without_layers(write: Write) -> None:
+    net = write(NET)
+    with pytest.importorskip("h5py").File("m.h5", "w") as file:
+        file.create_group("data")
+    with pytest.raises(ConversionError) as caught:
+        load(net, "m.h5")
+    assert str(caught.value) == (
+        "m.h5: the file holds no layers, expected weights\n"
+        "  fix: give the .caffemodel.h5 that Caffe saved for this net"
+    )
+
+
 def test_hdf5_cut_short(write: Write) -> None:
     net = write(NET)
     whole = Path(save_hdf5(**{"data/a/b/0": np.zeros(10000, np.float32)})).read_bytes()
@@ -120,6 +132,11 @@ NPZ_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "objects": (
         {"a/b/0": np.array([None])},
         'm.npz: layer "a/b", blob 0: the numbers are of type object, expected floats',
+    ),
+    "empty": (
+        {},
+        "m.npz: the file holds no arrays, expected weights\n"
+        '  fix: save blobs in it, as in np.savez(file, **{"conv1/0": weights})',
     ),
 }
 

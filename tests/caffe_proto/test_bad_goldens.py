@@ -37,10 +37,6 @@ MESSAGES = {
         "  because layer was opened at line 31\n"
         "  fix: add the missing }, or get the file again if it was cut short"
     ),
-    "unknown_field": (
-        'model.prototxt:22: layer "conv1" (Convolution), convolution_param: there is no field "kernel_sise"\n'
-        "  fix: write kernel_size, kernel_w or kernel_h"
-    ),
     "weights_not_protobuf": (
         "model.caffemodel: this is a Git LFS pointer, expected a caffemodel\n"
         "  because the repository it comes from was cloned without Git LFS\n"
@@ -57,6 +53,7 @@ READABLE = {
     "bottom_count",
     "eltwise_shape_mismatch",
     "lstm_without_cont",
+    "unknown_field",
     "unknown_layer_type",
     "weights_shape_mismatch",
     "zero_stride",

@@ -261,7 +261,7 @@ def test_mistakes_of_the_file_system(write: Write, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for weights, message in {
         "modle.caffemodel": "modle.caffemodel: there is no such file\n  fix: did you mean model.caffemodel?",
-        "folder": "folder: this is a directory, expected a weights file",
+        "folder": "folder: this is a directory, expected a weights file\n  fix: give the file itself",
         "nowhere/m": "nowhere/m: there is no such file\n  fix: there is no directory nowhere either",
     }.items():
         with pytest.raises(ConversionError) as caught:

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf import text_format
 
 from prototrt.caffe_proto import ConversionError, Model, load
-from prototrt.caffe_proto.deploy import deploy_text
+from prototrt.caffe_proto.deploy_text import deploy_text, transformations
 from prototrt.caffe_proto.schema import message_class
 
 Write = Callable[..., str]
@@ -212,10 +212,10 @@ def test_shapes_of_inputs(case: str, write: Write) -> None:
 def test_transformation_is_told(write: Write) -> None:
     more = "transform_param { mean_file: 'm.binaryproto' mean_value: [104, 117.5] scale: 0.00390625 }"
     model = load(write(layer("Data", "in", "", "x", more) + FC))
-    assert model.warnings[1] == (
-        'net.prototxt:1: layer "in" (Data): feed "x" transformed, as this layer did: '
+    assert transformations(model) == [
+        'net.prototxt:1: layer "in" (Input): feed "x" transformed, as in training: '
         "minus the mean in m.binaryproto, then minus 104, 117.5, then times 0.00390625"
-    )
+    ]
 
 
 def test_nothing_left(write: Write) -> None:
@@ -245,7 +245,7 @@ def test_digits() -> None:
 def test_text_of_the_deploy_net(case: str, write: Write) -> None:
     """The text makes the same net again, and protobuf's own reader takes it."""
     model = load(GOLDENS / "caffe" / case / "model.prototxt")
-    text = deploy_text(model)
+    text = deploy_text(model, {"data": (4, 1, 16, 16)} if case == "train_val_digits" else {})
     again = load(write(text))
     assert summary(again) == summary(model)
     assert again.name == model.name

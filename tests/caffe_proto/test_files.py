@@ -90,7 +90,7 @@ def test_mistakes_of_the_file_system(write: Write, tmp_path: Path) -> None:
     writer = os.open(tmp_path / "pipe", os.O_RDWR)
     for name, message in {
         "deploy.prototext": "deploy.prototext: there is no such file\n  fix: did you mean deploy.prototxt?",
-        "folder": "folder: this is a directory, expected a prototxt",
+        "folder": "folder: this is a directory, expected a prototxt\n  fix: give the file itself",
         "pipe": "pipe: this is no ordinary file, expected a prototxt",
         "a\0b": "a\0b: the file cannot be read: embedded null byte",
     }.items():

@@ -10,7 +10,7 @@ from google.protobuf import text_format
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.errors import ConversionError, raise_all
 from prototrt.caffe_proto.prototxt import parse_net
 from prototrt.caffe_proto.schema import Message, is_repeated, message_class
 
@@ -73,7 +73,7 @@ LAYERS = messages(message_class("LayerParameter").DESCRIPTOR, 2).filter(lambda l
 
 
 # The first example builds hundreds of strategies: no measure of the reader.
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(LAYERS, min_size=1, max_size=3), st.booleans())
 def test_reads_whatever_protobuf_writes(layers: list[Message], on_one_line: bool) -> None:
     net = message_class("NetParameter")(layer=layers)
@@ -169,19 +169,19 @@ MISTAKES = {
     "unknown fields, all at once": (
         'layer { name: "a" type: "ReLU" foo: 1 }\nbar: [1, 2]\nbaz < a { } b: "}" >',
         'net.prototxt:1: layer "a" (ReLU): there is no field "foo"\n'
-        "  fix: remove it, or drop unknown fields with --allow-unknown\n"
+        "  fix: remove it, or go on without it with --allow-unknown\n"
         'net.prototxt:2: there is no field "bar"\n'
-        "  fix: remove it, or drop unknown fields with --allow-unknown; the fields here are debug_info, "
+        "  fix: remove it, or go on without it with --allow-unknown; the fields here are debug_info, "
         "force_backward, input, input_dim, input_shape, layer, layers, name or state\n"
         'net.prototxt:3: there is no field "baz"\n'
-        "  fix: remove it, or drop unknown fields with --allow-unknown; the fields here are debug_info, "
+        "  fix: remove it, or go on without it with --allow-unknown; the fields here are debug_info, "
         "force_backward, input, input_dim, input_shape, layer, layers, name or state\n"
         "3 problems",
     ),
     "unknown field in a V1 layer": (
         'layers { name: "a" type: RELU strid: 1 }',
         'net.prototxt:1: layer "a" (RELU): there is no field "strid"\n'
-        "  fix: remove it, or drop unknown fields with --allow-unknown",
+        "  fix: remove it, or go on without it with --allow-unknown",
     ),
     "a solver": (
         'net: "train.prototxt"\nbase_lr: 0.1',
@@ -255,7 +255,7 @@ MISTAKES = {
     "end within a block that is dropped": (
         'layer { name: "a" foo {',
         'net.prototxt:1: layer "a" (no type): there is no field "foo"\n'
-        "  fix: remove it, or drop unknown fields with --allow-unknown\n"
+        "  fix: remove it, or go on without it with --allow-unknown\n"
         'net.prototxt:1: layer "a" (no type), foo: the file ends here, expected }\n'
         "  because foo was opened at line 1\n"
         "  fix: add the missing }, or get the file again if it was cut short\n"
@@ -289,15 +289,15 @@ MISTAKES = {
 def test_mistakes(case: str) -> None:
     text, message = MISTAKES[case]
     with pytest.raises(ConversionError) as caught:
-        parse_net(text, "net.prototxt")
+        raise_all([finding.error() for finding in parse_net(text, "net.prototxt").unknown])
     assert str(caught.value) == message
 
 
-def test_unknown_fields_can_be_dropped() -> None:
+def test_unknown_fields_are_passed_over() -> None:
     text = 'layer { name: "a" type: "ReLU" foo: 1 relu_param { bar { baz: [1, "}"] } negative_slope: 2 } }'
-    net = parse_net(text, "net.prototxt", allow_unknown=True)
+    net = parse_net(text, "net.prototxt")
     assert net.message.layer[0].relu_param.negative_slope == 2
-    assert net.warnings == (
+    assert tuple(finding.dropped() for finding in net.unknown) == (
         'net.prototxt:1: layer "a" (ReLU): dropped the unknown field "foo"',
         'net.prototxt:1: layer "a" (ReLU), relu_param: dropped the unknown field "bar"',
     )
@@ -305,4 +305,4 @@ def test_unknown_fields_can_be_dropped() -> None:
 
 def test_deep_nesting_takes_no_recursion() -> None:
     text = "a { " * 100_000 + "}" * 100_000
-    assert parse_net(text, "net.prototxt", allow_unknown=True).warnings
+    assert parse_net(text, "net.prototxt").unknown

@@ -18,6 +18,8 @@ from prototrt.surgery.passes.drop_identities import drop_identities
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.elide_tiles import elide_tiles
 from prototrt.surgery.passes.fold_constants import fold_constants
+from prototrt.surgery.passes.share_products import share_products
+from prototrt.surgery.passes.turn_scans import turn_scans
 from prototrt.surgery.passes.unroll_scans import unroll_scans
 from prototrt.surgery.pipeline import Pass
 from prototrt.tests.golden_cases import GOLDENS
@@ -32,6 +34,8 @@ PASSES: dict[str, Pass] = {
     "drop_unused": drop_unused,
     "elide_tiles": elide_tiles,
     "fold_constants": fold_constants,
+    "share_products": lambda graph: share_products(drop_unused(drop_identities(turn_scans(graph)))),
+    "turn_scans": turn_scans,
     "unroll_scans": unroll_all,
 }
 FOLDERS = sorted(path.parent for path in (GOLDENS / "passes").glob("*/*/net.prototxt"))

@@ -148,10 +148,7 @@ def test_top_of_an_rnn_is_its_own(on: str) -> None:
         "rnn/3": numbers(H, H, seed=3),
         "rnn/4": numbers(H, seed=4),
     }
-    layers = (
-        'layer { name: "rnn" type: "RNN" bottom: "x" bottom: "cont" top: "h"'
-        f" recurrent_param {{ num_output: {H} }} }}\n"
-    )
+    layers = LSTM.replace("lstm", "rnn").replace("LSTM", "RNN")
     session = prototrt.Session(rewritten(layers + HALVE, {"x": (1, 1, D), "cont": (1, 1)}, weights), on=on)
     h = np.zeros(H)
     for call in range(3):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -30,13 +31,13 @@ def small(tmp_path: Path) -> Entry:
     return entry(tmp_path)
 
 
-def keep(cache: Cache, entry: Entry, content: str = "an engine") -> str:
+def keep(cache: Cache, entry: Entry, content: str = "an engine", read: Sequence[str] = ()) -> str:
     """As if the entry had been converted."""
     Path(entry.target).write_text(content)
     Path(f"{entry.target}.json").write_text("{}")
     key = cache.key(entry)
     assert key is not None
-    cache.store(key, Outcome(entry, Status.CONVERTED, warnings=("odd",), facts={"nodes": 2}))
+    cache.store(key, Outcome(entry, Status.CONVERTED, warnings=("odd",), facts={"further_files": read}))
     return key
 
 
@@ -46,7 +47,7 @@ def test_what_was_kept_is_found(cache: Cache, small: Entry) -> None:
     assert cache.key(elsewhere) == key
     found = cache.fetch(key, elsewhere)
     assert found is not None
-    assert (found.status, found.warnings, found.facts) == (Status.CACHED, ("odd",), {"nodes": 2})
+    assert (found.status, found.warnings, found.facts) == (Status.CACHED, ("odd",), {"further_files": []})
     assert Path(elsewhere.target).read_text() == "an engine"
     assert Path(f"{elsewhere.target}.json").read_text() == "{}"
 
@@ -70,6 +71,8 @@ def test_everything_that_matters_changes_the_key(tmp_path: Path, small: Entry) -
         key(replace(small, weights=str(weights))),
         key(replace(small, target="a.onnx")),
         key(replace(small, options={**small.options, "inputs": str(weights)})),
+        key(replace(small, options={**small.options, "state": "zero"})),
+        key(replace(small, options={**small.options, "state": f"const:{weights}"})),
         key(entry(tmp_path, "renamed")),  # the manifest tells the name
     ]
     weights.write_bytes(b"2")
@@ -81,6 +84,23 @@ def test_everything_that_matters_changes_the_key(tmp_path: Path, small: Entry) -
 
 def test_files_that_cannot_be_read_have_no_key(cache: Cache, small: Entry) -> None:
     assert cache.key(replace(small, weights="nowhere.caffemodel")) is None
+
+
+def test_further_files_that_were_read_matter(tmp_path: Path, small: Entry) -> None:
+    """A mean image is named in the net: its content is no part of the key."""
+
+    def is_found() -> bool:
+        cache = Cache(str(tmp_path / "cache"), VERSIONS)  # as in another run
+        return cache.fetch(str(cache.key(small)), small) is not None
+
+    mean = tmp_path / "mean.binaryproto"
+    mean.write_text("one")
+    keep(Cache(str(tmp_path / "cache"), VERSIONS), small, read=[str(mean)])
+    assert is_found()
+    mean.write_text("two")
+    assert not is_found()
+    mean.unlink()
+    assert not is_found()
 
 
 def test_each_file_is_read_once(cache: Cache, small: Entry, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,15 @@ models:
     assert (entry.timeout, entry.memory, entry.needs) == (1.5, 1_610_612_736, ("rtx", "big"))
 
 
+def test_a_file_of_states_is_relative_to_the_list() -> None:
+    Path("a/models.yaml").write_text(
+        "models:\n- {prototxt: deploy.prototxt, random-weights: 1, state: const s.npz}\n"
+        "- {prototxt: deploy.prototxt, random-weights: 1, state: zero, name: z}\n"
+    )
+    entries = read_models("a/models.yaml", "out")
+    assert [entry.options["state"] for entry in entries] == ["const:a/s.npz", "zero"]
+
+
 def test_every_option_of_the_commands_is_a_key() -> None:
     for name in ("backend", "sequence", "cont", "force", "allow_unknown", "verify", "layers", "onnx_lstm"):
         assert name in PARAMETERS

@@ -71,10 +71,6 @@ def assert_close(found: Array, expected: Any) -> None:
     np.testing.assert_allclose(found, np.asarray(expected), rtol=1e-5, atol=1e-5)
 
 
-def numbers(*shape: int, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
 @dataclass(frozen=True)
 class Case:
     """One ONNX node. ``constants`` are its inputs from that position on, which are not fed."""

@@ -18,9 +18,9 @@ from prototrt.tests.converter.network.support import (
     evaluate,
     mark_output,
     new_network,
-    numbers,
     trt,
 )
+from prototrt.tests.small_nets import numbers
 
 pytestmark = pytest.mark.trt
 

@@ -18,10 +18,10 @@ from prototrt.tests.converter.network.support import (
     evaluate,
     mark_output,
     new_network,
-    numbers,
     run_layer,
     trt,
 )
+from prototrt.tests.small_nets import numbers
 
 pytestmark = pytest.mark.trt
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prototrt.tests.converter.network.support import Case, assert_like_onnxruntime, numbers
+from prototrt.tests.converter.network.support import Case, assert_like_onnxruntime
+from prototrt.tests.small_nets import numbers
 
 pytestmark = pytest.mark.trt
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from types import ModuleType
 
 import pytest
 
 import prototrt.converter.onnx.export  # registers the ONNX lowerings
 import prototrt.converter.tensorrt.builder  # noqa: F401  registers the TensorRT lowerings
+from prototrt.converter.onnx import pointwise as onnx_pointwise
 from prototrt.converter.onnx.lowering import lowers as onnx_lowers
+from prototrt.converter.tensorrt import pointwise as tensorrt_pointwise
 from prototrt.converter.tensorrt.lowering import lowers as tensorrt_lowers
 from prototrt.surgery import ops
 from prototrt.surgery.ir import Op
@@ -33,3 +36,9 @@ def test_all_primitives_are_listed() -> None:
         if issubclass(kind, Op) and kind.__module__ == module.__name__ and kind.evaluate is not Op.evaluate
     }
     assert defined <= set(PRIMITIVES)
+
+
+@pytest.mark.parametrize("lowerings", [onnx_pointwise, tensorrt_pointwise])
+def test_every_kind_of_arithmetic_is_lowered(lowerings: ModuleType) -> None:
+    assert set(lowerings._BINARY) == set(ops.BinaryKind)
+    assert set(lowerings._UNARY) == set(ops.UnaryKind)

@@ -76,10 +76,18 @@ def test_a_static_input_stays_a_scan(name: str, tmp_path: Path) -> None:
     assert (found["LSTM"], found["Scan"]) == (0, 1)
 
 
-def test_a_recurrence_that_looks_at_cont_stays_a_scan(tmp_path: Path) -> None:
-    graph = prototrt.rewrite(case_of("lstm_t20").load(), sequence="loop")
+def test_a_recurrence_that_looks_at_cont_stays_a_scan(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    case = case_of("lstm_t20")
+    graph = prototrt.rewrite(case.load(), sequence="loop")
     found = kinds(graph, tmp_path / "model.onnx")
     assert (found["LSTM"], found["Scan"]) == (0, 1)
+    (message,) = [record.getMessage() for record in caplog.records if record.name.startswith("prototrt")]
+    assert message == (
+        f'{case.folder / "model.prototxt"}:25: layer "lstm" (LSTM): stays a Scan: a cont, a static input'
+        " or another cell is none of ONNX's LSTM"
+    )
 
 
 def test_another_cell_stays_a_scan(tmp_path: Path) -> None:

@@ -24,52 +24,51 @@ from prototrt.surgery.ops import (
     Reduce,
     ReduceKind,
     Reverse,
+    Select,
     Slice,
     StochasticPool,
     Tile,
     TopK,
 )
-
-
-def drawn(*shape: int) -> Array:
-    return np.random.default_rng(3).standard_normal(shape, np.float32)
-
+from prototrt.tests.small_nets import numbers
 
 TIES = np.array([[1, 3, 3, 2], [5, 5, 5, 5]], np.float32)
 LOWEST = np.full((1, 1, 4, 4), np.finfo(np.float32).min, np.float32)
 WINDOW = {"window": (3, 2), "stride": (2, 2), "before": (1, 1), "after": (2, 0)}
 CASES: dict[str, tuple[Op, list[Array]]] = {
-    "bounds that cross": (Clip(2, 1), [drawn(2, 5)]),
-    "one bound": (Clip(-np.inf, 0.5), [drawn(2, 5)]),
-    "negative to a whole power": (Power(3), [drawn(2, 5)]),
-    "negative to a negative power": (Power(-2), [drawn(2, 5)]),
+    "bounds that cross": (Clip(2, 1), [numbers(2, 5)]),
+    "one bound": (Clip(-np.inf, 0.5), [numbers(2, 5)]),
+    "negative to a whole power": (Power(3), [numbers(2, 5)]),
+    "negative to a negative power": (Power(-2), [numbers(2, 5)]),
     "the last of equals": (TopK(1, 1), [TIES]),
     "several of equals": (TopK(1, 3), [TIES]),
     "largest along the first axis": (TopK(0, 2), [TIES]),
-    "axes that vanish": (Reduce(ReduceKind.SUM, (0, 2), keep=False), [drawn(2, 3, 4)]),
-    "axes that stay": (Reduce(ReduceKind.MEAN, (1,)), [drawn(2, 3, 4)]),
-    "uneven padding, max": (MaxPool(**WINDOW), [drawn(2, 3, 6, 6)]),
-    "uneven padding, average": (AveragePool(**WINDOW), [drawn(2, 3, 6, 6)]),
-    "places in each plane": (MaxPoolIndex(**WINDOW), [drawn(2, 3, 6, 6)]),
+    "axes that vanish": (Reduce(ReduceKind.SUM, (0, 2), keep=False), [numbers(2, 3, 4)]),
+    "axes that stay": (Reduce(ReduceKind.MEAN, (1,)), [numbers(2, 3, 4)]),
+    "uneven padding, max": (MaxPool(**WINDOW), [numbers(2, 3, 6, 6)]),
+    "uneven padding, average": (AveragePool(**WINDOW), [numbers(2, 3, 6, 6)]),
+    "places in each plane": (MaxPoolIndex(**WINDOW), [numbers(2, 3, 6, 6)]),
     "places of equals": (MaxPoolIndex(**WINDOW), [np.ones((2, 3, 6, 6), np.float32)]),
     "no place": (MaxPoolIndex((2, 2), (2, 2), (0, 0), (0, 0)), [LOWEST]),
-    "stochastic": (StochasticPool(**WINDOW), [drawn(2, 3, 6, 6)]),
-    "patches": (Patches((3, 2), (2, 1), (1, 0), (1, 2)), [drawn(2, 3, 6, 7)]),
-    "patches of one axis": (Patches((3,), (2,), (1,), (2,)), [drawn(2, 3, 9)]),
+    "stochastic": (StochasticPool(**WINDOW), [numbers(2, 3, 6, 6)]),
+    "patches": (Patches((3, 2), (2, 1), (1, 0), (1, 2)), [numbers(2, 3, 6, 7)]),
+    "patches of one axis": (Patches((3,), (2,), (1,), (2,)), [numbers(2, 3, 9)]),
     "groups": (
         Deconvolution((2, 3), (1, 0), (1, 2), 2),
-        [drawn(2, 4, 3, 3), drawn(4, 3, 3, 2), drawn(6)],
+        [numbers(2, 4, 3, 3), numbers(4, 3, 3, 2), numbers(6)],
     ),
-    "one axis": (Convolution((2,), (1,), (2,)), [drawn(2, 3, 9), drawn(4, 3, 3), drawn(4)]),
+    "one axis": (Convolution((2,), (1,), (2,)), [numbers(2, 3, 9), numbers(4, 3, 3), numbers(4)]),
     "three axes": (
         Convolution((1, 2, 1), (1, 0, 1), (1, 1, 1)),
-        [drawn(1, 2, 4, 5, 4), drawn(3, 2, 2, 2, 3), drawn(3)],
+        [numbers(1, 2, 4, 5, 4), numbers(3, 2, 2, 2, 3), numbers(3)],
     ),
-    "channels of three axes": (Affine(), [drawn(2, 3, 4), drawn(3), drawn(3)]),
-    "a value around": (Pad((0, 1), (2, 0), -1.5), [drawn(2, 3)]),
-    "copies": (Tile(0, 3), [drawn(2, 3)]),
-    "back to front": (Reverse(1), [drawn(2, 3, 2)]),
-    "a part": (Slice(1, 1, 2), [drawn(2, 4)]),
+    "channels of three axes": (Affine(), [numbers(2, 3, 4), numbers(3), numbers(3, seed=1)]),
+    "a value around": (Pad((0, 1), (2, 0), -1.5), [numbers(2, 3)]),
+    "cut at one end": (Pad((0, -1), (2, 1), 3), [numbers(2, 3)]),
+    "what is not chosen is not looked at": (Select(), [TIES > 2, TIES, np.full((1, 4), np.nan, np.float32)]),
+    "copies": (Tile(0, 3), [numbers(2, 3)]),
+    "back to front": (Reverse(1), [numbers(2, 3, 2)]),
+    "a part": (Slice(1, 1, 2), [numbers(2, 4)]),
 }
 
 
@@ -77,7 +76,9 @@ CASES: dict[str, tuple[Op, list[Array]]] = {
 def test_primitive(op: Op, arrays: list[Array]) -> None:
     build = Builder()
     inputs = [
-        build.constant(array) if position in op.constants else build.input(f"x{position}", array.shape)
+        build.constant(array)
+        if position in op.constants
+        else build.input(f"x{position}", array.shape, DType(array.dtype.name))
         for position, array in enumerate(arrays)
     ]
     graph = build.graph("", build.add_all(op, *inputs))
@@ -95,4 +96,4 @@ def test_rows_that_a_table_has_not_are_told() -> None:
     table, index = build.input("table", (3, 2)), build.input("index", (1,), DType.INT32)
     evaluator = OnnxEvaluator(build.graph("", [build.add(Gather(), table, index)]))
     with pytest.raises(ConversionError, match=r"onnxruntime stops\n  because .*out of"):
-        evaluator.run({"table": drawn(3, 2), "index": np.array([3], np.int32)})
+        evaluator.run({"table": numbers(3, 2), "index": np.array([3], np.int32)})

@@ -1,87 +1,138 @@
-"""Layers that bring data in, pass it on or swallow it."""
+"""DummyData, and what fillers leave where a weights file has nothing; Embed's ids."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import prototrt
-from prototrt.caffe_proto.caffemodel_writer import write
-from prototrt.tests.single_layer import WAYS, float32, graph_of, refusal
+from prototrt.surgery.ir import Array
+from prototrt.tests.small_nets import WAYS, builds, failure, numbers, refusal, rewritten, run, told
 
-SHAPE = "parameter_param { shape { dim: 2 dim: 3 } }"
-BLOB = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+def dummy(param: str, tops: str = 'top: "a" top: "b"') -> str:
+    """DummyData, each top plus an input: a net of constants alone would compute nothing."""
+    layer = f'layer {{ name: "op" type: "DummyData" {tops} dummy_data_param {{ {param} }} }}\n'
+    sums = [
+        f'layer {{ name: "sum_{name}" type: "Power" bottom: "{name}" top: "y{name}" }}\n'
+        for name in ("a", "b")
+    ]
+    return layer + "".join(sums)
+
+
+DUMMIES = {
+    "shape { dim: 2 dim: 3 }": (np.zeros((2, 3)), np.zeros((2, 3))),
+    "shape { dim: 2 } shape { dim: 1 dim: 3 } data_filler { value: 2 }": (np.full(2, 2), np.full((1, 3), 2)),
+    "num: 1 num: 2 channels: 3 height: 1 width: 2 data_filler { value: 1 } data_filler { value: -1 }": (
+        np.ones((1, 3, 1, 2)),
+        -np.ones((2, 3, 1, 2)),
+    ),
+}
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_parameter_alone(on: str, tmp_path: Path) -> None:
-    graph = graph_of(tmp_path, "Parameter", SHAPE, [], [BLOB])
-    np.testing.assert_array_equal(prototrt.Session(graph, on=on).run({})["y0"], BLOB)
+@pytest.mark.parametrize("param", DUMMIES)
+def test_dummy_data(on: str, param: str) -> None:
+    results = run(dummy(param), {}, on=on)
+    for name, expected in zip(("ya", "yb"), DUMMIES[param], strict=True):
+        np.testing.assert_array_equal(results[name], expected)
+        assert results[name].shape == expected.shape
 
 
-@pytest.mark.parametrize("on", WAYS)
-def test_parameter_of_one_number(on: str, tmp_path: Path) -> None:
-    graph = graph_of(tmp_path, "Parameter", "", [], [np.float32(2.5)])
-    np.testing.assert_array_equal(prototrt.Session(graph, on=on).run({})["y0"], np.float32(2.5))
+OP = 'net.prototxt:1: layer "op" (DummyData)'
+REFUSED = {
+    "": f"{OP}: has 0 shapes for 2 tops, expected 1 or one a top",
+    "shape { dim: 2 } num: 1": (
+        f"{OP}: needs either shape or num, channels, height and width, each once or once a top"
+    ),
+    "num: 1 channels: 1 height: 1": (
+        f"{OP}: needs either shape or num, channels, height and width, each once or once a top"
+    ),
+    "shape { dim: 2 } data_filler { } data_filler { } data_filler { }": (
+        f"{OP}: has 3 fillers for 2 tops, expected 0, 1 or one a top"
+    ),
+    "shape { dim: 2 } shape { dim: 0 }": f'{OP}, top "b": shape is (0,), expected sizes of at least 1',
+    "shape { dim: 100000 dim: 100000 }": (
+        f'{OP}, top "a": shape is (100000, 100000), which is 10000000000 elements, expected at most 2147483647\n'
+        "  because Caffe counts them in an int"
+    ),
+    'shape { dim: 2 } data_filler { type: "gaussian" }': (
+        f'{OP}: data_filler is "gaussian", expected "constant" or "bilinear"\n'
+        '  because every call of Caffe draws other numbers\n  fix: make "a" an Input layer'
+    ),
+    'shape { dim: 2 } data_filler { type: "bilinear" }': (
+        f"{OP}: shape is (2,), expected four axes of which the last two are equal\n"
+        "  because its filler is bilinear"
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("blob", "fields", "message"),
-    [
-        (
-            BLOB.T,
-            SHAPE,
-            'layer "op" (Parameter), blob 0 (parameter): shape in the weights file is (3, 2), expected (2, 3)\n'
-            "  fix: use the prototxt that these weights were trained with",
-        ),
-        (
-            BLOB,
-            "parameter_param { shape { dim: 0 dim: 3 } }",
-            'layer "op" (Parameter): shape is (0, 3), expected sizes of at least 1\n  fix: mend parameter_param',
-        ),
-    ],
+@pytest.mark.parametrize("param", REFUSED)
+def test_refused(param: str) -> None:
+    assert refusal(dummy(param), {}) == REFUSED[param]
+
+
+def test_bilinear_filler() -> None:
+    """A kernel of 4 interpolates with 1/4, 3/4, 3/4, 1/4; one of 3 with 1/2, 1, 1/2."""
+    param = 'shape {{ dim: 1 dim: 2 dim: {0} dim: {0} }} data_filler {{ type: "bilinear" }}'
+    even = run(dummy(param.format(4)), {})["ya"]
+    row = np.array([0.25, 0.75, 0.75, 0.25])
+    np.testing.assert_allclose(even, np.broadcast_to(np.outer(row, row), (1, 2, 4, 4)))
+    odd = run(dummy(param.format(3)), {})["ya"]
+    np.testing.assert_allclose(odd[0, 1], np.outer([0.5, 1, 0.5], [0.5, 1, 0.5]))
+
+
+UPSAMPLE = (
+    'layer { name: "up" type: "Deconvolution" bottom: "x" top: "y" convolution_param { num_output: 2 group: 2'
+    ' kernel_size: 4 stride: 2 pad: 1 bias_term: false weight_filler { type: "bilinear" } } }'
 )
-def test_parameter_of_another_shape(blob: object, fields: str, message: str, tmp_path: Path) -> None:
-    assert refusal(tmp_path, "Parameter", fields, [], [blob]) == f"net.prototxt:1: {message}"
 
 
-PASSED_ON = """
-input: "x" input_shape { dim: 3 }
-layer { name: "split" type: "Split" bottom: "x" top: "a" top: "b" top: "c" }
-layer { name: "drop" type: "Dropout" bottom: "a" top: "a" dropout_param { dropout_ratio: 0.9 } }
-layer { name: "silence" type: "Silence" bottom: "c" bottom: "x" }
-layer { name: "sum" type: "Eltwise" bottom: "a" bottom: "b" top: "sum" }
-"""
+def test_missing_layer_keeps_its_bilinear_filler() -> None:
+    """Constant planes stay constant away from the border, and the user is told."""
+    net = UPSAMPLE + 'layer { name: "known" type: "Bias" bottom: "x" top: "z" }'
+    stored = {"known/0": np.ones(2, np.float32)}
+    graph = rewritten(net, {"x": (1, 2, 3, 3)}, stored)
+    (warning,) = (told(text) for text in graph.warnings if "up" in text)
+    assert warning == (
+        'net.prototxt:2: layer "up" (Deconvolution): the weights file has no such layer:'
+        " its weights keep what is bilinear"
+    )
+    y = run(net, {"x": np.ones((1, 2, 3, 3), np.float32)}, stored)["y"]
+    np.testing.assert_allclose(y[..., 1:-1, 1:-1], 1)
 
 
-@pytest.mark.parametrize("on", WAYS)
-def test_what_passes_on_and_swallows(on: str, tmp_path: Path) -> None:
-    path = tmp_path / "net.prototxt"
-    path.write_text(PASSED_ON)
-    graph = prototrt.rewrite(prototrt.load(path))
-    assert [value.name for value in graph.outputs] == ["sum"], "Silence swallows c"
-    np.testing.assert_array_equal(prototrt.Session(graph, on=on).run({"x": [1, -2, 3]})["sum"], [2, -4, 6])
-
-
-IN_PLACE = """
-input: "x" input_shape { dim: 1 dim: 2 }
-layer { name: "scale" type: "Scale" bottom: "x" top: "x" scale_param { bias_term: true } }
-layer { name: "abs" type: "AbsVal" bottom: "x" top: "x" }
-layer { name: "power" type: "Power" bottom: "x" top: "x" power_param { power: 2 shift: -1 } }
-layer { name: "sum" type: "Reduction" bottom: "x" top: "sum" }
-layer { name: "root" type: "Power" bottom: "sum" top: "root" power_param { power: 0.5 } }
-layer { name: "prob" type: "Sigmoid" bottom: "root" top: "root" }
-"""
+EMBED = 'layer { name: "e" type: "Embed" bottom: "ids" top: "y" embed_param { num_output: 3 input_dim: 5 } }'
+ROWS = {"e/0": numbers(5, 3), "e/1": numbers(3, seed=1)}
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_layers_in_place_and_on_one_number(on: str, tmp_path: Path) -> None:
-    path, weights = tmp_path / "net.prototxt", tmp_path / "net.caffemodel"
-    path.write_text(IN_PLACE)
-    write(weights, {"scale": [float32([2, -1]), float32([0, 3])]})
-    graph = prototrt.rewrite(prototrt.load(path, weights))
-    # x = (1, 5): scaled (2, -2), without signs (2, 2), squares of (1, 1); their sum is 2.
-    found = prototrt.Session(graph, on=on).run({"x": [[1, 5]]})["root"]
-    np.testing.assert_allclose(found, 1 / (1 + np.exp(-np.sqrt(2))), rtol=1e-6)
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
+@pytest.mark.parametrize("shape", [(4,), (2, 2), (1, 2, 2, 1)])
+def test_embed(on: str, dtype: str, shape: tuple[int, ...]) -> None:
+    ids: Array = np.array([4, 0, 2, 2]).reshape(shape).astype(dtype)
+    expected = ROWS["e/0"][[4, 0, 2, 2]].reshape(*shape, 3) + ROWS["e/1"]
+    np.testing.assert_allclose(run(EMBED, {"ids": ids}, ROWS, on)["y"], expected)
+
+
+def test_embed_cuts_ids_towards_zero() -> None:
+    result = run(EMBED, {"ids": np.array([1.9, -0.5], np.float32)}, ROWS)["y"]
+    np.testing.assert_allclose(result, ROWS["e/0"][[1, 0]] + ROWS["e/1"])
+
+
+def test_id_outside_is_refused_by_the_reference() -> None:
+    assert failure(lambda: run(EMBED, {"ids": np.array([5], np.float32)}, ROWS)) == (
+        'net.prototxt:2: layer "e" (Embed): index 5 is outside the 5 rows that it picks from'
+    )
+
+
+@pytest.mark.trt
+def test_embed_builds() -> None:
+    assert builds(EMBED, {"ids": (2, 3)}, ROWS)
+
+
+def test_weights_that_no_blob_holds_are_refused() -> None:
+    text = EMBED.replace("input_dim: 5", "input_dim: 2000000000")
+    assert refusal(text, {"ids": (1,)}) == (
+        'net.prototxt:2: layer "e" (Embed), blob 0 (weights): shape is (2000000000, 3), which is 6000000000 elements,'
+        " expected at most 2147483647\n  because Caffe counts them in an int"
+    )

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from prototrt.tests.small_nets import WAYS, builds, numbers, refusal, run
+from prototrt import Session
+from prototrt.tests.small_nets import WAYS, builds, failure, numbers, op, refusal, rewritten, run
 
 X = (2, 3, 4, 5)
 
 
 def layer(kind: str, param: str = "", tops: Sequence[str] = ("y",), bottoms: Sequence[str] = ("x",)) -> str:
     field = f"{kind.lower()}_param {{ {param} }}" if param else ""
-    blobs = [f'bottom: "{name}"' for name in bottoms] + [f'top: "{name}"' for name in tops]
-    return f'layer {{ name: "op" type: "{kind}" {" ".join(blobs)} {field} }}'
+    return op(kind, field, bottoms, tops)
 
 
 RESHAPES = {
@@ -255,4 +255,14 @@ def test_more_elements_than_an_int_counts_are_refused() -> None:
         f'{OP} (Tile), top "y": shape is (40000000, 3, 4, 5), which is 2400000000 elements,'
         " expected at most 2147483647\n"
         "  because Caffe counts them in an int"
+    )
+
+
+@pytest.mark.trt
+def test_more_axes_than_tensorrt_has_are_refused_for_an_engine() -> None:
+    graph = rewritten(layer("Reshape", "shape { dim: 1 dim: 1 dim: 1 dim: 1 dim: 1 } num_axes: 0"), {"x": X})
+    assert failure(lambda: Session(graph, on="network")) == (
+        f"{OP} (Reshape): works on 9 axes, expected at most 8\n"
+        "  because TensorRT's tensors have no more\n"
+        "  fix: run it with `prototrt run --on reference`, or cut the net before it with --output BLOB"
     )

@@ -1,0 +1,107 @@
+"""What is installed on this machine, and what can be built and run with it."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import metadata
+from typing import Any
+
+from prototrt import __version__
+from prototrt.caffe_proto.errors import ConversionError
+from prototrt.converter.runtime.device import find_device
+from prototrt.converter.runtime.driver import Driver, Gpu, find_driver
+from prototrt.converter.tensorrt.api import find_backend
+
+PACKAGES = (
+    "numpy",
+    "protobuf",
+    "tensorrt-rtx",
+    "tensorrt",
+    "cuda-python",
+    "pycuda",
+    "onnx",
+    "onnxruntime",
+    "h5py",
+)
+RTX_CAPABILITIES = ("7.5", "8.0", "8.6", "8.9", "12.0", "12.1")
+"""The GPUs that TensorRT for RTX 1.7 can be told to build for."""
+_FLAVOURS = {"rtx": "TensorRT for RTX", "enterprise": "TensorRT"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ability:
+    """Something that one may want to do here. ``verdict`` is "yes", "no" or "untried"."""
+
+    what: str
+    verdict: str
+    reason: str | None = None
+    fix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Versions by package, None where it is not installed; ``driver`` is the CUDA that it knows."""
+
+    python: str
+    packages: dict[str, str | None]
+    driver: str | None
+    gpus: tuple[Gpu, ...]
+    abilities: tuple[Ability, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def diagnose() -> Diagnosis:
+    """Look at everything once. Runs nothing on a GPU."""
+    driver = find_driver()
+    abilities = (
+        *(_tried(f"build with {name}", partial(_build, flavour)) for flavour, name in _FLAVOURS.items()),
+        *(_running(flavour, name, driver) for flavour, name in _FLAVOURS.items()),
+    )
+    return Diagnosis(
+        f"{platform.python_version()}, {platform.system()} {platform.machine()}",
+        {"prototrt": __version__, **{name: _version(name) for name in PACKAGES}},
+        f"CUDA {driver.cuda}" if driver else None,
+        driver.gpus if driver else (),
+        abilities,
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _build(flavour: str) -> None:
+    backend = find_backend(flavour)
+    backend.builder(backend.trt.Logger(backend.trt.Logger.INTERNAL_ERROR))
+
+
+def _tried(what: str, attempt: Callable[[], object]) -> Ability:
+    try:
+        attempt()
+    except ConversionError as error:
+        return Ability(what, "no", error.problem, error.fix)
+    return Ability(what, "yes")
+
+
+def _running(flavour: str, name: str, driver: Driver | None) -> Ability:
+    """Everything that running a plan needs, first things first."""
+    what = f"run plans of {name}"
+    if driver is None:
+        return Ability(what, "no", "there is no NVIDIA driver", "install one: https://www.nvidia.com/drivers")
+    if not driver.gpus:
+        return Ability(what, "no", "the driver sees no GPU", "see whether nvidia-smi lists one")
+    found = _tried(what, lambda: (find_backend(flavour), find_device()))
+    if found.verdict == "no" or flavour != "rtx":
+        return found
+    others = [gpu.capability for gpu in driver.gpus if gpu.capability not in RTX_CAPABILITIES]
+    if others:
+        return Ability(what, "untried", f"it does not name GPUs of compute capability {', '.join(others)}")
+    return found

@@ -1,0 +1,139 @@
+"""The GPU by way of cuda-python, NVIDIA's own bindings."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from prototrt.caffe_proto.errors import EngineError
+from prototrt.converter.runtime.device import CaptureError, MissingPackageError, handle_of
+from prototrt.surgery.ir import Array
+
+LEGACY_DEFAULT_STREAMS = (0, 1)
+"""Work on the stream that all others wait for cannot be captured."""
+
+
+def cuda_runtime() -> Any:
+    """The module ``cuda.bindings.runtime``. Raises ``EngineError`` where it is not installed."""
+    try:
+        return importlib.import_module("cuda.bindings.runtime")
+    except (ImportError, OSError) as error:
+        raise MissingPackageError(
+            f"the package cuda-python cannot be imported: {error}", fix="pip install cuda-python"
+        ) from error
+
+
+class CudaPythonDevice:
+    """The GPU of this number, in the context that CUDA's runtime, torch and TensorRT share."""
+
+    name = "cuda-python"
+    can_capture = True
+
+    def __init__(self, ordinal: int = 0) -> None:
+        self.ordinal = ordinal
+        self.cuda = cuda_runtime()
+        self.activate()
+
+    def activate(self) -> None:
+        self._call("cudaSetDevice", self.ordinal)
+
+    def allocate(self, size: int) -> int:
+        return int(self._call("cudaMalloc", max(size, 1)))
+
+    def free(self, address: int) -> None:
+        self._call("cudaFree", address)
+
+    def create_stream(self) -> int:
+        return int(self._call("cudaStreamCreateWithFlags", self.cuda.cudaStreamNonBlocking))
+
+    def adopt_stream(self, stream: Any) -> int:
+        return handle_of(stream)
+
+    def destroy_stream(self, stream: int) -> None:
+        self._call("cudaStreamDestroy", stream)
+
+    def synchronize(self, stream: int) -> None:
+        self._call("cudaStreamSynchronize", stream)
+
+    def wait(self, stream: int, other: int) -> None:
+        event = self._call("cudaEventCreateWithFlags", self.cuda.cudaEventDisableTiming)
+        try:
+            self._call("cudaEventRecord", event, other)
+            self._call("cudaStreamWaitEvent", stream, event, 0)
+        finally:
+            self._call("cudaEventDestroy", event)  # CUDA keeps it until both are done with it
+
+    def zero(self, address: int, size: int, stream: int) -> None:
+        self._call("cudaMemsetAsync", address, 0, size, stream)
+
+    def upload(self, address: int, array: Array, stream: int) -> None:
+        self._copy(address, array.ctypes.data, array.nbytes, "cudaMemcpyHostToDevice", stream)
+
+    def download(self, array: Array, address: int, stream: int) -> None:
+        self._copy(array.ctypes.data, address, array.nbytes, "cudaMemcpyDeviceToHost", stream)
+
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
+        self._copy(target, source, size, "cudaMemcpyDeviceToDevice", stream)
+
+    def capture(self, stream: int, enqueue: Callable[[], None]) -> CudaGraph:
+        if stream in LEGACY_DEFAULT_STREAMS:
+            raise CaptureError("work on CUDA's default stream cannot be captured")
+        # Other threads may allocate meanwhile; this one does nothing but queue.
+        mode = self.cuda.cudaStreamCaptureMode.cudaStreamCaptureModeThreadLocal
+        self._call("cudaStreamBeginCapture", stream, mode)
+        try:
+            enqueue()
+        except EngineError as error:
+            self._abandon(stream)
+            raise CaptureError(str(error)) from error
+        return self._instantiated(stream)
+
+    def _instantiated(self, stream: int) -> CudaGraph:
+        try:
+            graph = self._call("cudaStreamEndCapture", stream)
+        except EngineError as error:
+            self.cuda.cudaGetLastError()  # the failed capture is no failure of what comes next
+            raise CaptureError(str(error)) from error
+        try:
+            return CudaGraph(self._call, self._call("cudaGraphInstantiate", graph, 0))
+        except EngineError as error:
+            raise CaptureError(str(error)) from error
+        finally:
+            self._call("cudaGraphDestroy", graph)
+
+    def _abandon(self, stream: int) -> None:
+        status, graph = self.cuda.cudaStreamEndCapture(stream)
+        if int(status) == 0 and int(graph):
+            self._call("cudaGraphDestroy", graph)
+        self.cuda.cudaGetLastError()
+
+    def _copy(self, target: int, source: int, size: int, kind: str, stream: int) -> None:
+        self._call("cudaMemcpyAsync", target, source, size, getattr(self.cuda.cudaMemcpyKind, kind), stream)
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        """Call a function of CUDA's runtime; what it gives beside the status."""
+        status, *results = getattr(self.cuda, name)(*arguments)
+        if int(status) != 0:
+            raise EngineError(
+                f"{name} failed: {self._text('cudaGetErrorName', status)}",
+                because=self._text("cudaGetErrorString", status),
+                fix="run prototrt doctor, which tells what is missing",
+            )
+        return results[0] if results else None
+
+    def _text(self, name: str, status: Any) -> str:
+        return str(getattr(self.cuda, name)(status)[1].decode())
+
+
+class CudaGraph:
+    """A CUDA graph that can be launched."""
+
+    def __init__(self, call: Callable[..., Any], executable: Any) -> None:
+        self._call, self._executable = call, executable
+
+    def launch(self, stream: int) -> None:
+        self._call("cudaGraphLaunch", self._executable, stream)
+
+    def close(self) -> None:
+        self._call("cudaGraphExecDestroy", self._executable)

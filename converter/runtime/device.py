@@ -1,0 +1,113 @@
+"""What running an engine needs of a GPU: a small protocol, and the adapters that fulfil it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from prototrt.caffe_proto.errors import EngineError
+from prototrt.surgery.ir import Array
+
+DEVICES = ("cuda-python", "pycuda")
+
+ALIGNMENT = 256
+"""Bytes. TensorRT wants every address it is given to be a multiple of this."""
+
+
+class CapturedGraph(Protocol):
+    """Work that was recorded once, and can be queued as often as one likes."""
+
+    def launch(self, stream: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class CaptureError(Exception):
+    """The work cannot be captured; the stream can be used as before."""
+
+
+class Device(Protocol):
+    """One GPU. Addresses and streams are plain numbers; work is queued on streams.
+
+    Arrays that are uploaded or downloaded must stay as they are until the stream was synchronized.
+    """
+
+    name: str
+    can_capture: bool
+
+    def activate(self) -> None:
+        """Make this the GPU of the calling thread."""
+
+    def allocate(self, size: int) -> int:
+        """The address of at least ``size`` bytes, a multiple of ``ALIGNMENT``."""
+
+    def free(self, address: int) -> None: ...
+
+    def create_stream(self) -> int: ...
+
+    def adopt_stream(self, stream: Any) -> int:
+        """The handle of a stream that a caller made, with whatever library."""
+
+    def destroy_stream(self, stream: int) -> None: ...
+
+    def synchronize(self, stream: int) -> None:
+        """Wait until all that is queued on the stream is done."""
+
+    def wait(self, stream: int, other: int) -> None:
+        """What is queued on ``stream`` from now on comes after what ``other`` holds now."""
+
+    def zero(self, address: int, size: int, stream: int) -> None: ...
+
+    def upload(self, address: int, array: Array, stream: int) -> None: ...
+
+    def download(self, array: Array, address: int, stream: int) -> None: ...
+
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
+        """From one place on the device to another."""
+
+    def capture(self, stream: int, enqueue: Callable[[], None]) -> CapturedGraph:
+        """Record what ``enqueue`` queues, without running it. Raises ``CaptureError``."""
+
+
+def find_device(name: str | None = None) -> Device:
+    """The adapter of this name; without one, whichever package is installed, cuda-python first.
+
+    Raises ``EngineError`` that says what to install.
+    """
+    from prototrt.converter.runtime.cuda_python import CudaPythonDevice
+    from prototrt.converter.runtime.pycuda import PyCudaDevice
+
+    makers: dict[str, Callable[[], Device]] = {"cuda-python": CudaPythonDevice, "pycuda": PyCudaDevice}
+    if name is not None and name not in makers:
+        raise ValueError(f"device is {name!r}, expected one of {', '.join(DEVICES)}")
+    for maker in makers.values() if name is None else [makers[name]]:
+        try:
+            return maker()
+        except MissingPackageError:
+            if name is not None:
+                raise
+    raise MissingPackageError(
+        "running an engine needs the package cuda-python or pycuda, and neither is installed",
+        fix="pip install cuda-python",
+    )
+
+
+class MissingPackageError(EngineError):
+    """A package that an adapter needs is not installed."""
+
+
+def handle_of(stream: Any) -> int:
+    """The number of a CUDA stream: a number, or an object of cuda-python, torch, cupy or pycuda."""
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        return int((protocol() if callable(protocol) else protocol)[1])
+    for attribute in ("cuda_stream", "ptr", "handle"):  # torch, cupy, pycuda
+        if hasattr(stream, attribute):
+            return int(getattr(stream, attribute))
+    try:
+        return int(stream)
+    except (TypeError, ValueError) as error:
+        raise EngineError(
+            f"{stream!r} is no CUDA stream",
+            fix="give a stream of torch, cupy, pycuda or cuda-python, or the number of one",
+        ) from error

@@ -1,0 +1,72 @@
+"""What a session holds on a GPU: buffers, streams, graphs, all freed together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prototrt.converter.runtime.device import CapturedGraph, Device
+
+
+class Memory:
+    """Owns what is allocated, so that one ``close`` frees it, whatever happened before."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._addresses: set[int] = set()
+        self._streams: list[int] = []
+        self._graphs: list[CapturedGraph] = []
+
+    def allocate(self, size: int) -> int:
+        address = self.device.allocate(size)
+        self._addresses.add(address)
+        return address
+
+    def free(self, address: int) -> None:
+        """Free one buffer. Nothing that is queued may still use it."""
+        self._addresses.remove(address)
+        self.device.free(address)
+
+    def stream(self) -> int:
+        """A new stream."""
+        self._streams.append(self.device.create_stream())
+        return self._streams[-1]
+
+    def capture(self, stream: int, enqueue: Callable[[], None]) -> CapturedGraph:
+        self._graphs.append(self.device.capture(stream, enqueue))
+        return self._graphs[-1]
+
+    def drop_graphs(self) -> None:
+        while self._graphs:
+            self._graphs.pop().close()
+
+    def close(self, stream: int) -> None:
+        """Free everything, once what is queued on the stream is done."""
+        self.device.activate()
+        self.device.synchronize(stream)
+        self.drop_graphs()
+        while self._addresses:
+            self.device.free(self._addresses.pop())
+        while self._streams:
+            self.device.destroy_stream(self._streams.pop())
+
+
+class Buffer:
+    """Memory that grows when more is asked of it; what it held is lost then."""
+
+    def __init__(self, memory: Memory, size: int = 0) -> None:
+        self._memory, self._size = memory, 0
+        self.address = 0
+        if size:
+            self._grow(size)
+
+    def reserve(self, size: int, stream: int) -> int:
+        """The address of at least so many bytes."""
+        if size > self._size or not self.address:
+            if self.address:
+                self._memory.device.synchronize(stream)  # queued work may still use the old ones
+                self._memory.free(self.address)
+            self._grow(size)
+        return self.address
+
+    def _grow(self, size: int) -> None:
+        self.address, self._size = self._memory.allocate(size), size

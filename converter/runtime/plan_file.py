@@ -1,0 +1,137 @@
+"""A plan and its manifest, read from their files and held against each other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prototrt.caffe_proto.errors import EngineError, UnreadableFileError
+from prototrt.converter.signature import Signature
+from prototrt.surgery.ir import DType, Range, Recurrence, Value
+
+FORMAT = 1
+SUFFIXES = (".plan", ".engine", ".trt")
+_RTX = b"vtrt"
+_MAGICS = (_RTX, b"ftrt", b"ptrt")
+"""How plans begin: those of TensorRT for RTX, of TensorRT, and of TensorRT long ago."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanFile:
+    """A serialized engine with what its manifest says; without one, ``signature`` is None."""
+
+    file: str
+    plan: bytes | memoryview
+    flavour: str
+    version: str | None
+    signature: Signature | None
+    has_loops: bool | None
+
+
+def is_plan(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a plan, by its suffix or by how it begins."""
+    if Path(path).suffix.lower() in SUFFIXES:
+        return True
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(4) in _MAGICS
+    except OSError:
+        return False
+
+
+def load_plan(path: str | os.PathLike[str], trust: bool = False) -> PlanFile:
+    """Read a plan and ``PATH.json``; the plan must have the SHA-256 that the manifest states.
+
+    A plan is a program: one without a manifest is refused unless ``trust``. Raises
+    ``EngineError`` and ``UnreadableFileError``.
+    """
+    file = os.fspath(path)
+    plan = _read(file, "give the plan that prototrt convert has written")
+    if not Path(f"{file}.json").exists():
+        if not trust:
+            raise EngineError(
+                f'has no manifest: there is no "{Path(file).name}.json" beside it',
+                where=file,
+                because="a plan is a program, and nothing says where this one is from",
+                fix="put the manifest beside it; or, if you trust whoever made it, use --trust (trust=True)",
+            )
+        flavour = "rtx" if plan[: len(_RTX)] == _RTX else "enterprise"
+        return PlanFile(file, plan, flavour, None, None, None)
+    return plan_with_manifest(file, plan, _manifest(f"{file}.json"))
+
+
+def plan_with_manifest(file: str, plan: bytes | memoryview, manifest: Mapping[str, Any]) -> PlanFile:
+    """A plan and what its manifest says of it. Raises ``EngineError`` if it is about another plan."""
+    where = f"{file}.json"
+    try:
+        stated = manifest["plan"]["sha256"]
+        tensorrt = manifest["tensorrt"]
+        read = PlanFile(
+            file,
+            plan,
+            str(tensorrt["flavour"]),
+            str(tensorrt["version"]),
+            _signature(manifest),
+            manifest.get("has_loops"),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UnreadableFileError(
+            "is no manifest of prototrt", where=where, because=f"it is wrong or missing: {error}"
+        ) from error
+    found = hashlib.sha256(plan).hexdigest()
+    if found != stated:
+        raise EngineError(
+            f"is not the plan that its manifest is about: its SHA-256 is {found}, expected {stated}",
+            where=file,
+            fix="convert the model again, or find the files that belong together",
+        )
+    return read
+
+
+def _manifest(path: str) -> Mapping[str, Any]:
+    text = _read(path, "write the manifest again with prototrt convert")
+    try:
+        manifest = json.loads(text)
+    except ValueError as error:
+        raise UnreadableFileError("is not JSON", where=path, because=str(error)) from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        found = manifest.get("format") if isinstance(manifest, dict) else None
+        raise UnreadableFileError(
+            f"is a manifest of format {found}, expected {FORMAT}",
+            where=path,
+            fix="use the prototrt that wrote it, or convert the model again",
+        )
+    return manifest
+
+
+def _signature(manifest: Mapping[str, Any]) -> Signature:
+    bindings = [*manifest["inputs"], *manifest["outputs"]]
+    values = {binding["name"]: _value(binding) for binding in bindings}
+    symbols = {symbol: Range(*span) for binding in bindings for symbol, span in binding["profile"].items()}
+    return Signature(
+        tuple(values[binding["name"]] for binding in manifest["inputs"]),
+        tuple(values[binding["name"]] for binding in manifest["outputs"]),
+        tuple(
+            Recurrence(values[pair["input"]], values[pair["output"]], bool(pair.get("exposed", False)))
+            for pair in manifest["recurrences"]
+        ),
+        symbols,
+    )
+
+
+def _value(binding: Mapping[str, Any]) -> Value:
+    return Value(str(binding["name"]), DType(binding["dtype"]), tuple(binding["shape"]))
+
+
+def _read(path: str, fix: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise UnreadableFileError(
+            f"cannot be read: {error.strerror or error}", where=path, fix=fix
+        ) from error

@@ -1,0 +1,119 @@
+"""The GPU by way of PyCUDA, in the context that the caller has made current."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from prototrt.caffe_proto.errors import EngineError
+from prototrt.converter.runtime.device import CapturedGraph, CaptureError, MissingPackageError, handle_of
+from prototrt.surgery.ir import Array
+
+DEFAULT_STREAM = 0
+
+
+class PyCudaDevice:
+    """PyCUDA's current context. It has no CUDA graphs."""
+
+    name = "pycuda"
+    can_capture = False
+
+    def __init__(self) -> None:
+        self.cuda = _driver()
+        self._memory: dict[int, Any] = {}
+        # PyCUDA takes streams as objects only; None is the default stream.
+        self._streams: dict[int, Any] = {DEFAULT_STREAM: None}
+        self.activate()
+
+    def activate(self) -> None:
+        try:
+            current = self.cuda.Context.get_current()
+        except self.cuda.Error as error:
+            raise _refused("finding the current context", error) from error
+        if current is None:
+            raise EngineError(
+                "PyCUDA has no current context in this thread",
+                fix="make one first, as `import pycuda.autoinit` does, or use device='cuda-python'",
+            )
+
+    def allocate(self, size: int) -> int:
+        memory = self._guarded("allocating memory", self.cuda.mem_alloc, max(size, 1))
+        self._memory[int(memory)] = memory
+        return int(memory)
+
+    def free(self, address: int) -> None:
+        self._guarded("freeing memory", self._memory.pop(address).free)
+
+    def create_stream(self) -> int:
+        return self._remember(self._guarded("making a stream", self.cuda.Stream))
+
+    def adopt_stream(self, stream: Any) -> int:
+        if stream is None or isinstance(stream, self.cuda.Stream):
+            return DEFAULT_STREAM if stream is None else self._remember(stream)
+        handle = handle_of(stream)
+        if handle in self._streams:
+            return handle
+        raise EngineError(
+            f"{stream!r} is no stream of PyCUDA",
+            because="PyCUDA can use no other",
+            fix="give a pycuda.driver.Stream, or use device='cuda-python'",
+        )
+
+    def destroy_stream(self, stream: int) -> None:
+        del self._streams[stream]  # PyCUDA destroys what nobody holds
+
+    def synchronize(self, stream: int) -> None:
+        known = self._streams[stream]
+        wait = self.cuda.Context.synchronize if known is None else known.synchronize
+        self._guarded("waiting for the GPU", wait)
+
+    def wait(self, stream: int, other: int) -> None:
+        if stream not in self._streams or other not in self._streams or self._streams[stream] is None:
+            # A stream of another library: waiting for the whole GPU is slow, and right.
+            self._guarded("waiting for the GPU", self.cuda.Context.synchronize)
+            return
+        event = self._guarded("making an event", self.cuda.Event)
+        self._guarded("recording an event", event.record, self._streams[other])
+        self._guarded("waiting for an event", self._streams[stream].wait_for_event, event)
+
+    def zero(self, address: int, size: int, stream: int) -> None:
+        self._guarded("zeroing", self.cuda.memset_d8_async, address, 0, size, self._streams[stream])
+
+    def upload(self, address: int, array: Array, stream: int) -> None:
+        self._guarded("copying", self.cuda.memcpy_htod_async, address, array, self._streams[stream])
+
+    def download(self, array: Array, address: int, stream: int) -> None:
+        self._guarded("copying", self.cuda.memcpy_dtoh_async, array, address, self._streams[stream])
+
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
+        self._guarded("copying", self.cuda.memcpy_dtod_async, target, source, size, self._streams[stream])
+
+    def capture(self, stream: int, enqueue: Callable[[], None]) -> CapturedGraph:
+        raise CaptureError("PyCUDA has no CUDA graphs")
+
+    def _remember(self, stream: Any) -> int:
+        self._streams[int(stream.handle)] = stream
+        return int(stream.handle)
+
+    def _guarded(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return call(*arguments)
+        except self.cuda.Error as error:
+            raise _refused(what, error) from error
+
+
+def _driver() -> Any:
+    try:
+        return importlib.import_module("pycuda.driver")
+    except (ImportError, OSError) as error:
+        raise MissingPackageError(
+            f"the package pycuda cannot be imported: {error}",
+            fix="pip install pycuda, which needs the CUDA toolkit; cuda-python does not",
+        ) from error
+
+
+def _refused(what: str, error: Exception) -> EngineError:
+    return EngineError(
+        f"PyCUDA failed at {what}: {error}", fix="run prototrt doctor, which tells what is missing"
+    )

@@ -1,0 +1,51 @@
+"""From whatever a session is made of to an engine on a device."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from prototrt.converter.runtime.device import Device, find_device
+from prototrt.converter.runtime.engine import Engine
+from prototrt.converter.runtime.plan_file import PlanFile, load_plan, plan_with_manifest
+from prototrt.converter.tensorrt.api import find_backend
+from prototrt.surgery.ir import Graph
+
+if TYPE_CHECKING:
+    from prototrt.converter.tensorrt.builder import Plan
+
+
+def engine_of(
+    source: Graph | Plan | Engine | str | os.PathLike[str], device: Device | str | None, trust: bool
+) -> Engine:
+    """The engine itself, or one that is loaded, or built and loaded."""
+    if isinstance(source, Engine):
+        if device is not None:
+            raise ValueError("an engine is where it was loaded: give no device with it")
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        return _loaded(load_plan(source, trust), _device(device))
+    place = _device(device)  # nothing is built where nothing can run
+    plan = _built(source) if isinstance(source, Graph) else source
+    return _loaded(plan_with_manifest("the plan", plan.plan, plan.manifest), place)
+
+
+def _device(device: Device | str | None) -> Device:
+    return find_device(device) if device is None or isinstance(device, str) else device
+
+
+def _built(graph: Graph) -> Plan:
+    from prototrt.converter.tensorrt.builder import build
+
+    return build(graph)
+
+
+def _loaded(file: PlanFile, device: Device) -> Engine:
+    return Engine(
+        find_backend(file.flavour),
+        file.plan,
+        device,
+        file.signature,
+        has_loops=file.has_loops,
+        built_with=file.version,
+    )

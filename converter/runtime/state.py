@@ -1,0 +1,106 @@
+"""Recurrent state on a GPU: two buffers a pair, one to read and one to write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from prototrt.converter.runtime.memory import Buffer, Memory
+from prototrt.converter.signature import STREAM_AXIS, refuse_streams
+from prototrt.surgery.ir import Array, Recurrence, Value
+
+
+class PairState:
+    """The state of one recurrent pair.
+
+    A call reads ``front`` and writes ``back``; after a call that went well they change places.
+    TensorRT does not promise that an input and an output may share an address, and a call that
+    fails half way leaves the front as it was.
+    """
+
+    def __init__(self, memory: Memory, pair: Recurrence, size: int) -> None:
+        self.value: Value = pair.input
+        self.output = pair.output.name
+        self.shape: tuple[int, ...] | None = None
+        """What the front holds; None is zero, of whatever shape the next call needs."""
+        self.front, self.back = Buffer(memory, size), Buffer(memory, size)
+        self._device = memory.device
+
+    def prepare(self, shape: tuple[int, ...], stream: int) -> int:
+        """The address that a call reads state of this shape from."""
+        size = self.size_of(shape)
+        self.front.reserve(size, stream)
+        if self.shape is None:
+            self._device.zero(self.front.address, size, stream)
+        return self.front.address
+
+    def swap(self, shape: tuple[int, ...]) -> None:
+        """The call went well: what it wrote is what the next one reads."""
+        self.front, self.back, self.shape = self.back, self.front, shape
+
+    def zero_streams(self, streams: Sequence[int], stream: int) -> None:
+        """Zero the rows of these streams; the others stay."""
+        if self.shape is None:
+            return
+        rows, count = self.shape[: STREAM_AXIS + 1], self.shape[STREAM_AXIS]
+        size = self.size_of(self.shape[STREAM_AXIS + 1 :])
+        for outer in range(int(np.prod(rows[:STREAM_AXIS]))):
+            for row in streams:
+                self._device.zero(self.front.address + (outer * count + row) * size, size, stream)
+
+    def upload(self, array: Array, stream: int) -> None:
+        """Write what will be the state; the array must stay until the stream is synchronized."""
+        address = self.front.reserve(array.nbytes, stream)
+        self._device.upload(address, array, stream)
+
+    def download(self, stream: int) -> Array | None:
+        """The state, once the stream is synchronized; None where it is zero."""
+        if self.shape is None:
+            return None
+        array = np.empty(self.shape, self.value.dtype.numpy)
+        self._device.download(array, self.front.address, stream)
+        return array
+
+    def size_of(self, shape: tuple[int, ...]) -> int:
+        """Bytes."""
+        return int(np.prod(shape, dtype=np.int64)) * self.value.dtype.numpy.itemsize
+
+
+class States:
+    """The state of all recurrent pairs of one session."""
+
+    def __init__(self, memory: Memory, pairs: Sequence[tuple[Recurrence, int]], stream: int) -> None:
+        self._device, self._stream = memory.device, stream
+        self.pairs = {pair.input.name: PairState(memory, pair, size) for pair, size in pairs}
+        self.written = {state.output: state for state in self.pairs.values()}
+
+    def reset(self, streams: Sequence[int] | None) -> None:
+        for name, state in self.pairs.items():
+            if streams is not None and state.shape is not None:
+                refuse_streams(list(streams), name, state.shape)
+        for state in self.pairs.values():
+            if streams is None:
+                state.shape = None
+            else:
+                state.zero_streams(streams, self._stream)
+
+    def get(self) -> dict[str, Array]:
+        held = {name: state.download(self._stream) for name, state in self.pairs.items()}
+        self._device.synchronize(self._stream)
+        return {name: array for name, array in held.items() if array is not None}
+
+    def set(self, arrays: Mapping[str, Array]) -> None:
+        """Arrays for every state, in its type; none at all is zero."""
+        for state in self.pairs.values():
+            state.shape = None  # until all of it has arrived
+        for name, array in arrays.items():
+            self.pairs[name].upload(array, self._stream)
+        self._device.synchronize(self._stream)
+        for name, array in arrays.items():
+            self.pairs[name].shape = array.shape
+
+    def swap(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """A call went well; its states have these shapes, by the name of the output."""
+        for output, state in self.written.items():
+            state.swap(shapes[output])

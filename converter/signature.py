@@ -1,0 +1,120 @@
+"""What goes into a graph or an engine, what comes out, and what is fed back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.ir import Dim, Graph, Range, Recurrence, Shape, Value
+
+Sizes = Mapping[Dim, int]
+"""What symbols stand for in one call."""
+
+STREAM_AXIS = 1
+"""States are (passes, N, H): the streams of a batch are along this axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The inputs and outputs of something that is called again and again.
+
+    The one source of checks on what a caller gives, whatever computes the outputs.
+    """
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    recurrences: tuple[Recurrence, ...]
+    symbols: Mapping[str, Range]
+
+    @classmethod
+    def of_graph(cls, graph: Graph) -> Signature:
+        return cls(graph.inputs, graph.outputs, graph.recurrences, graph.symbols)
+
+    @property
+    def states(self) -> dict[str, Value]:
+        """The inputs for state, by name."""
+        return {pair.input.name: pair.input for pair in self.recurrences}
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """The outputs that a caller gets: those which only feed state back are none."""
+        hidden = {pair.output.name for pair in self.recurrences if not pair.exposed}
+        return tuple(value for value in self.outputs if value.name not in hidden)
+
+    def refuse_missing(self, given: Mapping[str, object]) -> None:
+        """Raise ``NetError`` unless there is something for every input that is no state."""
+        missing = [
+            value for value in self.inputs if value.name not in self.states and value.name not in given
+        ]
+        if missing:
+            names = ", ".join(f"{value.name} {value.shape}" for value in missing)
+            raise NetError(f"inputs are missing: {names}", fix="give an array for each of them")
+
+    def sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[Dim, int]:
+        """What the symbols stand for, where inputs have these shapes. Raises ``ShapeError``."""
+        sizes: dict[Dim, int] = {}
+        for value in self.inputs:
+            for dim, size in zip(value.shape, shapes.get(value.name, ()), strict=False):
+                if isinstance(dim, str):
+                    sizes.setdefault(dim, size)
+                    self._refuse_outside(value, dim, size)
+        return sizes
+
+    def refuse_misfit(self, value: Value, shape: tuple[int, ...], sizes: Sizes) -> None:
+        """Raise ``ShapeError`` unless the shape is that of the input."""
+        wanted = concrete(value.shape, sizes)
+        if shape != wanted:
+            raise ShapeError(
+                f'input "{value.name}" has the shape {shape}, expected {wanted}',
+                because=None
+                if wanted == value.shape
+                else f"the input is {value} and other inputs fix its sizes",
+            )
+
+    def refuse_lost(self, value: Value, shape: tuple[int, ...], sizes: Sizes) -> None:
+        """Raise ``ShapeError`` unless the state of the last call fits this one."""
+        wanted = concrete(value.shape, sizes)
+        if shape != wanted:
+            raise ShapeError(
+                f'the state "{value.name}" of the last call has the shape {shape}, expected {wanted}',
+                because="the inputs of this call have another number of streams",
+                fix="call reset() first, or give the state with the inputs",
+            )
+
+    def refuse_state(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Raise unless there is a fitting array for every state, or for none."""
+        known = self.states
+        for name in shapes:
+            if name not in known:
+                raise NetError(
+                    f'there is no state "{name}"', fix=f"the states are {', '.join(known) or 'none'}"
+                )
+        missing = [name for name in known if name not in shapes]
+        if shapes and missing:
+            raise NetError(
+                f"states are missing: {', '.join(missing)}", fix="give all of them; none at all is zero"
+            )
+        sizes = self.sizes(shapes)
+        for name, shape in shapes.items():
+            self.refuse_misfit(known[name], shape, sizes)
+
+    def _refuse_outside(self, value: Value, symbol: str, size: int) -> None:
+        span = self.symbols[symbol]
+        if not span.min <= size <= span.max:
+            raise ShapeError(f'input "{value.name}" has {symbol} = {size}, expected {span.min} to {span.max}')
+
+
+def concrete(shape: Shape, sizes: Sizes) -> tuple[int, ...]:
+    """The shape with sizes for its symbols; one that no input has becomes -1, which fits nothing."""
+    return tuple(sizes.get(dim, -1) if isinstance(dim, str) else dim for dim in shape)
+
+
+def refuse_streams(streams: list[int], name: str, shape: tuple[int, ...]) -> None:
+    """Raise ``ShapeError`` unless a state of this shape has all of these streams."""
+    if len(shape) <= STREAM_AXIS:
+        raise ShapeError(f'the state "{name}" has the shape {shape}, and no axis of streams')
+    count = shape[STREAM_AXIS]
+    wrong = [stream for stream in streams if not 0 <= stream < count]
+    if wrong:
+        raise ShapeError(f"there is no stream {wrong[0]}: the streams are 0 to {count - 1}")

@@ -1,0 +1,41 @@
+"""Lowering of Tile to our plugin, where TensorRT takes plugins."""
+
+from __future__ import annotations
+
+from prototrt.caffe_proto.errors import BuildError
+from prototrt.converter.tensorrt.api import Backend
+from prototrt.converter.tensorrt.network import Network, Tensor
+from prototrt.plugins.tile import plugin_v3, quick
+from prototrt.plugins.tile.kernel import KERNELS
+from prototrt.surgery.ops import Tile
+
+_WITHOUT = "use --tile broadcast, the default, or --tile native: both give the same numbers"
+
+
+def refuse_tile_plugin(backend: Backend) -> None:
+    """Raise where the backend takes no plugins."""
+    if backend.name == "rtx":
+        raise BuildError(
+            "backend rtx cannot be given the Tile plugin",
+            because="TensorRT for RTX takes no plugins",
+            fix=f"{_WITHOUT}; or --backend enterprise",
+        )
+
+
+def tile_by_plugin(network: Network, op: Tile, x: Tensor) -> Tensor:
+    """The plugin as a layer. Its kernel is part of the engine if TensorRT can compile plugins ahead."""
+    if x.dtype.name not in KERNELS:
+        raise BuildError(
+            f"the Tile plugin moves elements of type {', '.join(KERNELS)}, not {x.dtype.name}",
+            origin=network.origin,
+            fix=_WITHOUT,
+        )
+    ahead = network.backend.quick_plugins()
+    if ahead is not None:
+        layer = quick.add_to(network.definition, ahead, x, op.axis, op.copies)
+    else:
+        layer = plugin_v3.add_to(network.definition, network.trt, x, op.axis, op.copies)
+        network.needs.add("prototrt.plugins.tile")
+    if layer is None:
+        raise network.error("refuses the Tile plugin")
+    return network.register(layer).get_output(0)

@@ -1,0 +1,62 @@
+"""Starting the Tile kernel from Python: the few functions of the CUDA driver that this takes."""
+
+from __future__ import annotations
+
+import sys
+from ctypes import CDLL, byref, c_char_p, c_int, c_uint, c_void_p, cast, pointer
+from functools import cache
+
+from prototrt.caffe_proto.errors import BuildError
+from prototrt.plugins.tile.kernel import BLOCK, Kernel, ptx
+
+_LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+
+
+class Driver:
+    """The CUDA driver. Each context that asks gets the kernels loaded once."""
+
+    def __init__(self, library: str = _LIBRARY) -> None:
+        try:
+            self._cuda = CDLL(library)
+        except OSError as error:
+            raise BuildError(
+                f"the Tile plugin needs the CUDA driver, which cannot be loaded: {error}",
+                fix="install NVIDIA's driver, or use --tile broadcast, which needs no plugin",
+            ) from error
+        self._functions: dict[tuple[int | None, str], c_void_p] = {}
+
+    def tile(
+        self, kernel: Kernel, x: int, inner: int, copies: int, count: int, y: int, *, stream: int
+    ) -> None:
+        """Fill y with ``count`` elements. x and y are addresses on the GPU."""
+        blocks = -(-count // kernel.elements_per_block)
+        values = (c_void_p(x), c_int(inner), c_int(copies), c_int(count), c_void_p(y))
+        arguments = (c_void_p * len(values))(*(cast(pointer(value), c_void_p) for value in values))
+        sizes = [c_uint(size) for size in (blocks, 1, 1, BLOCK, 1, 1, 0)]
+        self._call(
+            "cuLaunchKernel", self._function(kernel.name), *sizes, c_void_p(stream), arguments, c_void_p()
+        )
+
+    def _function(self, name: str) -> c_void_p:
+        context = c_void_p()
+        self._call("cuCtxGetCurrent", byref(context))
+        if (context.value, name) not in self._functions:
+            module, function = c_void_p(), c_void_p()
+            self._call("cuModuleLoadData", byref(module), c_char_p(ptx().encode()))
+            self._call("cuModuleGetFunction", byref(function), module, c_char_p(name.encode()))
+            self._functions[context.value, name] = function
+        return self._functions[context.value, name]
+
+    def _call(self, function: str, *arguments: object) -> None:
+        code = getattr(self._cuda, function)(*arguments)
+        if code != 0:
+            text = c_char_p()
+            self._cuda.cuGetErrorString(c_int(code), byref(text))
+            said = text.value.decode() if text.value else "it gave no reason"
+            raise BuildError(f"the Tile plugin: {function} failed with error {code}: {said}")
+
+
+@cache
+def driver() -> Driver:
+    """The driver of this process, loaded when it is first needed."""
+    return Driver()

@@ -1,0 +1,28 @@
+"""NaN and infinity among stored weights."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prototrt.surgery.ir import Array
+
+_CHUNK = 1 << 16  # numbers: what fits a processor's cache, so that memory is read once
+
+
+def count_not_finite(array: Array) -> int:
+    """How many numbers are NaN or infinite, at the speed of memory where none is.
+
+    A chunk's product with itself is finite only where all of its numbers are.
+    """
+    flat = array.reshape(-1)
+    with np.errstate(all="ignore"):
+        return sum(_count(flat[start : start + _CHUNK]) for start in range(0, flat.size, _CHUNK))
+
+
+def _count(chunk: Array) -> int:
+    if not chunk.flags.aligned and chunk.flags.c_contiguous:
+        # Numbers of a mapped file stand anywhere. Moved as bytes they cost a fifth of what numpy takes.
+        chunk = chunk.view(np.uint8).copy().view(chunk.dtype)
+    if np.isfinite(np.dot(chunk, chunk)):
+        return 0
+    return chunk.size - int(np.count_nonzero(np.isfinite(chunk)))  # squares may overflow where numbers do not

@@ -1,0 +1,124 @@
+"""A whole block of a DenseNet as one layer, as caffe_ocr has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.ir import Array, Value, fixed
+from prototrt.surgery.layer_builder import LayerBuilder, layer_rule, stated
+from prototrt.surgery.ops import Affine, Concat, Convolution, LeakyReLU
+
+EPSILON = 1e-5
+
+
+@layer_rule("DenseBlock")
+def dense_block(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``numTransition`` times: normalize all channels so far, ReLU, convolve, and add the result to them.
+
+    Becomes: Affine, LeakyReLU, Convolution, Concat.
+    Bottom: (N, C, H, W). Top: (N, C + numTransition * growthRate, H, W).
+    Blobs: of each transition the filter, then of each the scale, the bias, the mean, the variance,
+    with use_BC the same five of the 1 x 1 convolutions to 4 * growthRate channels that come first; the factor.
+    It convolves as mathematicians do, with the filters turned around. initChannel is not read.
+    Source: caffe_ocr and mini-caffe ``src/caffe/layers/DenseBlock_layer.cpp``, ``BN_inf_Fwd``.
+    """
+    param = layer.param
+    count, growth = int(param.numTransition), int(param.growthRate)
+    if len(x.shape) != 4:
+        raise ShapeError(f"shape is {x.shape}, expected (N, C, H, W)")
+    if (
+        count < 1
+        or growth < 1
+        or (param.filter_H, param.filter_W) != (2 * param.pad_h + 1, 2 * param.pad_w + 1)
+    ):
+        raise NetError(
+            f"numTransition is {count}, growthRate {growth}, the filters are {param.filter_H} x {param.filter_W}"
+            f" with pads {param.pad_h} and {param.pad_w}, expected sizes of at least 1 and pads that keep H and W"
+        )
+    stored = _read(build, layer, count, growth, fixed(x.shape[1], "the number of channels"))
+    for transition in stored:
+        y = _normalized(build, x, transition.norm)
+        if transition.squeeze is not None and transition.squeezed_norm is not None:
+            y = _normalized(build, _convolved(build, y, transition.squeeze), transition.squeezed_norm)
+        x = build.add(Concat(1), x, _convolved(build, y, transition.filter))
+    return [x]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Norm:
+    """Scale and shift a channel."""
+
+    scale: Array
+    shift: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Transition:
+    filter: Array
+    norm: _Norm
+    squeeze: Array | None = None
+    squeezed_norm: _Norm | None = None
+
+
+def _read(build: LayerBuilder, layer: Layer, count: int, growth: int, channels: int) -> list[_Transition]:
+    param = layer.param
+    widths = [channels + growth * index for index in range(count)]
+    kernel, squeezed = (int(param.filter_H), int(param.filter_W)), [4 * growth] * count
+    inputs = squeezed if param.use_BC else widths
+    filters = [_filter(build, layer, (growth, size, *kernel)) for size in inputs]
+    raw = _norm_blobs(build, layer, widths)
+    squeezes: list[Array] = []
+    squeezed_raw: list[list[Array]] = []
+    if param.use_BC:
+        squeezes = [_filter(build, layer, (4 * growth, size, 1, 1)) for size in widths]
+        squeezed_raw = _norm_blobs(build, layer, squeezed)
+    factor = float(_data(build.parameter(layer, (1,), "factor", kind="scale"))[0])
+    norms = [_norm(blobs, factor) for blobs in raw]
+    if not param.use_BC:
+        return [_Transition(*parts) for parts in zip(filters, norms, strict=True)]
+    inner = [_norm(blobs, factor) for blobs in squeezed_raw]
+    return [_Transition(*parts) for parts in zip(filters, norms, squeezes, inner, strict=True)]
+
+
+def _filter(build: LayerBuilder, layer: Layer, shape: tuple[int, ...]) -> Array:
+    filler = stated(layer.param, "Filter_Filler")
+    return np.ascontiguousarray(
+        _data(build.parameter(layer, shape, "filter", filler=filler))[:, :, ::-1, ::-1]
+    )
+
+
+def _norm_blobs(build: LayerBuilder, layer: Layer, widths: list[int]) -> list[list[Array]]:
+    """Scale, bias, mean and variance of each transition; in the file all scales come first."""
+    kinds = (("scale", "scale"), ("bias", "bias"), ("mean", "mean"), ("variance", "variance"))
+    columns = [
+        [_data(build.parameter(layer, (1, width, 1, 1), what, kind=kind)).reshape(-1) for width in widths]
+        for what, kind in kinds
+    ]
+    return [list(blobs) for blobs in zip(*columns, strict=True)]
+
+
+def _norm(blobs: list[Array], factor: float) -> _Norm:
+    scale, bias, mean, variance = (blob.astype(np.float64) for blob in blobs)
+    per = 1 / factor if factor else 0.0
+    slope = scale / np.sqrt(variance * per + EPSILON)
+    return _Norm(slope.astype(np.float32), (bias - mean * per * slope).astype(np.float32))
+
+
+def _normalized(build: LayerBuilder, x: Value, norm: _Norm) -> Value:
+    scale, shift = build.constant(norm.scale, "scale"), build.constant(norm.shift, "shift")
+    return build.add(LeakyReLU(), build.add(Affine(), x, scale, shift, hint="normalized"))
+
+
+def _convolved(build: LayerBuilder, x: Value, weights: Array) -> Value:
+    pad = tuple(size // 2 for size in weights.shape[2:])
+    bias = build.constant(np.zeros(len(weights), np.float32), "bias")
+    return build.add(Convolution((1, 1), pad, (1, 1)), x, build.constant(weights, "filter"), bias)
+
+
+def _data(value: Value) -> Array:
+    assert value.data is not None
+    return value.data

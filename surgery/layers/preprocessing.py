@@ -1,0 +1,89 @@
+"""What a data layer does to the images it reads, as the first nodes of the graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.binaryproto import read_binaryproto
+from prototrt.caffe_proto.data_layers import transformation
+from prototrt.caffe_proto.errors import NetError, ShapeError, UnreadableFileError
+from prototrt.surgery.ir import Array, Value, fixed
+from prototrt.surgery.layer_builder import LayerBuilder
+from prototrt.surgery.ops import SUBTRACT
+
+
+def preprocessed(build: LayerBuilder, layer: Layer, x: Value) -> Value:
+    """``(x - mean) * scale`` as transform_param states it, or ``x`` and a warning where nobody asked for it.
+
+    The images come cropped, as crop_size says. Mirroring is left out: Caffe does it at random.
+    Source: caffe ``src/caffe/data_transformer.cpp``, ``DataTransformer::Transform``, phase TEST.
+    """
+    told = transformation(layer.message)
+    if not build.options.preprocess:
+        if told:
+            build.warn(f"{told}; or let the engine do it with --preprocess")
+        return x
+    transform = layer.message.transform_param
+    if transform.mirror:
+        build.warn("mirror is left out: Caffe mirrors at random")
+    mean = _mean(build, layer, x)
+    centred = x if mean is None else build.add(SUBTRACT, x, build.constant(mean, "mean"), hint="centred")
+    return build.scaled(centred, transform.scale)
+
+
+def _mean(build: LayerBuilder, layer: Layer, x: Value) -> Array | None:
+    """What is subtracted from the images x (N, C, H, W): (1, C, H, W), (1, C, 1, 1) or (1, 1, 1, 1)."""
+    transform = layer.message.transform_param
+    if not (transform.mean_file or transform.mean_value):
+        return None
+    if transform.mean_file and transform.mean_value:
+        raise NetError("has a mean_file and a mean_value, expected one of them", blob="transform_param")
+    if len(x.shape) != 4:
+        raise ShapeError(f"shape is {x.shape}, expected (N, C, H, W)", blob=f'top "{layer.top_blob(0)}"')
+    if transform.mean_file:
+        return _mean_image(build, layer, x)
+    channels = fixed(x.shape[1], "axis 1 (channels)")
+    if len(transform.mean_value) not in (1, channels):
+        raise NetError(
+            f"has {len(transform.mean_value)} mean_value, expected 1 or {channels}, one a channel",
+            blob="transform_param",
+        )
+    return np.array(transform.mean_value, np.float32).reshape(1, -1, 1, 1)
+
+
+def _mean_image(build: LayerBuilder, layer: Layer, x: Value) -> Array:
+    """The image in mean_file; Caffe subtracts it before it crops, so that its middle counts."""
+    transform = layer.message.transform_param
+    file = _found(transform.mean_file, layer)
+    build.mean_files.append(file)
+    mean = read_binaryproto(file)
+    image = tuple(fixed(dim, f"axis {axis}") for axis, dim in enumerate(x.shape) if axis > 0)
+    size = int(transform.crop_size)
+    if mean.ndim == 4 and mean.shape[0] == 1 and size and min(mean.shape[2:]) >= size:
+        top, left = ((length - size) // 2 for length in mean.shape[2:])
+        mean = mean[:, :, top : top + size, left : left + size]
+    if mean.shape != (1, *image):
+        cropped = f" in its middle of {size} x {size}" if size else ""
+        raise ShapeError(
+            f"the mean image {file} has the shape {mean.shape}{cropped}, expected {(1, *image)}",
+            blob=f'top "{layer.top_blob(0)}"',
+            fix=f"give the input the shape of the mean image: --shape {layer.top_blob(0)}:...",
+        )
+    return mean
+
+
+def _found(name: str, layer: Layer) -> str:
+    """A file that Caffe looks for in the working directory. Nets that moved have it beside them."""
+    for candidate in (Path(name), Path(layer.origin.file).parent / name):
+        if candidate.exists():
+            return str(candidate)
+    raise UnreadableFileError(
+        f"mean_file {name} is not there",
+        origin=layer.origin,
+        blob="transform_param",
+        because="it is looked for in the working directory, then from the folder of the prototxt",
+        fix="put it there, or leave out --preprocess and subtract the mean yourself",
+    )

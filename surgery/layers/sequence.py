@@ -1,0 +1,137 @@
+"""Companions of recurrent layers in the forks that read text: where sequences begin and end, what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.ir import DType, Value, fixed
+from prototrt.surgery.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.ops import (
+    ABS,
+    ADD,
+    GREATER,
+    MULTIPLY,
+    SUBTRACT,
+    Cast,
+    Clip,
+    Gather,
+    MatMul,
+    Pad,
+    Reduce,
+    ReduceKind,
+    Reverse,
+    Select,
+    TopK,
+    Transpose,
+)
+
+
+@layer_rule("ContinuationIndicator")
+def continuation_indicator(build: LayerBuilder, layer: Layer, like: Value | None = None) -> list[Value]:
+    """cont for sequences that begin with each call: 0 in the first row, 1 elsewhere. From warpctc-caffe.
+
+    Becomes: a constant.
+    Bottoms: none; in an earlier form one, whose first axis is N. Top: (time_step, batch_size).
+    Source: warpctc-caffe ``src/caffe/layers/continuation_indicator_layer.cpp``.
+    """
+    steps, streams = int(layer.param.time_step), int(layer.param.batch_size)
+    if like is not None and not streams:
+        streams = fixed(like.shape[0] if like.shape else 1, "the batch size")
+    if steps < 1 or streams < 1:
+        raise NetError(f"time_step is {steps} and batch_size {streams}, expected at least 1")
+    cont = np.ones((steps, streams), np.float32)
+    cont[0] = 0
+    return [build.constant(cont, "cont")]
+
+
+@layer_rule("ReverseTime")
+def reverse_time(build: LayerBuilder, layer: Layer, x: Value, lengths: Value) -> list[Value]:
+    """The first steps of each stream backwards, as many as its length. From caffe_ocr.
+
+    Becomes: Cast, Subtract, Select, Reshape, Gather.
+    Bottoms: x (T, N, ...), lengths (N,). What is behind the end is copied with copy_remaining, else 0.
+    Source: caffe_ocr ``src/caffe/layers/reverse_time_layer.cpp``.
+    """
+    if len(x.shape) < 2 or lengths.shape != (x.shape[1],):
+        raise ShapeError(f"shapes are {x.shape} and {lengths.shape}, expected (T, N, ...) and (N,)")
+    steps, streams = (fixed(dim, name) for dim, name in zip(x.shape, ("T", "N"), strict=False))
+    count = build.reshape(build.add(Cast(DType.INT32), lengths), (1, streams), hint="lengths")
+    here = build.constant(np.arange(steps, dtype=np.int32).reshape(-1, 1), "steps")
+    one = build.constant(np.ones((1, 1), np.int32), "one")
+    valid = build.add(GREATER, count, here, hint="valid")
+    mirrored = build.add(SUBTRACT, build.add(SUBTRACT, count, one, hint="end"), here, hint="mirrored")
+    step = build.add(Select(), valid, mirrored, here, hint="step")
+    width = build.constant(np.full((1, 1), streams, np.int32), "streams")
+    place = build.constant(np.arange(streams, dtype=np.int32).reshape(1, -1), "stream")
+    row = build.add(ADD, build.add(MULTIPLY, step, width, hint="row_start"), place, hint="row")
+    rows = build.reshape(x, (steps * streams, *x.shape[2:]), hint="rows")
+    y = build.add(Gather(), rows, row)
+    if layer.param.copy_remaining:
+        return [y]
+    inside = build.aligned(valid, len(y.shape), 0)
+    return [build.add(Select(), inside, y, build.scalar(0, len(y.shape)))]
+
+
+@layer_rule("CTCGreedyDecoder")
+def ctc_greedy_decoder(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """The best class of each step, without blanks and, with ctc_merge_repeated, without repetitions.
+
+    Becomes: Reverse, TopK, Cast, Select, MatMul, Reduce.
+    Bottom: scores (T, N, C). Top: classes (N, T), the row filled up with -1.
+    Source: caffe_ocr ``src/caffe/layers/ctc_decoder_layer.cpp``.
+    """
+    if len(x.shape) != 3:
+        raise ShapeError(f"shape is {x.shape}, expected (T, N, C)")
+    steps, classes = fixed(x.shape[0], "the number of steps T"), fixed(x.shape[2], "the number of classes")
+    best = _best(build, x, classes)
+    said = _is_said(build, layer, best, steps)
+    # Select in the row a class goes: as many as were said before it. Sums of 0 and 1 are exact.
+    before = build.constant(np.tril(np.ones((1, steps, steps), np.float32), -1), "earlier")
+    place = build.add(MatMul(transpose_b=True), said, before, hint="place")
+    column = build.constant(np.arange(steps, dtype=np.float32).reshape(1, 1, -1), "columns")
+    standing = _upright(build, place)
+    goes = _and(
+        build, _is_zero(build, build.add(SUBTRACT, standing, column, hint="apart")), _upright(build, said)
+    )
+    # One more than the class, so that an empty place is 0.
+    shown = _upright(build, build.add(ADD, best, build.scalar(1, 3), hint="classes"))
+    row = build.add(Reduce(ReduceKind.SUM, (1,), keep=False), build.add(MULTIPLY, goes, shown, hint="moved"))
+    return [build.add(SUBTRACT, row, build.scalar(1, 2))]
+
+
+def _best(build: LayerBuilder, x: Value, classes: int) -> Value:
+    """The class with the largest score, of equals the first, as floats (N, 1, T)."""
+    _, index = build.add_all(TopK(2, 1), build.add(Reverse(2), x, hint="scores"), hint="best")
+    number = build.add(Cast(DType.FLOAT32), index, hint="index")
+    number = build.add(SUBTRACT, build.scalar(classes - 1, 3), number, hint="class")
+    return build.add(Transpose((1, 2, 0)), number, hint="class_rows")
+
+
+def _is_said(build: LayerBuilder, layer: Layer, best: Value, steps: int) -> Value:
+    """1 where a class is neither blank nor a repetition, else 0: (N, 1, T)."""
+    blank = build.add(SUBTRACT, best, build.scalar(int(layer.param.blank_index), 3), hint="from_blank")
+    said = _is_nonzero(build, blank)
+    if not layer.param.ctc_merge_repeated:
+        return said
+    previous = build.add(Pad((0, 0, 1), (0, 0, -1), -1.0), best, hint="previous")
+    return _and(build, said, _is_nonzero(build, build.add(SUBTRACT, best, previous, hint="change")))
+
+
+def _upright(build: LayerBuilder, row: Value) -> Value:
+    """(N, 1, T) as (N, T, 1)."""
+    return build.reshape(row, (row.shape[0], row.shape[2], 1))
+
+
+def _is_nonzero(build: LayerBuilder, x: Value) -> Value:
+    """1 for whole numbers other than 0, and 0 for 0."""
+    return build.add(Clip(0, 1), build.add(ABS, x))
+
+
+def _is_zero(build: LayerBuilder, x: Value) -> Value:
+    return build.add(SUBTRACT, build.scalar(1, len(x.shape)), _is_nonzero(build, x))
+
+
+def _and(build: LayerBuilder, a: Value, b: Value) -> Value:
+    return build.add(MULTIPLY, a, b)

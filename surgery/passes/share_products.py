@@ -1,0 +1,111 @@
+"""Pass: one product for the two directions that read the same sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from prototrt.surgery.builder import Builder
+from prototrt.surgery.ir import Array, Graph, Node, Value, fixed
+from prototrt.surgery.ops import ADD, MatMul, Reshape, Scan, Slice
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Side:
+    """What one direction makes of a sequence for all steps at once: ``x W^T + b``."""
+
+    product: Node
+    total: Node
+    weights: Array
+    bias: Array
+    backwards: bool
+
+
+def share_products(graph: Graph) -> Graph:
+    """Join the input products of a Scan and of one that runs the other way over the same values.
+
+    Before: ``f = Add(MatMul(x, V), b)``, ``g = Add(MatMul(x, W), c)``, ``Scan(f)``, ``Scan[reverse=True](g)``
+    After:  ``s = Add(MatMul(x, [V; W]), [b, c])``, ``f = Slice(s)``, ``g = Slice(s)``
+    Left alone: products that anything else reads, and Scans that run the same way.
+    """
+    pairs = _pairs(_sides(graph))
+    if not pairs:
+        return graph
+    names = {value.name for node in graph.nodes for value in node.outputs} | {v.name for v in graph.inputs}
+    build = Builder(names)
+    pair_of = {node: pair for pair in pairs for side in pair for node in (side.product, side.total)}
+    done: set[Node] = set()
+    for node in graph.nodes:
+        if node not in pair_of:
+            build.nodes.append(node)
+        elif node not in done:
+            pair = pair_of[node]
+            here = next(side for side in pair if node is side.product)
+            _join(build, here.product.inputs[0], pair)
+            done.update(part for side in pair for part in (side.product, side.total))
+    return graph.with_nodes(build.nodes)
+
+
+def _sides(graph: Graph) -> dict[Hashable, list[_Side]]:
+    """All input products of Scans, by what they are products of."""
+    writers = {value: node for node in graph.nodes for value in node.outputs}
+    readers = graph.readers()
+    found: dict[Hashable, list[_Side]] = {}
+    for scan in graph.nodes:
+        if isinstance(scan.op, Scan):
+            for value in scan.inputs[scan.op.states : scan.op.states + scan.op.sequences]:
+                side = _side(value, writers, readers, scan.op.reverse)
+                if side is not None and not _is_output(graph, side):
+                    found.setdefault(_source(side.product.inputs[0], writers), []).append(side)
+    return found
+
+
+def _side(
+    value: Value, writers: Mapping[Value, Node], readers: Mapping[Value, list[Node]], backwards: bool
+) -> _Side | None:
+    total = writers.get(value)
+    if total is None or total.op != ADD or len(readers[value]) != 1:
+        return None
+    first, bias = total.inputs
+    product = writers.get(first)
+    if product is None or product.op != MatMul(transpose_b=True) or len(readers[first]) != 1:
+        return None
+    weights = product.inputs[1].data
+    if weights is None or bias.data is None or weights.ndim != 3 or len(weights) != 1:
+        return None
+    return _Side(product, total, weights, bias.data, backwards) if bias.data.ndim == 3 else None
+
+
+def _is_output(graph: Graph, side: _Side) -> bool:
+    return any(value in graph.outputs for node in (side.product, side.total) for value in node.outputs)
+
+
+def _source(value: Value, writers: Mapping[Value, Node]) -> Hashable:
+    """What tells equal values apart from others: a reshape of the same value is the same value."""
+    node = writers.get(value)
+    return (node.op, node.inputs[0]) if node is not None and isinstance(node.op, Reshape) else value
+
+
+def _pairs(found: Mapping[Hashable, list[_Side]]) -> list[tuple[_Side, _Side]]:
+    pairs = []
+    for sides in found.values():
+        forward = [side for side in sides if not side.backwards]
+        backward = [side for side in sides if side.backwards]
+        pairs += list(zip(forward, backward, strict=False))
+    return pairs
+
+
+def _join(build: Builder, x: Value, sides: tuple[_Side, ...]) -> None:
+    """One product and one sum, and a Slice for each side, which writes what its sum wrote."""
+    build.origin = sides[0].product.origin
+    weights = build.constant(np.concatenate([side.weights for side in sides], axis=1), "weights")
+    bias = build.constant(np.concatenate([side.bias for side in sides], axis=2), "bias")
+    product = build.add(MatMul(transpose_b=True), x, weights, hint="shared_product")
+    total = build.add(ADD, product, bias, hint="shared_sum")
+    start = 0
+    for side in sides:
+        rows = fixed(side.total.outputs[0].shape[2], "the number of gates")
+        build.nodes.append(replace(side.total, op=Slice(2, start, rows), inputs=(total,)))
+        start += rows

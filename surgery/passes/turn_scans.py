@@ -1,0 +1,104 @@
+"""Pass: let a Scan run backwards where its sequences were turned around for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from prototrt.surgery.builder import Builder
+from prototrt.surgery.ir import Graph, Node, Value
+from prototrt.surgery.ops import Binary, Identity, MatMul, Reshape, Reverse, Scan, Slice, Tile, Transpose
+from prototrt.surgery.ops.elementwise import Pointwise
+
+
+def turn_scans(graph: Graph) -> Graph:
+    """Run a Scan the other way round in the place of turning what it reads and what it gives.
+
+    Before: ``r = Reverse[axis=0](x)``, ``h, y = Scan(h0, r)``, ``z = Reverse[axis=0](y)``
+    After:  ``h, y' = Scan[reverse=True](h0, x)``, ``z = y'``
+    Between the Reverse and the Scan may stand what treats every step alike: products, sums, reshapes.
+    Left alone: a Scan of which a sequence is not turned around.
+    """
+    names = {value.name for node in graph.nodes for value in node.outputs} | {v.name for v in graph.inputs}
+    build = Builder(names)
+    writers: dict[Value, Node] = {}
+    turned: dict[Value, Value] = {}
+    for node in graph.nodes:
+        if isinstance(node.op, Scan) and _is_turned(node.op, node, writers):
+            _turn(build, node, node.op, writers, turned)
+        else:
+            build.nodes.append(_straight(node, turned))
+        writers |= dict.fromkeys(node.outputs, node)
+    return graph.with_nodes(build.nodes) if turned else graph
+
+
+def _is_turned(scan: Scan, node: Node, writers: Mapping[Value, Node]) -> bool:
+    return all(_comes_reversed(value, writers) for value in _sequences(scan, node))
+
+
+def _sequences(scan: Scan, node: Node) -> Sequence[Value]:
+    return node.inputs[scan.states : scan.states + scan.sequences]
+
+
+def _comes_reversed(value: Value, writers: Mapping[Value, Node]) -> bool:
+    """Whether a value is made of a Reverse of axis 0 by nodes that treat every step alike."""
+    node = writers.get(value)
+    if node is None or _is_reverse(node):
+        return node is not None
+    position = _moving_input(node)
+    return position is not None and _comes_reversed(node.inputs[position], writers)
+
+
+def _is_reverse(node: Node) -> bool:
+    return isinstance(node.op, Reverse) and node.op.axis == 0
+
+
+def _moving_input(node: Node) -> int | None:
+    """Which input of a node runs over the steps on axis 0, if just one does and each is treated alike."""
+    op, shapes = node.op, [value.shape for value in node.inputs]
+    if isinstance(op, (Pointwise, Identity)):
+        return 0
+    if isinstance(op, (Binary, MatMul)):
+        moving = [index for index, shape in enumerate(shapes) if len(shape) > 2 and shape[0] != 1]
+        return moving[0] if len(moving) == 1 and len(shapes[0]) > 2 else None
+    if isinstance(op, Reshape):
+        return 0 if node.outputs[0].shape[:1] == shapes[0][:1] != () else None
+    if isinstance(op, Transpose):
+        return 0 if op.order[0] == 0 else None
+    return 0 if isinstance(op, (Slice, Tile)) and op.axis != 0 else None
+
+
+def _turn(
+    build: Builder, node: Node, scan: Scan, writers: Mapping[Value, Node], turned: dict[Value, Value]
+) -> None:
+    """Add the Scan that runs the other way, and Reverses that write what the old one wrote."""
+    build.origin = node.origin
+    straight = [_unreversed(build, value, writers) for value in _sequences(scan, node)]
+    before, behind = node.inputs[: scan.states], node.inputs[scan.states + scan.sequences :]
+    op = replace(scan, reverse=not scan.reverse)
+    states, old_tops = node.outputs[: scan.states], node.outputs[scan.states :]
+    results = [replace(value, name=build.fresh("turned")) for value in old_tops]
+    inputs = (*before, *straight, *behind)
+    build.nodes.append(replace(node, op=op, inputs=inputs, outputs=(*states, *results)))
+    for result, old in zip(results, old_tops, strict=True):
+        turned[old] = result
+        build.nodes.append(Node(build.fresh("unturned"), Reverse(0), (result,), (old,), node.origin))
+
+
+def _unreversed(build: Builder, value: Value, writers: Mapping[Value, Node]) -> Value:
+    """The value as it would be without the Reverse that it comes from."""
+    node = writers[value]
+    if _is_reverse(node):
+        return node.inputs[0]
+    position = _moving_input(node)
+    assert position is not None
+    inputs = list(node.inputs)
+    inputs[position] = _unreversed(build, inputs[position], writers)
+    return build.add(node.op, *inputs, hint="straight")
+
+
+def _straight(node: Node, turned: Mapping[Value, Value]) -> Node:
+    """A Reverse of what a turned Scan gave is a copy of what it gives now."""
+    if _is_reverse(node) and node.inputs[0] in turned:
+        return replace(node, op=Identity(), inputs=(turned[node.inputs[0]],))
+    return node

@@ -1,0 +1,81 @@
+"""Activations of cells, by the names that nets give them: ``TanH``, ``HardSigmoid(0.2, 0.5)``."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from dataclasses import fields
+
+from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.ir import Op
+from prototrt.surgery.ops import ELU, Clip, HardSigmoid, Identity, LeakyReLU, Sigmoid, Softsign, TanH
+
+_KINDS: dict[str, type[Op]] = {
+    "Clip": Clip,
+    "ELU": ELU,
+    "HardSigmoid": HardSigmoid,
+    "Identity": Identity,
+    "ReLU": LeakyReLU,
+    "Sigmoid": Sigmoid,
+    "Softsign": Softsign,
+    "TanH": TanH,
+}
+_FORM = re.compile(r"\s*(?P<name>\w+)\s*(?:\((?P<numbers>[^()]*)\)\s*)?", re.ASCII)
+
+
+def activation_named(text: str, field: str) -> Op:
+    """The primitive that a name stands for. Case and underscores do not matter.
+
+    In brackets follow its numbers: ``HardSigmoid(alpha, beta)``, ``ELU(alpha)``, ``Clip(low, high)``,
+    ``ReLU(negative slope)``. ``field`` is where the net says so, for messages. Raises ``NetError``.
+    """
+    form = _FORM.fullmatch(text)
+    name = _squashed(form["name"]) if form else ""
+    if form and name == "relu6" and form["numbers"] is None:
+        return Clip(0, 6)
+    kinds = {_squashed(known): kind for known, kind in _KINDS.items()}
+    if not form or name not in kinds:
+        raise NetError(
+            f'{field} is "{text}", which is no activation of a cell', fix=f"use {_offered(name or text)}"
+        )
+    return _made(kinds[name], form["numbers"] or "", text, field)
+
+
+def _made(kind: type[Op], numbers: str, text: str, field: str) -> Op:
+    names = [item.name for item in fields(kind)]  # type: ignore[arg-type]  # ops are dataclasses
+    given: dict[str, float] = {}
+    for place, part in enumerate(filter(None, map(str.strip, numbers.split(",")))):
+        name, equals, number = part.rpartition("=")
+        key = name.strip() if equals else names[place] if place < len(names) else ""
+        if key not in names or key in given or not _is_number(number):
+            raise NetError(f'{field} is "{text}", expected {_expected(kind)}')
+        given[key] = float(number)
+    try:
+        return kind(**given)
+    except TypeError:
+        raise NetError(f'{field} is "{text}", expected {_expected(kind)}') from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _expected(kind: type[Op]) -> str:
+    name = next(known for known, candidate in _KINDS.items() if candidate is kind)
+    numbers = ", ".join(item.name for item in fields(kind))  # type: ignore[arg-type]  # ops are dataclasses
+    return f"{name}({numbers}) with numbers" if numbers else f"{name} alone"
+
+
+def _squashed(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+def _offered(name: str) -> str:
+    known = {_squashed(kind): kind for kind in (*_KINDS, "ReLU6")}
+    close = [known[match] for match in difflib.get_close_matches(_squashed(name), known)]
+    names = close or sorted(known.values())
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

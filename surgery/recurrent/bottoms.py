@@ -1,0 +1,129 @@
+"""The bottoms of a recurrent layer, told apart and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.ir import Dim, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Which bottoms may follow x and cont: how many static inputs at most, lengths, and which states."""
+
+    statics: int
+    lengths: bool
+    states: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bottoms:
+    """``x`` (T, N, ...), ``cont`` (T, N), static inputs (N, ...), ``lengths`` (N,), exposed initial states.
+
+    Static inputs may also change from step to step: (T, N, ...).
+    """
+
+    layer: Layer
+    x: Value
+    cont: Value | None
+    statics: tuple[Value, ...]
+    lengths: Value | None
+    initial: tuple[Value, ...]
+    first_state: int
+
+    @property
+    def steps(self) -> Dim:
+        return self.x.shape[0]
+
+    @property
+    def streams(self) -> Dim:
+        return self.x.shape[1]
+
+    def expect(self, index: int, value: Value, shape: tuple[Dim, ...]) -> None:
+        if value.shape == shape:
+            return
+        raise ShapeError(
+            f"shape is {value.shape}, expected {shape}",
+            blob=bottom(self.layer, index),
+            because=f"T is {self.steps} and N is {self.streams},"
+            f" the first dimensions of {bottom(self.layer, 0)}",
+            fix=f"give it the shape {{ {' '.join(f'dim: {dim}' for dim in shape)} }}",
+        )
+
+
+def bottom(layer: Layer, index: int) -> str:
+    return f'bottom "{layer.bottom_blob(index)}"'
+
+
+def read_bottoms(
+    layer: Layer, x: Value, cont: Value | None, others: Sequence[Value], expected: Expected
+) -> Bottoms:
+    """Tell what stands behind x and cont: static inputs, sequence lengths, initial states."""
+    if len(x.shape) < 2:
+        raise ShapeError(f"shape is {x.shape}, expected (T, N, ...)", blob=bottom(layer, 0))
+    first = 1 if cont is None else 2
+    rest = list(enumerate(others, first))
+    lengths = _take_lengths(layer, rest) if expected.lengths else None
+    if not len(expected.states) <= len(rest) <= len(expected.states) + expected.statics:
+        raise _wrong_count(layer, first, expected)
+    statics = rest[: len(rest) - len(expected.states)]
+    initial = rest[len(statics) :]
+    found = Bottoms(
+        layer,
+        x,
+        cont,
+        tuple(value for _, value in statics),
+        lengths[1] if lengths else None,
+        tuple(value for _, value in initial),
+        initial[0][0] if initial else 0,
+    )
+    if cont is not None:
+        found.expect(1, cont, (found.steps, found.streams))
+    if lengths:
+        found.expect(*lengths, (found.streams,))
+    for index, value in statics:
+        _expect_static(found, index, value)
+    return found
+
+
+def _take_lengths(layer: Layer, rest: list[tuple[int, Value]]) -> tuple[int, Value]:
+    """The sequence lengths are the last bottom with a single axis: initial states have three."""
+    for place in reversed(range(len(rest))):
+        if len(rest[place][1].shape) == 1:
+            return rest.pop(place)
+    raise NetError(
+        "has no bottom with the sequence lengths",
+        because="sequence_lengths is true",
+        fix="add a bottom of shape (N,), the number of steps of each stream",
+    )
+
+
+def _wrong_count(layer: Layer, first: int, expected: Expected) -> NetError:
+    states, lengths = expected.states, int(expected.lengths)
+    least = first + lengths + len(states)
+    counts = [str(least + extra) for extra in range(expected.statics + 1)]
+    then = "x, cont" if first == 2 else "x"
+    if expected.statics:
+        then += ", optionally a static input" if expected.statics == 1 else ", optionally static inputs"
+    return NetError(
+        f"has {len(layer.bottoms)} bottoms, expected {' or '.join(counts)}",
+        because=f"expose_hidden is {'true' if states else 'false'}",
+        fix=f"give {then}"
+        + (", then the sequence lengths" if lengths else "")
+        + (f", then the initial {' and '.join(states)}" if states else ""),
+    )
+
+
+def _expect_static(found: Bottoms, index: int, value: Value) -> None:
+    if value.shape and value.shape[0] == found.streams:
+        return
+    if len(value.shape) > 2 and value.shape[:2] == (found.steps, found.streams):
+        return
+    raise ShapeError(
+        f"shape is {value.shape}, expected ({found.streams}, ...)",
+        blob=bottom(found.layer, index),
+        because=f"N is {found.streams}, the second dimension of {bottom(found.layer, 0)}",
+    )

@@ -1,0 +1,185 @@
+"""Recurrent layers of Caffe's forks: the same cells behind other blobs and bottoms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.ir import Array, Dim, Value, element_count, fixed
+from prototrt.surgery.layer_builder import LayerBuilder, layer_rule, stated
+from prototrt.surgery.recurrent.blobs import Blobs
+from prototrt.surgery.recurrent.bottoms import Bottoms, bottom
+from prototrt.surgery.recurrent.cells import (
+    IDENTITY,
+    SIGMOID,
+    TANH,
+    LSTMCell,
+    LSTMForm,
+    activated,
+    delta_product,
+    lstm_unit,
+    part,
+)
+from prototrt.surgery.recurrent.gru import updated
+from prototrt.surgery.recurrent.passes import InputWeights, Layout, Pass, run_passes
+from prototrt.surgery.recurrent.rules import LSTM_FIELDS, Family, read_lstm, recurrent
+from prototrt.surgery.recurrent.states import States
+
+
+@layer_rule("Lstm")
+def lstm_of_forks(build: LayerBuilder, layer: Layer, x: Value, clip: Value | None = None) -> list[Value]:
+    """Long short-term memory of junhyukoh, CTPN and caffe_ocr; what its GPU code computes.
+
+    Becomes: MatMul, Add; Reshape and Tile of clip; Scan; with clip, state inputs and outputs.
+    Bottoms: x (T*N, ...), N is batch_size, or with three axes (T, N, D); clip, T*N elements.
+    Without clip every call starts at zero. Tops: h, (T*N, H) or (T, N, H).
+    Blobs: W_x (4H, D), W_h (4H, H), b (4H,); gates i, f, o, g. clipping_threshold is for gradients.
+    Source: junhyukoh/caffe-lstm ``src/caffe/layers/lstm_layer.cu``.
+    """
+    hidden = int(layer.param.num_output)
+    if hidden < 1:
+        raise NetError(f"num_output is {hidden}, expected at least 1")
+    steps, streams = _steps_and_streams(layer, x)
+    inputs = element_count(x.shape[2:] if len(x.shape) == 3 else x.shape[1:], "an axis of x")
+    sequence = build.reshape(x, (steps, streams, inputs), hint="x")
+    cont = None if clip is None else _as_cont(build, layer, clip, steps, streams)
+    bottoms = Bottoms(layer, sequence, cont, (), None, (), 0)
+    states = States(build, ("h", "c"), [[hidden], [hidden]], sequence, always_zero=clip is None)
+    blobs = Blobs(build, layer)
+    top = run_passes(build, bottoms, [lambda size, _: _read(blobs, hidden, size)], Layout(), states)
+    states.exposed_tops()
+    shape = (*x.shape[:2], hidden) if len(x.shape) == 3 else (x.shape[0], hidden)
+    return [build.reshape(top, shape)]
+
+
+def _steps_and_streams(layer: Layer, x: Value) -> tuple[Dim, Dim]:
+    if len(x.shape) == 3:
+        return x.shape[0], x.shape[1]
+    rows, streams = x.shape[0] if x.shape else 0, int(layer.param.batch_size)
+    if streams == 1:
+        return rows, 1
+    count = fixed(rows, "the number of rows of x")
+    if streams < 1 or count % streams:
+        raise ShapeError(
+            f"shape is {x.shape}, expected (T * {streams}, ...)",
+            blob=bottom(layer, 0),
+            because=f"batch_size is {streams}",
+        )
+    return count // streams, streams
+
+
+def _as_cont(build: LayerBuilder, layer: Layer, clip: Value, steps: Dim, streams: Dim) -> Value:
+    """clip, which may have axes of size 1, as (T, N)."""
+    sizes = [dim for dim in clip.shape if dim != 1]
+    matched = sizes == [dim for dim in (steps, streams) if dim != 1]
+    if not matched and element_count(clip.shape, "an axis of clip") != element_count((steps, streams)):
+        raise ShapeError(
+            f"shape is {clip.shape}, expected {steps} x {streams} elements",
+            blob=bottom(layer, 1),
+            because="there is one for each step of each stream",
+        )
+    return build.reshape(clip, (steps, streams), hint="clip")
+
+
+def _read(blobs: Blobs, hidden: int, inputs: int) -> Pass:
+    matrix = blobs.weights((4 * hidden, inputs), "W_x")
+    recurrent_matrix = blobs.weights((4 * hidden, hidden), "W_h")
+    weights = InputWeights(matrix, blobs.bias((4 * hidden,), "b"))
+    return Pass(weights, LSTMCell(recurrent_matrix), hidden, lambda outputs: outputs[0])
+
+
+@layer_rule("LSTMController")
+def lstm_controller(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others: Value) -> list[Value]:
+    """LSTM whose ``W_xc x + b_c`` is multiplied by cont, too. From JEDDi-Net.
+
+    Becomes: MatMul, Add, Multiply; Reshape and Tile of cont; Scan; state inputs and outputs.
+    Bottoms, tops and blobs: as of LSTM.
+    Source: VisionLearningGroup/JEDDi-Net, caffe3d.
+    """
+    return recurrent(build, layer, CONTROLLER, x, cont, others)
+
+
+@layer_rule("LSTMTopic")
+def lstm_topic(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others: Value) -> list[Value]:
+    """LSTM with two static inputs, the second one a topic. From JEDDi-Net.
+
+    Becomes: MatMul, Add; Reshape and Tile of cont; Scan; state inputs and outputs.
+    Bottoms and tops: as of LSTM, with x_topic (N, ...) or (T, N, ...) behind x_static.
+    Blobs: W_xc, b_c, W_xc_static, W_xc_topic, W_hc.
+    Source: VisionLearningGroup/JEDDi-Net, caffe3d.
+    """
+    return recurrent(build, layer, TOPIC, x, cont, others)
+
+
+CONTROLLER = Family(("h", "c"), LSTM_FIELDS, read_lstm, gates_input=True)
+TOPIC = Family(("h", "c"), LSTM_FIELDS, read_lstm, statics=2)
+
+
+@layer_rule("LstmUnit")
+def lstm_unit_of_forks(build: LayerBuilder, layer: Layer, x: Value, memory: Value) -> list[Value]:
+    """One step of an LSTM with its weights, but without bias. From apollocaffe and ReInspect.
+
+    Becomes: MatMul, Slice, Sigmoid, TanH, Multiply, Add.
+    Bottoms: x and h as one (N, K), memory (N, C). Tops: h and memory, (N, C).
+    Blobs: input value, input gate, forget gate, output gate, (1, C, 1, K) each. With
+    tie_output_forget the forget gate is ``sigmoid(-output)``; without tanh_hidden h is ``o c'``.
+    Source: Russell91/apollocaffe ``src/caffe/layers/lstm_unit_layer.cpp``.
+    """
+    param, cells = layer.param, int(layer.param.num_cells)
+    if len(x.shape) < 2 or not memory.shape or cells < 1:
+        raise ShapeError(
+            f"shapes are {x.shape} and {memory.shape} with num_cells {cells}, expected (N, K) and (N, num_cells)"
+        )
+    streams, size = x.shape[0], element_count(x.shape[1:], "an axis of x")
+    c = build.reshape(memory, (streams, cells), hint="memory")
+    value, i, f, o = (_gate(build, layer, cells, size, name) for name in _GATES)
+    rows = [i, -o if param.tie_output_forget else f, o, value]
+    matrix = build.constant(np.concatenate(rows), "weights")
+    gates = build.product(build.reshape(x, (streams, size), hint="x"), matrix, hint="gates")
+    form = LSTMForm() if param.tanh_hidden else LSTMForm(cell=IDENTITY)
+    c_new, h_new = lstm_unit(build, gates, c, [], form)
+    return [h_new, c_new]
+
+
+_GATES = ("input", "input_gate", "forget_gate", "output_gate")
+
+
+def _gate(build: LayerBuilder, layer: Layer, cells: int, size: int, name: str) -> Array:
+    filler = stated(layer.param, f"{name}_weight_filler")
+    blob = build.parameter(layer, (1, cells, 1, size), f"{name} weights", filler=filler)
+    assert blob.data is not None
+    return blob.data.reshape(cells, size)
+
+
+@layer_rule("GRUUnit")
+def gru_unit(
+    build: LayerBuilder, layer: Layer, h: Value, gates: Value, cont: Value | None = None
+) -> list[Value]:
+    """``h' = (1 - z) tanh(n) + z h``, z = sigmoid(update): the end of a step of a GRU, as in Caffe2.
+
+    Becomes: Slice, Sigmoid, TanH, Multiply, Add.
+    Bottoms: h (1, N, H), gates r, z, n (1, N, 3H), of which r is not read again: n knows of it;
+    optionally cont (1, N), which multiplies h. Top: h' (1, N, H).
+    Source: caffe2 ``operators/gru_unit_op.h``.
+    """
+    if len(h.shape) != 3 or h.shape[0] != 1:
+        raise ShapeError(f"shape is {h.shape}, expected (1, N, H)", blob=bottom(layer, 0))
+    streams, hidden = h.shape[1], fixed(h.shape[2], "the number of hidden units")
+    _expect(layer, 1, gates, (1, streams, 3 * hidden), h)
+    delta = []
+    if cont is not None:
+        _expect(layer, 2, cont, (1, streams), h)
+        delta = [build.reshape(cont, (1, streams, 1), hint="cont")]
+    z = activated(build, SIGMOID, part(build, gates, 1, hidden, "update"), "gate_z")
+    n = activated(build, TANH, part(build, gates, 2, hidden, "new"), "gate_n")
+    return [updated(build, delta_product(build, h, delta, "h"), z, n)]
+
+
+def _expect(layer: Layer, index: int, value: Value, shape: tuple[Dim, ...], of: Value) -> None:
+    if value.shape != shape:
+        raise ShapeError(
+            f"shape is {value.shape}, expected {shape}",
+            blob=bottom(layer, index),
+            because=f"{bottom(layer, 0)} has the shape {of.shape}, (1, N, H)",
+        )

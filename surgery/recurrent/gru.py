@@ -1,0 +1,68 @@
+"""The gated recurrent unit, in both orders of reset and product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prototrt.surgery.builder import Builder
+from prototrt.surgery.ir import Op, Value, fixed
+from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT
+from prototrt.surgery.recurrent.cells import SIGMOID, TANH, activated, delta_product, part
+from prototrt.surgery.recurrent.scan import Step
+
+
+@dataclass(frozen=True, slots=True)
+class GRUCell:
+    """``h' = (1 - z) n + z h``; gates r (reset), z (update; both sigmoid) and n (new; tanh) in this order.
+
+    ``n = tanh(x_n + W_n (r h))``; with ``recurrent_bias`` b (1, 3H), ``n = tanh(x_n + r (W_n h + b_n))``.
+    Inputs of a step: the transformed x (N, 3H) and, unless the state always continues, the
+    delta, which multiplies h. State and output: h (N, H). ``recurrent`` are W_rz (2H, H) and W_n
+    (H, H), or all of them in one (3H, H) where there is a bias.
+    Source: Cho et al. 2014, equations 5 to 8; ONNX operator ``GRU``, ``linear_before_reset``.
+    """
+
+    recurrent: tuple[Value, ...]
+    recurrent_bias: Value | None = None
+    gate: Op = SIGMOID
+    candidate: Op = TANH
+
+    def __call__(self, body: Builder, inputs: Sequence[Value], states: Sequence[Value]) -> Step:
+        (x, *delta), (h,) = inputs, states
+        h = delta_product(body, h, delta, "h")
+        hidden = fixed(h.shape[-1], "the number of hidden units")
+        if self.recurrent_bias is None:
+            z, total = self._reset_before(body, x, h, hidden)
+        else:
+            z, total = self._reset_after(body, x, h, hidden, self.recurrent_bias)
+        h_new = updated(body, h, z, activated(body, self.candidate, total, "gate_n"))
+        return Step([h_new], [h_new])
+
+    def _reset_before(self, body: Builder, x: Value, h: Value, hidden: int) -> tuple[Value, Value]:
+        w_rz, w_n = self.recurrent
+        r, z = self._reset_and_update(body, x, body.product(h, w_rz, hint="recurrent_product"), hidden)
+        seen = body.product(body.add(MULTIPLY, r, h, hint="reset"), w_n, hint="recurrent_product_n")
+        return z, body.add(ADD, part(body, x, 2, hidden, "x_n"), seen, hint="n")
+
+    def _reset_after(
+        self, body: Builder, x: Value, h: Value, hidden: int, bias: Value
+    ) -> tuple[Value, Value]:
+        (weights,) = self.recurrent
+        product = body.add(
+            ADD, body.product(h, weights, hint="recurrent_product"), bias, hint="recurrent_sum"
+        )
+        r, z = self._reset_and_update(body, x, part(body, product, 0, hidden, "h_rz", 2), hidden)
+        seen = body.add(MULTIPLY, r, part(body, product, 2, hidden, "h_n"), hint="reset")
+        return z, body.add(ADD, part(body, x, 2, hidden, "x_n"), seen, hint="n")
+
+    def _reset_and_update(self, body: Builder, x: Value, product: Value, hidden: int) -> tuple[Value, Value]:
+        total = body.add(ADD, part(body, x, 0, hidden, "x_rz", 2), product, hint="gates_rz")
+        opened = activated(body, self.gate, total, "gates_rz_activated")
+        return part(body, opened, 0, hidden, "gate_r"), part(body, opened, 1, hidden, "gate_z")
+
+
+def updated(body: Builder, h: Value, z: Value, n: Value) -> Value:
+    """``(1 - z) n + z h``, written ``n + z (h - n)``."""
+    change = body.add(MULTIPLY, z, body.add(SUBTRACT, h, n, hint="h_minus_n"), hint="kept")
+    return body.add(ADD, n, change, hint="h")

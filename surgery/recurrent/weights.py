@@ -1,0 +1,293 @@
+"""How trained parameters map: Caffe, PyTorch, cuDNN, Caffe2 and ONNX, both ways.
+
+Every reader gives the same form, a list of ``PassWeights``: layer by layer, and in a layer forward
+before backward. Every writer takes it. So ``to_caffe(from_pytorch(state))`` are blobs::
+
+    from prototrt import weights
+
+    passes = weights.from_pytorch(dict(numpy.load("lstm.npz")))
+    blobs = weights.to_caffe(passes)
+    numpy.savez("caffe.npz", **{f"lstm1/{index}": blob for index, blob in enumerate(blobs)})
+
+Gates are blocks of rows. A cell is ``"LSTM"`` (gates i, f, o, g), ``"GRU"`` (r, z, n) or ``"RNN"`` (one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from prototrt.surgery.repeated import is_repeated
+
+Array: TypeAlias = npt.NDArray[Any]
+
+ORDERS: Mapping[str, Mapping[str, str]] = {
+    "LSTM": {"caffe": "ifog", "caffe2": "ifog", "pytorch": "ifgo", "cudnn": "ifgo", "onnx": "iofg"},
+    "GRU": {"caffe": "rzn", "caffe2": "rzn", "pytorch": "rzn", "cudnn": "rzn", "onnx": "zrn"},
+    "RNN": {"caffe": "n", "caffe2": "n", "pytorch": "n", "cudnn": "n", "onnx": "n"},
+}
+"""The order of the gates in the rows of a matrix, by cell and framework."""
+PEEPHOLES: Mapping[str, str] = {"caffe": "ifo", "onnx": "iof"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PassWeights:
+    """One direction of one layer, with Caffe's order of gates; G gates of H units.
+
+    ``x`` (G*H, D), ``h`` (G*H, P), ``x_bias`` and ``h_bias`` (G*H,), ``projection`` (P, H),
+    ``peephole`` (3, H): i, f, o.
+    """
+
+    cell: str
+    x: Array
+    h: Array
+    x_bias: Array
+    h_bias: Array
+    projection: Array | None = None
+    peephole: Array | None = None
+
+    @property
+    def bias(self) -> Array:
+        """Both biases as one: all that an LSTM or a plain RNN needs."""
+        return self.x_bias + self.h_bias
+
+
+def reordered(rows: Array, cell: str, source: str, target: str) -> Array:
+    """Rows whose gates stand in one framework's order, in another one's."""
+    orders = _orders(cell)
+    if source not in orders or target not in orders:
+        raise ValueError(f"the order is {source!r} or {target!r}, expected two of {', '.join(orders)}")
+    return _permuted(rows, orders[source], orders[target])
+
+
+def _permuted(rows: Array, source: str, target: str) -> Array:
+    if source == target or is_repeated(rows):
+        return rows
+    if len(rows) % len(source):
+        raise ValueError(f"{len(rows)} rows are no {len(source)} gates of one size")
+    blocks = dict(zip(source, np.split(rows, len(source)), strict=True))
+    return np.concatenate([blocks[gate] for gate in target])
+
+
+def _orders(cell: str) -> Mapping[str, str]:
+    if cell not in ORDERS:
+        raise ValueError(f"the cell is {cell!r}, expected one of {', '.join(ORDERS)}")
+    return ORDERS[cell]
+
+
+def _from_rows(weights: PassWeights, source: str) -> PassWeights:
+    return _reordered_pass(weights, source, "caffe")
+
+
+def _reordered_pass(weights: PassWeights, source: str, target: str) -> PassWeights:
+    """All four row-wise arrays of a pass in another order."""
+    x, h, x_bias, h_bias = (
+        reordered(rows, weights.cell, source, target)
+        for rows in (weights.x, weights.h, weights.x_bias, weights.h_bias)
+    )
+    return replace(weights, x=x, h=h, x_bias=x_bias, h_bias=h_bias)
+
+
+# Caffe: W_xc, b_c, W_hc, [b_hc of a GRU with linear_before_reset], [peephole], [W_proj], a pass.
+
+
+def from_caffe(
+    blobs: Sequence[Array],
+    cell: str = "LSTM",
+    *,
+    peephole: bool = False,
+    projection: bool = False,
+    recurrent_bias: bool = False,
+) -> list[PassWeights]:
+    """The passes in a layer's blobs; ``recurrent_bias`` is what linear_before_reset adds to a GRU."""
+    _orders(cell)
+    count = 3 + recurrent_bias + peephole + projection
+    if not blobs or len(blobs) % count:
+        raise ValueError(f"{len(blobs)} blobs are no whole number of passes of {count}")
+    return [
+        _caffe_pass(blobs[start : start + count], cell, peephole, projection, recurrent_bias)
+        for start in range(0, len(blobs), count)
+    ]
+
+
+def _caffe_pass(
+    blobs: Sequence[Array], cell: str, peephole: bool, projection: bool, recurrent_bias: bool
+) -> PassWeights:
+    x, bias, h, *rest = map(np.asarray, blobs)
+    h_bias = rest.pop(0) if recurrent_bias else np.zeros_like(bias)
+    peepholes = rest.pop(0) if peephole else None
+    return PassWeights(cell, x, h, bias, h_bias, rest.pop(0) if projection else None, peepholes)
+
+
+def to_caffe(passes: Sequence[PassWeights]) -> list[Array]:
+    """The blobs of one Caffe layer. Biases are added up, but for a GRU, which then needs
+    ``linear_before_reset: true``."""
+    return [blob for one in passes for blob in _caffe_blobs(one)]
+
+
+def _caffe_blobs(one: PassWeights) -> Iterator[Array]:
+    yield one.x
+    yield one.x_bias if one.cell == "GRU" else one.bias
+    yield one.h
+    if one.cell == "GRU":
+        yield one.h_bias
+    if one.peephole is not None:
+        yield one.peephole
+    if one.projection is not None:
+        yield one.projection
+
+
+# Caffe2: i2h_w, i2h_b outside the recurrence, gates_t_w, gates_t_b inside.
+
+
+def from_caffe2(
+    i2h_w: Array, i2h_b: Array, gates_t_w: Array, gates_t_b: Array, cell: str = "LSTM"
+) -> PassWeights:
+    """One pass from the blobs of Caffe2's cell of that name."""
+    arrays = (np.asarray(array) for array in (i2h_w, gates_t_w, i2h_b, gates_t_b))
+    return _from_rows(PassWeights(cell, *arrays), "caffe2")
+
+
+def to_caffe2(one: PassWeights) -> dict[str, Array]:
+    """``i2h_w``, ``i2h_b``, ``gates_t_w`` and ``gates_t_b`` of one pass."""
+    moved = _reordered_pass(one, "caffe", "caffe2")
+    return {"i2h_w": moved.x, "i2h_b": moved.x_bias, "gates_t_w": moved.h, "gates_t_b": moved.h_bias}
+
+
+# PyTorch: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, weight_hr_l0, ..._reverse.
+
+
+def from_pytorch(state: Mapping[str, Any], cell: str = "LSTM") -> list[PassWeights]:
+    """The passes in the parameters of ``torch.nn.LSTM``, ``GRU`` or ``RNN``, by their names there."""
+    names = list(_pytorch_suffixes(state))
+    if not names:
+        raise ValueError("there is no weight_ih_l0 among the parameters")
+    return [_pytorch_pass(state, suffix, cell) for suffix in names]
+
+
+def _pytorch_suffixes(state: Mapping[str, Any]) -> Iterator[str]:
+    level = 0
+    while f"weight_ih_l{level}" in state:
+        yield f"l{level}"
+        if f"weight_ih_l{level}_reverse" in state:
+            yield f"l{level}_reverse"
+        level += 1
+
+
+def _pytorch_pass(state: Mapping[str, Any], suffix: str, cell: str) -> PassWeights:
+    x, h = np.asarray(state[f"weight_ih_{suffix}"]), np.asarray(state[f"weight_hh_{suffix}"])
+    zeros = np.zeros(len(x), x.dtype)
+    x_bias, h_bias = (np.asarray(state.get(f"bias_{kind}_{suffix}", zeros)) for kind in ("ih", "hh"))
+    projection = state.get(f"weight_hr_{suffix}")
+    one = PassWeights(cell, x, h, x_bias, h_bias, None if projection is None else np.asarray(projection))
+    return _from_rows(one, "pytorch")
+
+
+def to_pytorch(passes: Sequence[PassWeights], directions: int = 1) -> dict[str, Array]:
+    """Parameters under PyTorch's names."""
+    state: dict[str, Array] = {}
+    for place, one in enumerate(passes):
+        _refuse_peephole(one, "PyTorch")
+        suffix = f"l{place // directions}{'_reverse' if place % directions else ''}"
+        moved = _reordered_pass(one, "caffe", "pytorch")
+        state[f"weight_ih_{suffix}"], state[f"weight_hh_{suffix}"] = moved.x, moved.h
+        state[f"bias_ih_{suffix}"], state[f"bias_hh_{suffix}"] = moved.x_bias, moved.h_bias
+        if one.projection is not None:
+            state[f"weight_hr_{suffix}"] = one.projection
+    return state
+
+
+def _refuse_peephole(one: PassWeights, framework: str) -> None:
+    if one.peephole is not None:
+        raise ValueError(f"{framework} has no peepholes")
+
+
+# cuDNN: one vector: the matrices of all passes, then the biases of all passes.
+
+
+def from_cudnn(
+    flat: Array,
+    cell: str,
+    inputs: int,
+    hidden: int,
+    layers: int = 1,
+    directions: int = 1,
+    projection: int = 0,
+) -> list[PassWeights]:
+    """The passes in cuDNN's packed vector. A stack's further layers have directions * width inputs."""
+    flat = np.asarray(flat).reshape(-1)
+    gates, width = len(_orders(cell)["cudnn"]), projection or hidden
+    shapes: list[tuple[int, ...]] = []
+    for layer in range(layers):
+        size = inputs if layer == 0 else width * directions
+        one: list[tuple[int, ...]] = [(gates * hidden, size), (gates * hidden, width)]
+        shapes += (one + [(projection, hidden)] * bool(projection)) * directions
+    shapes += [(gates * hidden,)] * (2 * layers * directions)
+    parts = list(_cut(flat, shapes))
+    matrices, count = 2 + bool(projection), layers * directions
+    passes = []
+    for place in range(count):
+        x, h, *rest = parts[place * matrices : (place + 1) * matrices]
+        x_bias, h_bias = parts[count * matrices + 2 * place : count * matrices + 2 * place + 2]
+        passes.append(_from_rows(PassWeights(cell, x, h, x_bias, h_bias, *rest), "cudnn"))
+    return passes
+
+
+def _cut(flat: Array, shapes: Sequence[tuple[int, ...]]) -> Iterator[Array]:
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    if sum(sizes) != flat.size:
+        raise ValueError(f"the vector has {flat.size} numbers, expected {sum(sizes)}")
+    ends = np.cumsum(sizes)
+    for end, size, shape in zip(ends, sizes, shapes, strict=True):
+        yield flat[end - size : end].reshape(shape)
+
+
+def to_cudnn(passes: Sequence[PassWeights]) -> Array:
+    """cuDNN's packed vector."""
+    for one in passes:
+        _refuse_peephole(one, "cuDNN")
+    moved = [_reordered_pass(one, "caffe", "cudnn") for one in passes]
+    matrices = [part for one in moved for part in (one.x, one.h, one.projection) if part is not None]
+    biases = [part for one in moved for part in (one.x_bias, one.h_bias)]
+    return np.concatenate([part.reshape(-1) for part in (*matrices, *biases)])
+
+
+# ONNX: W (directions, G*H, D), R (directions, G*H, H), B (directions, 2*G*H), P (directions, 3*H); a layer.
+
+
+def from_onnx(
+    w: Array, r: Array, b: Array | None = None, p: Array | None = None, cell: str = "LSTM"
+) -> list[PassWeights]:
+    """The passes of one ONNX operator: one direction or two."""
+    passes = []
+    for place, (x, h) in enumerate(zip(np.asarray(w), np.asarray(r), strict=True)):
+        both = np.zeros(2 * len(x), x.dtype) if b is None else np.asarray(b)[place]
+        x_bias, h_bias = np.split(both, 2)
+        one = _from_rows(PassWeights(cell, x, h, x_bias, h_bias), "onnx")
+        passes.append(replace(one, peephole=None if p is None else _onnx_peephole(np.asarray(p)[place])))
+    return passes
+
+
+def _onnx_peephole(row: Array) -> Array:
+    return _permuted(row, PEEPHOLES["onnx"], PEEPHOLES["caffe"]).reshape(3, -1)
+
+
+def to_onnx(passes: Sequence[PassWeights]) -> dict[str, Array]:
+    """``W``, ``R``, ``B`` and, with peepholes, ``P`` of one ONNX operator for the passes of one layer."""
+    if any(one.projection is not None for one in passes):
+        raise ValueError("ONNX has no projections")
+    moved = [_reordered_pass(one, "caffe", "onnx") for one in passes]
+    tensors = {
+        "W": np.stack([one.x for one in moved]),
+        "R": np.stack([one.h for one in moved]),
+        "B": np.stack([np.concatenate([one.x_bias, one.h_bias]) for one in moved]),
+    }
+    rows = [one.peephole.reshape(-1) for one in passes if one.peephole is not None]
+    if rows:
+        order = PEEPHOLES["caffe"], PEEPHOLES["onnx"]
+        tensors["P"] = np.stack([_permuted(row, *order) for row in rows])
+    return tensors

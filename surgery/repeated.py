@@ -1,0 +1,32 @@
+"""Constants that are one number everywhere, and take the room of one: fillers, and what stands for weights
+that were not given. A net of a few lines may ask for gigabytes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from prototrt.surgery.ir import Array
+
+
+def is_repeated(array: Array) -> bool:
+    """Whether the array is one number, seen from everywhere."""
+    return array.size > 0 and not any(array.strides)
+
+
+def map_elements(function: Callable[..., Array], *arrays: Array) -> Array:
+    """What an element-wise function makes of arrays; of repeated numbers, computed once."""
+    if not all(map(is_repeated, arrays)):
+        return function(*arrays)
+    once = function(*(array[(slice(1),) * array.ndim] for array in arrays))
+    return np.broadcast_to(once.reshape(()), np.broadcast_shapes(*(array.shape for array in arrays)))
+
+
+def stacked(arrays: Sequence[Array]) -> Array:
+    """The rows of several arrays one behind the other."""
+    first = arrays[0][(0,) * arrays[0].ndim]
+    if all(is_repeated(array) and array[(0,) * array.ndim] == first for array in arrays):
+        return np.broadcast_to(first, (sum(map(len, arrays)), *arrays[0].shape[1:]))
+    return np.concatenate(arrays)

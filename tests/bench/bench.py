@@ -1,0 +1,186 @@
+"""``make bench``: what prototrt costs, each number beside a reference of the same run.
+
+Prints tables and, target by target, whether it is met; writes everything as JSON. Every
+number is the median of several fresh processes. It never fails for being slow. Wall seconds
+mean what they say only where nothing else runs; CPU seconds hardly depend on it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import prototrt
+from prototrt.tests.bench.measuring import measured, table
+from prototrt.tests.bench.networks import caffemodel, prototxt
+from prototrt.tests.bench.recurrent import VARIANTS
+from prototrt.tests.bench.tape import record
+
+NETWORKS = ("vgg16", "resnet50", "googlenet", "crnn", "lrcn", "alexnet")
+PARTS = ("import", "TensorRT's import", "load", "rewrite", "lower", "facts", "write", "other")
+STEPS = (16, 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A number that shall stay below a limit."""
+
+    what: str
+    found: float
+    limit: float
+
+    @property
+    def is_met(self) -> bool:
+        return self.found <= self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One subject: a table to read, the numbers behind it, and the targets they are held against."""
+
+    title: str
+    table: str
+    numbers: dict[str, Any]
+    targets: list[Target]
+
+    def text(self) -> str:
+        return f"\n{self.title}\n\n{self.table}\n"
+
+
+def loading(network: str, folder: Path, runs: int) -> Section:
+    """A weights file loaded, and read whole by NumPy."""
+    weights = caffemodel(network, folder)
+    ways = {
+        way: measured("loading", way, prototxt(network), weights, runs=runs) for way in ("prototrt", "numpy")
+    }
+    ours, whole = ways["prototrt"], ways["numpy"]
+    rows = [
+        ("prototrt.load", ours["seconds"] * 1e3, ours["rss"], ours["seconds"] / whole["seconds"]),
+        ("np.fromfile", whole["seconds"] * 1e3, whole["rss"], 1.0),
+    ]
+    targets = [
+        Target(f"{network}: milliseconds to load", ours["seconds"] * 1e3, 50),
+        Target(f"{network}: MB of memory after loading", ours["rss"], 100),
+    ]
+    title = f"Loading {network}, {weights.stat().st_size / 2**20:.0f} MiB of weights (without imports)"
+    return Section(title, table(("", "ms", "peak MB", "ratio"), rows), ways, targets)
+
+
+def conversions(networks: Sequence[str], folder: Path, runs: int) -> list[Section]:
+    """``prototrt convert``, against the same network handed to TensorRT by hand."""
+    found = {network: _conversion(network, folder, runs) for network in networks}
+    times, parts, memory, targets = [], [], [], []
+    for network, (ours, hand) in found.items():
+        share, ratio = ours["own"] / ours["total"], ours["rss"] / hand["rss"]
+        cpu = ours["own_cpu"], hand["own_cpu"], ours["own_cpu"] / hand["own_cpu"]
+        times.append((network, *cpu, ours["own"], hand["own"], ours["parts"]["builder"], 100 * share))
+        parts.append(
+            (network, *(1e3 * ours["parts"].get(part, 0.0) for part in PARTS), 1e3 * hand["parts"]["write"])
+        )
+        memory.append((network, ours["rss"], hand["rss"], ratio))
+        targets += [
+            Target(f"{network}: seconds outside of the builder", ours["own"], 0.5),
+            Target(f"{network}: share of the whole in %", 100 * share, 10),
+            Target(f"{network}: peak of memory, of that by hand", ratio, 1.15),
+        ]
+    headers = ("", "CPU s", "by hand", "ratio", "wall s", "by hand", "builder", "share %")
+    numbers = {network: {"prototrt": ours, "by hand": hand} for network, (ours, hand) in found.items()}
+    return [
+        Section(
+            "Converting, from the start of Python to the written plan: seconds outside of TensorRT's builder",
+            table(headers, times),
+            numbers,
+            targets,
+        ),
+        Section("The same in parts, ms", table(("", *PARTS, "(write by hand)"), parts), {}, []),
+        Section("Peak of memory, MB", table(("", "prototrt", "by hand", "ratio"), memory), {}, []),
+    ]
+
+
+def _conversion(network: str, folder: Path, runs: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    weights, tape, plan = caffemodel(network, folder), folder / network, folder / f"{network}.plan"
+    record(prototrt.rewrite(prototrt.load(prototxt(network), weights)), tape)
+    ours = measured("conversion", prototxt(network), weights, plan, runs=runs)
+    same = plan.read_bytes()
+    hand = measured("by_hand", tape, plan, runs=runs)
+    assert plan.read_bytes() == same, "by hand, the network is another"
+    plan.unlink()
+    return ours, hand
+
+
+def loops(runs: int) -> Section:
+    """The builder's CPU seconds for loops of few and of many steps."""
+    found = {steps: measured("recurrent", "prototrt", "cont", steps, runs=runs) for steps in STEPS}
+    few, many = (found[steps]["cpu"] for steps in STEPS)
+    rows = [(f"T = {steps}", one["cpu"], one["wall"], one["cpu"] / few) for steps, one in found.items()]
+    targets = [Target(f"building T = {STEPS[1]}, of T = {STEPS[0]}", many / few, 1.2)]
+    numbers = {str(steps): one for steps, one in found.items()}
+    return Section(
+        "Building an LSTM as a loop", table(("", "CPU s", "wall s", "ratio"), rows), numbers, targets
+    )
+
+
+def recurrent(runs: int) -> Section:
+    """LSTM nets against the same in ONNX. ONNX knows no cont: that row has the plain LSTM beside it."""
+    rows, numbers, targets = [], {}, []
+    for variant in VARIANTS:
+        ours, theirs = (measured("recurrent", way, variant, 128, runs=runs) for way in ("prototrt", "onnx"))
+        for name, one in (("prototrt", ours), ("ONNX", theirs)):
+            ratio = one["cpu"] / theirs["cpu"]
+            rows.append(
+                (f"{variant}, {name}", one["layers"], one["bytes"] / 1e6, one["wall"], one["cpu"], ratio)
+            )
+        numbers[variant] = {"prototrt": ours, "onnx": theirs}
+        targets += [
+            Target(f"LSTM, {variant}: {what}, of ONNX", ours[key] / theirs[key], 1)
+            for what, key in (("layers", "layers"), ("bytes of the plan", "bytes"), ("CPU seconds", "cpu"))
+        ]
+    headers = ("", "layers", "plan MB", "wall s", "CPU s", "ratio")
+    title = "LSTM, T = 128, 256 hidden: rewritten by prototrt, and ONNX through TensorRT's parser"
+    return Section(title, table(headers, rows), numbers, targets)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small nets, one run of each")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each measurement (default: 5)")
+    parser.add_argument("-o", "--output", type=Path, default=Path("build/bench.json"))
+    options = parser.parse_args(arguments)
+    folder = options.output.parent / "bench"
+    folder.mkdir(parents=True, exist_ok=True)
+    runs, networks = (1, ("crnn",)) if options.quick else (options.runs, NETWORKS)
+    sections = [
+        loading(networks[0], folder, runs),
+        *conversions(networks, folder, runs),
+        loops(runs),
+        recurrent(runs),
+    ]
+    for section in sections:
+        print(section.text())
+    targets = [target for section in sections for target in section.targets]
+    rows = [(target.what, target.found, target.limit, target.is_met) for target in targets]
+    print(table(("target", "found", "limit", ""), rows))
+    options.output.write_text(json.dumps(_record(sections, targets, runs), indent=2) + "\n")
+    return 0
+
+
+def _record(sections: Sequence[Section], targets: Sequence[Target], runs: int) -> dict[str, Any]:
+    return {
+        "load average": os.getloadavg(),
+        "prototrt": prototrt.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "runs": runs,
+        "sections": {section.title: section.numbers for section in sections if section.numbers},
+        "targets": [{**asdict(target), "met": target.is_met} for target in targets],
+    }
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

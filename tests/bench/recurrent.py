@@ -1,0 +1,125 @@
+"""One build of an LSTM net: as prototrt rewrites it, or from ONNX by TensorRT's own parser."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from prototrt.tests.bench.measuring import peak_rss, report
+
+HIDDEN = 256
+VARIANTS = ("plain", "cont", "two layers", "both directions")
+
+
+def main(way: str, variant: str, steps: str) -> None:
+    builder, network, _kept = (ours if way == "prototrt" else through_onnx)(variant, int(steps))
+    config = builder.create_builder_config()
+    wall, cpu = time.perf_counter(), time.process_time()
+    plan = builder.build_serialized_network(network, config)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    facts = {"layers": network.num_layers, "bytes": plan.nbytes}
+    report({**facts, "wall": wall, "cpu": cpu, "rss": peak_rss()})
+
+
+def ours(variant: str, steps: int) -> tuple[Any, Any, object]:
+    """A builder, the network that prototrt makes, and what holds its weights."""
+    import prototrt
+    from prototrt.converter.tensorrt.api import find_backend
+    from prototrt.converter.tensorrt.builder import network_of
+
+    with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as file:
+        file.write(net(variant, steps))
+        file.flush()
+        model = prototrt.load(file.name, random_weights=1)
+        graph = prototrt.rewrite(model, cont="keep" if variant == "cont" else "drop", sequence="loop")
+    network = network_of(graph, find_backend("rtx"))
+    return network.builder, network.definition, network
+
+
+def net(variant: str, steps: int) -> str:
+    """The prototxt; T steps of one sequence of HIDDEN numbers."""
+    inputs = f"""
+        layer {{ name: "x" type: "Input" top: "x"
+                 input_param {{ shape {{ dim: {steps} dim: 1 dim: {HIDDEN} }} }} }}
+        layer {{ name: "cont" type: "Input" top: "cont"
+                 input_param {{ shape {{ dim: {steps} dim: 1 }} }} }}"""
+    field = " bidirectional: CONCAT" if variant == "both directions" else ""
+    names = ("x", "lstm1", "lstm2") if variant == "two layers" else ("x", "lstm1")
+    layers = [
+        f"""
+        layer {{ name: "{top}" type: "LSTM" bottom: "{bottom}" bottom: "cont" top: "{top}"
+                 recurrent_param {{ num_output: {HIDDEN}{field} }} }}"""
+        for bottom, top in pairwise(names)
+    ]
+    return inputs + "".join(layers)
+
+
+def through_onnx(variant: str, steps: int) -> tuple[Any, Any, object]:
+    """A builder, the network that TensorRT's parser makes of the same layers in ONNX, and its weights."""
+    trt: Any = importlib.import_module("tensorrt_rtx")
+    logger = trt.Logger(trt.Logger.ERROR)
+    builder = trt.Builder(logger)
+    network = builder.create_network(0)
+    parser = trt.OnnxParser(network, logger)
+    model = onnx_model(variant, steps)
+    assert parser.parse(model), [parser.get_error(index).desc() for index in range(parser.num_errors)]
+    return builder, network, (logger, parser, model)
+
+
+def onnx_model(variant: str, steps: int) -> bytes:
+    """LSTM nodes whose states come in and go out, as those of prototrt's networks do."""
+    from onnx import TensorProto, helper
+
+    ways = 2 if variant == "both directions" else 1
+    x, state = (steps, 1, HIDDEN), (ways, 1, HIDDEN)
+    inputs: dict[str, tuple[int, ...]] = {"x": x}
+    outputs: dict[str, tuple[int, ...]] = {}
+    nodes = []
+    layers = 2 if variant == "two layers" else 1
+    constants = [helper.make_tensor("joined", TensorProto.INT64, [3], [steps, 1, ways * HIDDEN])]
+    y = "x"
+    for index in range(layers):
+        made, arrays = onnx_lstm(index, y, ways)
+        nodes += made
+        constants += arrays
+        inputs |= {f"h_0_{index}": state, f"c_0_{index}": state}
+        outputs |= {f"h_T_{index}": state, f"c_T_{index}": state}
+        y = f"y{index}"
+    outputs[y] = (steps, 1, ways * HIDDEN)
+    graph = helper.make_graph(nodes, "lstm", _declared(inputs), _declared(outputs), constants)
+    opsets = [helper.make_opsetid("", 18)]
+    return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+
+
+def onnx_lstm(index: int, x: str, ways: int) -> tuple[list[Any], list[Any]]:
+    """An LSTM and the joining of its directions: (T, ways, N, H) becomes (T, N, ways * H)."""
+    from onnx import helper, numpy_helper
+
+    random = np.random.default_rng(index)
+    shapes = {"W": (ways, 4 * HIDDEN, HIDDEN), "R": (ways, 4 * HIDDEN, HIDDEN), "B": (ways, 8 * HIDDEN)}
+    arrays = {f"{name}{index}": random.standard_normal(shape) / 16 for name, shape in shapes.items()}
+    constants = [numpy_helper.from_array(array.astype(np.float32), name) for name, array in arrays.items()]
+    read = [x, *arrays, "", f"h_0_{index}", f"c_0_{index}"]
+    written = [f"raw{index}", f"h_T_{index}", f"c_T_{index}"]
+    direction = "bidirectional" if ways == 2 else "forward"
+    return [
+        helper.make_node("LSTM", read, written, hidden_size=HIDDEN, direction=direction),
+        helper.make_node("Transpose", [f"raw{index}"], [f"turned{index}"], perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", [f"turned{index}", "joined"], [f"y{index}"]),
+    ], constants
+
+
+def _declared(tensors: dict[str, tuple[int, ...]]) -> list[Any]:
+    from onnx import TensorProto, helper
+
+    return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in tensors.items()]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[2:])

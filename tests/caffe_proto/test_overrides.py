@@ -1,0 +1,108 @@
+"""Fields that are set from outside the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import prototrt
+from prototrt.caffe_proto.errors import ConversionError
+
+NET = """
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 4 } } }
+layer { name: "cont" type: "Input" top: "cont" input_param { shape { dim: 2 dim: 3 } } }
+layer { name: "conv1.1" type: "InnerProduct" bottom: "data" top: "fc"
+  inner_product_param { num_output: 4 axis: 2 weight_filler { type: "xavier" } } }
+layer { name: "lstm1" type: "LSTM" bottom: "fc" bottom: "cont" top: "lstm1"
+  recurrent_param { num_output: 5 } }
+layer { name: "lstm2" type: "LSTM" bottom: "lstm1" bottom: "cont" top: "lstm2"
+  recurrent_param { num_output: 6 cell_clip: 2 } }
+"""
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    file = tmp_path / "net.prototxt"
+    file.write_text(NET)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("key", "setting", "layer", "field", "expected"),
+    [
+        ("lstm1.recurrent_param.num_output", "7", "lstm1", "recurrent_param.num_output", 7),
+        ("lstm1.recurrent_param.num_output", 7, "lstm1", "recurrent_param.num_output", 7),
+        ("lstm*.recurrent_param.cell_clip", "0.5", "lstm2", "recurrent_param.cell_clip", 0.5),
+        ("*.recurrent_param.cell_activation", "ReLU", "lstm1", "recurrent_param.cell_activation", "ReLU"),
+        ("lstm1.recurrent_param.cell_activation", '"ELU"', "lstm1", "recurrent_param.cell_activation", "ELU"),
+        ("lstm1.recurrent_param.peephole", True, "lstm1", "recurrent_param.peephole", True),
+        ("lstm1.recurrent_param.bidirectional", "SUM", "lstm1", "recurrent_param.bidirectional", 2),
+        ("lstm?.recurrent_param.hidden", "8,6", "lstm2", "recurrent_param.hidden", [8, 6]),
+        ("lstm1.recurrent_param.hidden", [3], "lstm1", "recurrent_param.hidden", [3]),
+        ("lstm1.type", "GRU", "lstm1", "type", "GRU"),
+        (
+            "conv1.1.inner_product_param.weight_filler.type",
+            "constant",
+            "conv1.1",
+            "inner_product_param.weight_filler.type",
+            "constant",
+        ),
+    ],
+)
+def test_override(net: Path, key: str, setting: Any, layer: str, field: str, expected: object) -> None:
+    model = prototrt.load(net, overrides={key: setting})
+    found: Any = next(one for one in model.layers if one.name == layer).message
+    for name in field.split("."):
+        found = getattr(found, name)
+    assert (list(found) if isinstance(expected, list) else found) == expected
+
+
+def test_other_layers_stay_as_they_are(net: Path) -> None:
+    model = prototrt.load(net, overrides={"lstm1.recurrent_param.cell_clip": "1"})
+    assert next(one for one in model.layers if one.name == "lstm2").param.cell_clip == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "setting", "expected"),
+    [
+        (
+            "lstm9.recurrent_param.num_output",
+            "7",
+            'no layer is called "lstm9"\n  fix: use lstm2 or lstm1',
+        ),
+        (
+            "lstm1.recurrent_param.cell_activatoin",
+            "ReLU",
+            'RecurrentParameter has no field "cell_activatoin"\n'
+            "  fix: use cell_activation or gate_activation",
+        ),
+        (
+            "lstm1.recurrent_param.num_output",
+            "many",
+            "num_output is many, expected a whole number from 0 to 4294967295",
+        ),
+        (
+            "lstm1.recurrent_param.num_output",
+            "7 8",
+            "num_output is 7 8, expected one value",
+        ),
+        ("lstm1.recurrent_param.num_output", [7, 8], '"num_output" has one value, found 2'),
+        (
+            "lstm1.clip_param",
+            "1",
+            '"clip_param" is a message\n  fix: name one of its fields: max or min',
+        ),
+        (
+            "lstm1.recurrent_param.bidirectional",
+            "BOTH",
+            "bidirectional is BOTH, expected CONCAT, NONE or SUM",
+        ),
+    ],
+)
+def test_refusal(net: Path, key: str, setting: Any, expected: str) -> None:
+    with pytest.raises(ConversionError) as caught:
+        prototrt.load(net, overrides={key: setting})
+    shown = ",".join(map(str, setting)) if isinstance(setting, list) else setting
+    assert str(caught.value) == f'{net}: override "{key}={shown}": {expected}'

@@ -1,0 +1,44 @@
+"""The recurrent goldens on a real engine, where there is a GPU to run it."""
+
+from __future__ import annotations
+
+import pytest
+
+from prototrt.converter.doctor import diagnose
+from prototrt.tests.golden_cases import SEQUENCES, Case, caffe_cases, check
+
+
+def why_not() -> str | None:
+    """Why no engine can run here; None if one can."""
+    running = [ability for ability in diagnose().abilities if ability.what.startswith("run")]
+    if any(ability.verdict != "no" for ability in running):
+        return None
+    return f"needs a GPU: {running[0].reason}"
+
+
+REASON = why_not()
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(REASON is not None, reason=REASON or "")]
+CASES = [case for case in caffe_cases() if str(case) != "filter"]
+
+
+def has_one_step(case: Case) -> bool:
+    return all(shape[0] == 1 for shape in case.facts["inputs"].values())
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_golden(case: Case) -> None:
+    check(case, "engine")
+
+
+@pytest.mark.parametrize(
+    ("case", "sequence"),
+    [
+        pytest.param(case, sequence, id=f"{case}-{sequence}")
+        for case in CASES
+        if case.is_recurrent
+        for sequence in SEQUENCES
+        if sequence != "step" or has_one_step(case)
+    ],
+)
+def test_recurrent_golden_in_every_sequence(case: Case, sequence: str) -> None:
+    check(case, "engine", sequence)

@@ -1,0 +1,220 @@
+"""From a graph to a plan: what the builder is told, what is written, what is said when it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from prototrt.caffe_proto.errors import BuildError, ConversionError, Origin
+from prototrt.converter.network import NetworkInterpreter
+from prototrt.converter.tensorrt import builder
+from prototrt.converter.tensorrt.api import Backend, find_backend
+from prototrt.converter.tensorrt.builder import Plan, build, network_of
+from prototrt.converter.tensorrt.network import Network
+from prototrt.surgery.ir import Array, DType, Graph, Node, Value
+from prototrt.surgery.ops import ADD, Binary, BinaryKind, Convolution, TanH
+
+pytestmark = pytest.mark.trt
+pytest.importorskip("tensorrt_rtx", reason="needs TensorRT for RTX")
+
+ORIGIN = Origin("/home/user/secret/net.prototxt", 12, "conv1", "Convolution")
+
+
+@pytest.fixture
+def rtx() -> Backend:
+    return find_backend("rtx")
+
+
+def value(name: str, shape: tuple[int, ...], data: Array | None = None) -> Value:
+    return Value(name, DType.FLOAT32, shape, data)
+
+
+X, Y = value("x", (2, 3)), value("y", (2, 3))
+TANH = Graph("tanh", (X,), (Y,), (Node("tanh1", TanH(), (X,), (Y,), ORIGIN),))
+
+
+def convolution(weights: int) -> Graph:
+    """A convolution over 4 channels whose kernel holds so many numbers per window and output."""
+    image, result = value("image", (1, 4, 5, 5)), value("result", (1, 2, 3, 3))
+    kernel = value("kernel", (2, weights, 3, 3), np.ones((2, weights, 3, 3), np.float32))
+    bias = value("bias", (2,), np.zeros(2, np.float32))
+    op = Convolution(stride=(1, 1), pad=(0, 0), dilation=(1, 1), group=1)
+    node = Node("conv1", op, (image, kernel, bias), (result,), ORIGIN)
+    return Graph("convolution", (image,), (result,), (node,))
+
+
+def evaluated(graph: Graph, backend: Backend, **feeds: Array) -> dict[str, Array]:
+    network = network_of(graph, backend)
+    return NetworkInterpreter(network.trt, network.definition, owner=network).run(feeds)
+
+
+def test_plan_and_manifest_are_written(tmp_path: Path) -> None:
+    plan = build(TANH, "rtx")
+    plan.save(tmp_path / "a.plan")
+    assert sorted(os.listdir(tmp_path)) == ["a.plan", "a.plan.json"]
+    assert (tmp_path / "a.plan").read_bytes() == bytes(plan.plan)
+    assert json.loads((tmp_path / "a.plan.json").read_text()) == plan.manifest
+
+
+@pytest.mark.parametrize("occupied", ["a.plan", "a.plan.json"])
+def test_both_are_written_or_nothing(tmp_path: Path, occupied: str) -> None:
+    (tmp_path / occupied / "folder").mkdir(parents=True)
+    with pytest.raises(ConversionError, match=r"a\.plan.*: cannot be written: "):
+        build(TANH, "rtx").save(tmp_path / "a.plan")
+    assert os.listdir(tmp_path) == [occupied]
+
+
+def test_both_are_written_or_nothing_when_the_manifest_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Plan) -> dict[str, Any]:
+        raise OSError(28, "No space left on device")
+
+    plan = build(TANH, "rtx")
+    monkeypatch.setattr(Plan, "manifest", property(fail))
+    with pytest.raises(ConversionError, match=r"a\.plan\.json: cannot be written: No space left on device"):
+        plan.save(tmp_path / "a.plan")
+    assert os.listdir(tmp_path) == []
+
+
+def test_plans_are_the_same_from_run_to_run() -> None:
+    first, second = build(TANH, "rtx"), build(TANH, "rtx")
+    assert first.plan == second.plan
+    assert first.sha256 == second.sha256
+
+
+class Deaf:
+    """Hears everything, and stops the builder at a given step."""
+
+    def __init__(self, stop: bool) -> None:
+        self.stop = stop
+        self.phases: list[str] = []
+        self.finished: list[str] = []
+
+    def phase(self, name: str, parent: str | None, steps: int) -> None:
+        self.phases.append(name)
+
+    def step(self, name: str, step: int) -> bool:
+        return not self.stop
+
+    def finish(self, name: str) -> None:
+        self.finished.append(name)
+
+
+def test_progress_is_told() -> None:
+    progress = Deaf(stop=False)
+    build(TANH, "rtx", progress=progress)
+    assert progress.phases
+    assert sorted(progress.phases) == sorted(progress.finished)
+
+
+def test_progress_cancels() -> None:
+    with pytest.raises(BuildError) as refusal:
+        build(convolution(4), "rtx", progress=Deaf(stop=True))
+    assert str(refusal.value).startswith("TensorRT built no engine\n")
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_tf32_is_off_unless_asked_for(rtx: Backend, monkeypatch: pytest.MonkeyPatch, tf32: bool) -> None:
+    configs: list[Any] = []
+
+    class Spied(Network):
+        def __init__(self, backend: Backend, tile: str = "native") -> None:
+            super().__init__(backend, tile)
+            self.builder = Spy(self.builder)
+
+    class Spy:
+        def __init__(self, builder: Any) -> None:
+            self.builder = builder
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.builder, name)
+
+        def create_builder_config(self) -> Any:
+            configs.append(self.builder.create_builder_config())
+            return configs[-1]
+
+    monkeypatch.setattr(builder, "Network", Spied)
+    build(TANH, "rtx", tf32=tf32)
+    (config,) = configs
+    assert config.get_flag(rtx.trt.BuilderFlag.TF32) is tf32
+
+
+def test_refused_layer_is_told_with_its_line(rtx: Backend) -> None:
+    with pytest.raises(BuildError) as refusal:
+        network_of(convolution(3), rtx)
+    error = refusal.value
+    assert error.exit_code == 4
+    assert error.origin == ORIGIN
+    text = str(error)
+    assert text.startswith(
+        '/home/user/secret/net.prototxt:12: layer "conv1" (Convolution): TensorRT finds no shape for conv1\n'
+        "  because "
+    )
+    assert "count of 54 weights in kernel" in text
+    assert "cudaError" not in text
+
+
+def test_operands_that_do_not_fit_are_told_with_their_line(rtx: Backend) -> None:
+    """TensorRT's own words do not name the layer here: ours do."""
+    other, result = value("other", (4, 5)), value("result", (4, 5))
+    node = Node("sum", ADD, (X, other), (result,), ORIGIN)
+    with pytest.raises(BuildError, match=r"^/home/user/secret/net.prototxt:12: layer .conv1. ") as refusal:
+        network_of(Graph("g", (X, other), (result,), (node,)), rtx)
+    assert "broadcast" in str(refusal.value)
+
+
+def test_errors_are_told_once(rtx: Backend) -> None:
+    network = Network(rtx)
+    network.recorder.report_error(None, "first")
+    assert "first" in str(network.error("refuses"))
+    assert "first" not in str(network.error("refuses"))
+
+
+def test_metadata_names_layer_and_line_but_no_path(rtx: Backend) -> None:
+    definition = network_of(TANH, rtx).definition
+    layer = definition.get_layer(0)
+    assert layer.name == "tanh1"
+    assert layer.metadata == "conv1 (Convolution), line 12"
+    assert b"secret" not in bytes(build(TANH, "rtx").plan)
+
+
+def test_constant_can_be_an_output(rtx: Backend) -> None:
+    constant = value("three", (2,), np.array([1, 2], np.float32))
+    graph = Graph("constant", (X,), (Y, constant), TANH.nodes)
+    assert build(graph, "rtx").plan.nbytes
+    results = evaluated(graph, rtx, x=np.zeros((2, 3), np.float32))
+    np.testing.assert_array_equal(results["three"], [1, 2])
+
+
+def test_one_name_is_no_input_and_output(rtx: Backend) -> None:
+    """Nor does surgery make such a graph: a net cannot be cut at its inputs."""
+    with pytest.raises(AssertionError, match="x cannot be an input and, under the same name, an output"):
+        network_of(Graph("copy", (X,), (Y, X), TANH.nodes), rtx)
+
+
+def test_plan_is_bytes() -> None:
+    plan = build(TANH, "rtx").plan
+    assert plan.format == "B"
+    assert plan[:4] == bytes(plan)[:4]
+
+
+def test_one_value_can_be_read_twice(rtx: Backend) -> None:
+    node = Node("double", Binary(BinaryKind.ADD), (X, X), (Y,), ORIGIN)
+    results = evaluated(Graph("double", (X,), (Y,), (node,)), rtx, x=np.full((2, 3), 3, np.float32))
+    np.testing.assert_array_equal(results["y"], np.full((2, 3), 6))
+
+
+def test_weights_are_not_copied(rtx: Backend) -> None:
+    graph = convolution(4)
+    kernel = graph.nodes[0].inputs[1].data
+    assert kernel is not None
+    network = network_of(graph, rtx)
+    layer = network.definition.get_layer(0)
+    layer.__class__ = rtx.trt.IConvolutionLayer
+    assert np.shares_memory(layer.kernel, kernel)

@@ -1,0 +1,63 @@
+"""The keys of manifests are those that docs/manifest.md explains."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import prototrt
+from prototrt.converter.conversion import write_engine, write_onnx
+from prototrt.surgery.ir import Graph
+
+ROOT = Path(__file__).parents[2]
+DIGITS = ROOT / "samples" / "digits"
+WHOLE = ("onnx", "verification")
+"""Explained elsewhere: their own keys are not listed."""
+BY_NAME = ("sources", "profile")
+"""Keyed by names of the user or of roles."""
+VARYING = {"data": (1, 1, 32, 16), "cont": (1, 1)}
+
+
+def documented(kind: str) -> set[str]:
+    """The keys of a plan's or an ONNX model's manifest, as the table has them."""
+    rows = re.findall(r"^\| `(.+?)` \| (\w+) \|", (ROOT / "docs" / "manifest.md").read_text(), re.MULTILINE)
+    return {key for key, where in rows if where in (kind, "both")}
+
+
+def keys(item: Any, path: str = "") -> Iterator[str]:
+    """Every path to a number, a text or an empty list."""
+    if isinstance(item, dict) and path not in WHOLE:
+        by_name = path.rpartition(".")[2] in BY_NAME
+        for key, inner in item.items():
+            yield from keys(inner, f"{path}.{'*' if by_name else key}".removeprefix("."))
+    elif isinstance(item, list) and not path.endswith(".*"):
+        for inner in item:
+            yield from keys(inner, f"{path}[]")
+    else:
+        yield path
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    """The sample with sizes that vary, and a warning: an input that nobody reads."""
+    path = tmp_path / "net.prototxt"
+    unread = 'layer { name: "unread" type: "Input" top: "unread" input_param { shape { dim: 1 } } }\n'
+    path.write_text((DIGITS / "deploy.prototxt").read_text() + unread)
+    model = prototrt.load(path, DIGITS / "digits.caffemodel")
+    return prototrt.rewrite(model, outputs=["prob"], min_shapes=VARYING)
+
+
+@pytest.mark.trt
+def test_keys_of_a_plan(graph: Graph, tmp_path: Path) -> None:
+    manifest = write_engine(graph, str(tmp_path / "a.plan"), backend="rtx", check=True)
+    assert set(keys(manifest)) == documented("plan")
+
+
+def test_keys_of_an_onnx_model(graph: Graph, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="runs the model")
+    manifest = write_onnx(graph, str(tmp_path / "a.onnx"), check=True)
+    assert set(keys(manifest)) == documented("onnx")

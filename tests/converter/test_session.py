@@ -1,0 +1,125 @@
+"""A session is called again and again: its state, and what it says of wrong inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.ir import Array, Graph
+from prototrt.tests.small_nets import WAYS, numbers
+
+NET = """
+name: "net"
+layer {{ name: "x" type: "Input" top: "x" input_param {{ shape {{ dim: {steps} dim: 2 dim: 3 }} }} }}
+layer {{ name: "cont" type: "Input" top: "cont" input_param {{ shape {{ dim: {steps} dim: 2 }} }} }}
+layer {{ name: "lstm" type: "LSTM" bottom: "x" bottom: "cont" top: "y" recurrent_param {{ num_output: 4 }} }}
+"""
+X = numbers(6, 2, 3)
+GOES_ON = np.ones((6, 2), np.float32)
+
+GraphMaker = Callable[[int], Graph]
+
+
+@pytest.fixture
+def graph_of(tmp_path: Path) -> GraphMaker:
+    def make(steps: int) -> Graph:
+        path = tmp_path / "net.prototxt"
+        path.write_text(NET.format(steps=steps))
+        return prototrt.rewrite(prototrt.load(path, random_weights=1))
+
+    return make
+
+
+def run(session: prototrt.Session, first: int, after: int, **more: Array) -> Array:
+    result: Array = session.run({"x": X[first:after], "cont": GOES_ON[first:after], **more})["y"]
+    return result
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_state_is_carried_from_call_to_call(graph_of: GraphMaker, on: str) -> None:
+    whole = run(prototrt.Session(graph_of(6), on=on), 0, 6)
+    session = prototrt.Session(graph_of(2), on=on)
+    parts = [run(session, first, first + 2) for first in (0, 2, 4)]
+    np.testing.assert_allclose(np.concatenate(parts), whole, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_reset_forgets_it(graph_of: GraphMaker, on: str) -> None:
+    session = prototrt.Session(graph_of(2), on=on)
+    first = run(session, 0, 2)
+    assert not np.allclose(run(session, 0, 2), first)
+    session.reset()
+    assert session.state == {}
+    np.testing.assert_array_equal(run(session, 0, 2), first)
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_state_that_is_given_replaces_what_was_carried(graph_of: GraphMaker, on: str) -> None:
+    session = prototrt.Session(graph_of(2), on=on)
+    run(session, 0, 2)
+    kept = session.state
+    assert {name: array.shape for name, array in kept.items()} == {
+        "lstm_h_0": (1, 2, 4),
+        "lstm_c_0": (1, 2, 4),
+    }
+    expected = run(session, 2, 4)
+    other = prototrt.Session(graph_of(2), on=on)
+    run(other, 4, 6)
+    np.testing.assert_array_equal(run(other, 2, 4, **kept), expected)
+
+
+def test_state_is_no_result(graph_of: GraphMaker) -> None:
+    session = prototrt.Session(graph_of(2))
+    assert list(session.run({"x": X[:2], "cont": GOES_ON[:2]})) == ["y"]
+
+
+def test_arrays_that_nobody_reads_are_ignored(graph_of: GraphMaker) -> None:
+    session = prototrt.Session(graph_of(2))
+    expected = run(session, 0, 2)
+    session.reset()
+    np.testing.assert_array_equal(run(session, 0, 2, label=np.zeros(7)), expected)
+
+
+def test_numbers_of_other_types_are_converted(graph_of: GraphMaker) -> None:
+    session = prototrt.Session(graph_of(2))
+    result = session.run({"x": X[:2].astype(np.float64), "cont": np.ones((2, 2), np.int64)})
+    assert result["y"].dtype == np.float32
+
+
+def test_missing_inputs_are_listed(graph_of: GraphMaker) -> None:
+    with pytest.raises(NetError) as refusal:
+        prototrt.Session(graph_of(2)).run({"label": X})
+    assert str(refusal.value) == (
+        "inputs are missing: x (2, 2, 3), cont (2, 2)\n  fix: give an array for each of them"
+    )
+
+
+def test_other_shape_is_refused(graph_of: GraphMaker) -> None:
+    with pytest.raises(ShapeError) as refusal:
+        prototrt.Session(graph_of(2)).run({"x": X, "cont": GOES_ON[:2]})
+    assert str(refusal.value) == 'input "x" has the shape (6, 2, 3), expected (2, 2, 3)'
+
+
+def test_words_are_no_numbers(graph_of: GraphMaker) -> None:
+    with pytest.raises(ShapeError) as refusal:
+        prototrt.Session(graph_of(2)).run({"x": np.full((2, 2, 3), "one"), "cont": GOES_ON[:2]})
+    assert str(refusal.value) == 'input "x" holds <U3, expected float32'
+
+
+def test_refused_call_leaves_the_state_as_it_was(graph_of: GraphMaker) -> None:
+    session = prototrt.Session(graph_of(2))
+    run(session, 0, 2)
+    kept = session.state
+    with pytest.raises(ShapeError):
+        run(session, 0, 6)
+    assert all(array is session.state[name] for name, array in kept.items())
+
+
+def test_unknown_way_is_a_mistake_of_the_caller(graph_of: GraphMaker) -> None:
+    with pytest.raises(ValueError, match=r"^on is 'gpu', expected one of reference, network"):
+        prototrt.Session(graph_of(2), on="gpu")

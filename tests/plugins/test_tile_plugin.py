@@ -1,0 +1,180 @@
+"""The plugin in a network, against a TensorRT that runs plugins on the CPU."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.caffe_proto.errors import BuildError
+from prototrt.converter.tensorrt.api import Backend, find_backend
+from prototrt.converter.tensorrt.builder import network_of
+from prototrt.converter.tensorrt.tile_plugin import tile_by_plugin
+from prototrt.plugins.tile import driver, plugin_v3
+from prototrt.plugins.tile.kernel import ptx
+from prototrt.surgery.ir import Graph
+from prototrt.surgery.ops import Tile
+from prototrt.tests.plugins.cpu import library
+from prototrt.tests.plugins.fake_tensorrt import BOOL, FLOAT, HALF, INT32, FakeTensorRT, Kind
+
+AHEAD, AS_A_CLASS = "10.16.1.11", "10.8.0.43"
+
+NET = """
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 5 } } }
+layer { name: "copies" type: "Tile" bottom: "x" top: "y" tile_param { axis: AXIS tiles: 4 } }
+layer { name: "again" type: "Tile" bottom: "x" top: "z" tile_param { axis: 2 tiles: 7 } }
+"""
+
+
+def graph_of(folder: Path, axis: int = 1) -> Graph:
+    (folder / "net.prototxt").write_text(NET.replace("AXIS", str(axis)))
+    return prototrt.rewrite(prototrt.load(folder / "net.prototxt"), tile="keep")
+
+
+@pytest.fixture(params=[AHEAD, AS_A_CLASS, "11.4.0.106", "10.0.1"])
+def tensorrt(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The fake as the module ``tensorrt``, over a driver that runs the kernel on the CPU."""
+    fake = FakeTensorRT(request.param)
+    monkeypatch.setitem(sys.modules, "tensorrt", fake)
+    monkeypatch.setitem(sys.modules, "tensorrt.plugin", fake.plugin)
+    monkeypatch.setattr(plugin_v3, "driver", lambda: driver.Driver(library()))
+    return fake
+
+
+def is_ahead(trt: Any) -> bool:
+    return trt.__version__ in (AHEAD, "11.4.0.106")
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_the_layers_tile(tensorrt: Any, tmp_path: Path, axis: int) -> None:
+    network = network_of(graph_of(tmp_path, axis), find_backend("enterprise"), "plugin")
+    x = np.arange(30, dtype=np.float32).reshape(2, 3, 5)
+    first, second = network.definition.layers
+    expected = np.tile(x, [4 if index == axis else 1 for index in range(3)])
+    assert first.output.shape == expected.shape
+    np.testing.assert_array_equal(first.run(x), expected)
+    np.testing.assert_array_equal(second.run(x), np.tile(x, (1, 1, 7)))
+    assert (first.name, first.metadata) == ("copies", "copies (Tile), line 3")
+    assert [tensor.name for tensor in network.definition.outputs] == ["y", "z"]
+
+
+def test_another_network_of_the_same_process(tensorrt: Any, tmp_path: Path) -> None:
+    """Plugins are defined once: TensorRT refuses a second definition, and so does the fake."""
+    for _ in range(2):
+        prototrt.build(graph_of(tmp_path), "enterprise", tile="plugin")
+
+
+def test_the_manifest_says_what_must_be_registered(tensorrt: Any, tmp_path: Path) -> None:
+    manifest = prototrt.build(graph_of(tmp_path), "enterprise", tile="plugin").manifest
+    assert manifest.get("plugins") == (None if is_ahead(tensorrt) else ["prototrt.plugins.tile"])
+
+
+def test_what_is_compiled_ahead_is_our_ptx(tensorrt: Any, tmp_path: Path) -> None:
+    network_of(graph_of(tmp_path), find_backend("enterprise"), "plugin")
+    assert list(tensorrt.plugin.functions) == (["prototrt::Tile"] if is_ahead(tensorrt) else [])
+    for _, compile_ahead in tensorrt.plugin.functions.values():
+        desc = tensorrt.plugin.TensorDesc
+        tiling = np.array([1, 3], np.int32)
+        made = compile_ahead(desc(HALF, [2, 8]), tiling, (desc(HALF, [2, 24]),), 0)
+        launch = tensorrt.plugin.KernelLaunchParams(grid_x=1, block_x=256)
+        assert made == ("prototrt_tile_16", ptx(), launch, [8, 3, 48])
+
+
+def test_rtx_takes_no_plugin(tmp_path: Path) -> None:
+    with pytest.raises(BuildError) as caught:
+        prototrt.build(graph_of(tmp_path), "rtx", tile="plugin")
+    assert str(caught.value) == (
+        "backend rtx cannot be given the Tile plugin\n"
+        "  because TensorRT for RTX takes no plugins\n"
+        "  fix: use --tile broadcast, the default, or --tile native: both give the same numbers;"
+        " or --backend enterprise"
+    )
+
+
+def test_element_types_without_a_kernel(tensorrt: Any, tmp_path: Path) -> None:
+    graph = graph_of(tmp_path)
+    network = network_of(graph, find_backend("enterprise"), "plugin")
+    with network.at(graph.nodes[0]), pytest.raises(BuildError) as caught:
+        tile_by_plugin(network, Tile(1, 4), SimpleNamespace(dtype=BOOL))
+    assert str(caught.value) == (
+        f'{tmp_path}/net.prototxt:3: layer "copies" (Tile): the Tile plugin moves elements of type'
+        " FLOAT, HALF, INT32, not BOOL\n"
+        "  fix: use --tile broadcast, the default, or --tile native: both give the same numbers"
+    )
+
+
+def test_a_layer_that_tensorrt_refuses(
+    tensorrt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for method in ("add_plugin", "add_plugin_v3"):
+        monkeypatch.setattr(f"prototrt.tests.plugins.fake_tensorrt.Network.{method}", lambda *arguments: None)
+    with pytest.raises(BuildError) as caught:
+        prototrt.build(graph_of(tmp_path), "enterprise", tile="plugin")
+    assert str(caught.value) == (
+        f'{tmp_path}/net.prototxt:3: layer "copies" (Tile): TensorRT refuses the Tile plugin\n'
+        "  because it gave no reason"
+    )
+
+
+def test_tile_must_be_a_known_way(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^tile is 'broadcast', expected one of native, plugin$"):
+        prototrt.build(graph_of(tmp_path), "rtx", tile="broadcast")
+
+
+# ---------------------------------------------------------------- the class
+
+
+def made(trt: Any, axis: int, copies: int) -> Any:
+    creator = plugin_v3.register(trt)
+    fields = [SimpleNamespace(name="axis", data=[axis]), SimpleNamespace(name="copies", data=[copies])]
+    return creator.create_plugin("Tile", fields, trt.TensorRTPhase.BUILD)
+
+
+def test_what_is_stored_makes_the_same_plugin() -> None:
+    trt = FakeTensorRT(AS_A_CLASS)
+    plugin = made(trt, 2, 9)
+    stored = plugin.clone().get_fields_to_serialize()
+    again = plugin_v3.register(trt).create_plugin("Tile", stored, "RUNTIME")
+    fields = [(field.name, list(field.data)) for field in again.get_fields_to_serialize()]
+    assert fields == [("axis", [2]), ("copies", [9])]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "layout", "takes"),
+    [
+        (FLOAT, FLOAT, "LINEAR", True),
+        (HALF, HALF, "LINEAR", True),
+        (INT32, INT32, "LINEAR", True),
+        (HALF, FLOAT, "LINEAR", False),
+        (BOOL, BOOL, "LINEAR", False),
+        (FLOAT, FLOAT, "CHW32", False),
+    ],
+)
+def test_element_types_and_layouts_of_the_class(first: Kind, second: Kind, layout: str, takes: bool) -> None:
+    trt = FakeTensorRT(AS_A_CLASS)
+    tensors = [
+        SimpleNamespace(desc=SimpleNamespace(type=kind, format=getattr(trt.TensorFormat, layout)))
+        for kind in (first, second)
+    ]
+    assert made(trt, 0, 2).supports_format_combination(1, tensors, 1) is takes
+
+
+@pytest.mark.parametrize(
+    ("version", "ahead"),
+    [
+        ("10.0.1", False),
+        ("10.8.0.43", False),
+        ("10.9.0.34", True),
+        ("10.16.1.11", True),
+        ("11.4.0.106", True),
+    ],
+)
+def test_releases_that_compile_ahead(version: str, ahead: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeTensorRT(version)
+    monkeypatch.setitem(sys.modules, "tensorrt.plugin", fake.plugin)
+    assert (Backend("enterprise", fake).quick_plugins() is not None) == ahead  # type: ignore[arg-type]  # as above

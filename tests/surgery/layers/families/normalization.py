@@ -1,0 +1,159 @@
+"""Corners of the normalizing layers, against their formulas in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prototrt.surgery.ir import Array
+from prototrt.tests.layer_cases import Case, Message
+from prototrt.tests.small_nets import float32, numbers
+
+X = numbers(2, 3, 4, 5)
+ROWS = numbers(4, 3, seed=1)
+DEEP = numbers(2, 3, 2, 2, 3, seed=2)
+MEANS, VARIANCES = float32([1, -2, 0.5]), float32([4, 0.25, 9])
+
+
+def stored(x: Array, factor: float, eps: float = 1e-5) -> Array:
+    """BatchNorm with MEANS and VARIANCES over ``factor``."""
+    per_channel = (3, *(1,) * (x.ndim - 2))
+    means, variances = (sums.astype(float).reshape(per_channel) / factor for sums in (MEANS, VARIANCES))
+    return (x - means) / np.sqrt(variances + eps)
+
+
+def normalized(x: Array, axes: tuple[int, ...], inside: float = 0, outside: float = 0) -> Array:
+    """Mean 0 and deviation 1 over the axes; ``inside`` goes under the root."""
+    wide = x.astype(float)
+    centred = wide - wide.mean(axes, keepdims=True)
+    return np.asarray(centred / (np.sqrt(wide.var(axes, keepdims=True) + inside) + outside))
+
+
+def lrn_across(x: Array, size: int, alpha: float, beta: float, k: float) -> Array:
+    """Channel by channel, as the definition says."""
+    wide = x.astype(float)
+    y = np.empty_like(wide)
+    for channel in range(x.shape[1]):
+        first, last = max(0, channel - size // 2), channel + size // 2
+        total = (wide[:, first : last + 1] ** 2).sum(1)
+        y[:, channel] = wide[:, channel] / (k + alpha / size * total) ** beta
+    return y
+
+
+def lrn_within(x: Array, size: int, alpha: float, beta: float) -> Array:
+    """Pixel by pixel, as the definition says."""
+    wide, half = x.astype(float), size // 2
+    y = np.empty_like(wide)
+    for row, column in np.ndindex(x.shape[2:]):
+        rows = slice(max(0, row - half), row + half + 1)
+        columns = slice(max(0, column - half), column + half + 1)
+        total = (wide[:, :, rows, columns] ** 2).sum((2, 3))
+        y[:, :, row, column] = wide[:, :, row, column] / (1 + alpha / size**2 * total) ** beta
+    return y
+
+
+def batch_norm(note: str, fields: str, x: object, blobs: list[object], expected: object) -> Case:
+    return Case(note, "BatchNorm", f"batch_norm_param {{ {fields} }}", [x], expected, blobs, atol=1e-5)
+
+
+def lrn(note: str, fields: str, expected: object) -> Case:
+    return Case(note, "LRN", f"lrn_param {{ {fields} }}", [X], expected, atol=1e-5)
+
+
+STORED = [MEANS, VARIANCES, [1]]
+CASES = [
+    batch_norm("rank 2", "", ROWS, STORED, stored(ROWS, 1)),
+    batch_norm("rank 5", "eps: 0.5", DEEP, STORED, stored(DEEP, 1, 0.5)),
+    batch_norm("sums", "", X, [MEANS, VARIANCES, [999.5]], stored(X, 999.5)),
+    batch_norm("negative factor", "eps: 20", X, [MEANS, VARIANCES, [-2]], stored(X, -2, 20)),
+    batch_norm("factor 0", "eps: 0.25", X, [MEANS, VARIANCES, [0]], X * 2),
+    batch_norm("stored on request", "use_global_stats: true", X, STORED, stored(X, 1)),
+    Case("three learning rates", "BatchNorm", "param { } param { } param { lr_mult: 2 }", [ROWS],
+         stored(ROWS, 1), STORED),
+    batch_norm("of the batch", "use_global_stats: false", X, STORED, normalized(X, (0, 2, 3), 1e-5)),
+    batch_norm("of the batch, nothing stored", "use_global_stats: false", X, [], normalized(X, (0, 2, 3), 1e-5)),
+    batch_norm("of the batch, rank 2", "use_global_stats: false eps: 0.5", ROWS, [], normalized(ROWS, (0,), 0.5)),
+    batch_norm("of the batch, rank 5", "use_global_stats: false", DEEP, [], normalized(DEEP, (0, 2, 3, 4), 1e-5)),
+    batch_norm("of a batch of one", "use_global_stats: false", [[1, -2, 5]], [], [[0, 0, 0]]),
+    Case("channels apart", "MVN", "", [X], normalized(X, (2, 3)), atol=1e-5),
+    Case("channels together", "MVN", "mvn_param { across_channels: true }", [X], normalized(X, (1, 2, 3)), atol=1e-5),
+    Case("eps on the deviation", "MVN", "mvn_param { eps: 3 }", [X], normalized(X, (2, 3), 0, 3)),
+    Case("no variance", "MVN", "mvn_param { normalize_variance: false }", [X],
+         X - X.astype(float).mean((2, 3), keepdims=True)),
+    Case("rank 2 becomes 4", "MVN", "mvn_param { across_channels: true }", [ROWS],
+         normalized(ROWS, (1,))[:, :, None, None], atol=1e-5),
+    Case("rank 1 becomes 4", "MVN", "", [[3, -4]], [[[[0]]], [[[0]]]]),
+    Case("rank 3", "MVN", "mvn_param { normalize_variance: false }", [[[[1, 3, 8]]]], [[[[-3], [-1], [4]]]]),
+    lrn("defaults", "", lrn_across(X, 5, 1, 0.75, 1)),
+    lrn("one channel", "local_size: 1 alpha: 2", lrn_across(X, 1, 2, 0.75, 1)),
+    lrn("more than there are", "local_size: 15 k: 2", lrn_across(X, 15, 1, 0.75, 2)),
+    lrn("more than TensorRT takes", "local_size: 17 k: 2", lrn_across(X, 17, 1, 0.75, 2)),
+    lrn("k below TensorRT's", "local_size: 3 k: 0", lrn_across(X, 3, 1, 0.75, 0)),
+    lrn("beta below TensorRT's", "local_size: 3 beta: 0.005", lrn_across(X, 3, 1, 0.005, 1)),
+    lrn("beta 0", "local_size: 3 beta: 0", X),
+    lrn("negative beta", "local_size: 3 beta: -1.5", lrn_across(X, 3, 1, -1.5, 1)),
+    lrn("pixels", "local_size: 3 norm_region: WITHIN_CHANNEL", lrn_within(X, 3, 1, 0.75)),
+    lrn("one pixel", "local_size: 1 norm_region: WITHIN_CHANNEL beta: 1", X / (1 + X.astype(float) ** 2)),
+    lrn("all pixels", "local_size: 9 alpha: 40 norm_region: WITHIN_CHANNEL", lrn_within(X, 9, 40, 0.75)),
+    lrn("k is ignored", "local_size: 3 k: 7 norm_region: WITHIN_CHANNEL", lrn_within(X, 3, 1, 0.75)),
+    Case("rank 1", "Softmax", "softmax_param { axis: 0 }", [np.log([1, 3])], [0.25, 0.75]),
+    Case("axis 0", "Softmax", "softmax_param { axis: 0 }", [np.log([[1, 2], [3, 2]])], [[0.25, 0.5], [0.75, 0.5]]),
+    Case("negative axis", "Softmax", "softmax_param { axis: -2 }", [np.log([[[1, 2], [3, 2]]])],
+         [[[0.25, 0.5], [0.75, 0.5]]]),
+    Case("one element", "Softmax", "", [[[-1000], [3]]], [[1], [1]]),
+    Case("no overflow", "Softmax", "", [[[1000, 1000, -1000]]], [[0.5, 0.5, 0]]),
+    Case("rank 5", "Softmax", "softmax_param { axis: 3 }", [np.zeros((1, 2, 1, 4, 1))], np.full((1, 2, 1, 4, 1), 0.25)),
+]  # fmt: skip
+VARYING = [case for case in CASES if case.bottoms[0] is X or case.note in ("rank 5", "one element")]
+
+FEW_AXES = 'net.prototxt:2: layer "op" ({}), bottom "b0": shape is {}, expected {}'
+REFUSALS = [
+    Message("BatchNorm", "", [(3,)], FEW_AXES.format("BatchNorm", "(3,)", "(N, C, ...)")),
+    Message(
+        "BatchNorm",
+        "param { lr_mult: 0 } param { decay_mult: 0 }",
+        [(2, 3)],
+        'net.prototxt:2: layer "op" (BatchNorm): lr_mult of param 1 is 1, expected 0\n'
+        "  because the layer's blobs are statistics, which are not learned\n"
+        "  fix: write param { lr_mult: 0 }, or leave param out",
+    ),
+    Message(
+        "MVN",
+        "",
+        [(1, 2, 3, 4, 5)],
+        FEW_AXES.format("MVN", "(1, 2, 3, 4, 5)", "at most four axes")
+        + "\n  fix: put a Reshape in front of the layer",
+    ),
+    Message("LRN", "", [(2, 3, 4)], FEW_AXES.format("LRN", "(2, 3, 4)", "(N, C, H, W)")),
+    Message(
+        "LRN",
+        "lrn_param { local_size: 4 norm_region: WITHIN_CHANNEL }",
+        [(1, 3, 4, 4)],
+        'net.prototxt:2: layer "op" (LRN): local_size is 4, expected an odd number\n'
+        "  because the element itself stands in the middle\n"
+        "  fix: use 5",
+    ),
+    Message(
+        "Softmax",
+        "softmax_param { axis: -3 }",
+        [(2, 3)],
+        'net.prototxt:2: layer "op" (Softmax): axis is -3, but the bottom has 2 axes: (2, 3)\n'
+        "  fix: use an axis from -2 to 1",
+    ),
+    Message(  # the shapes of stored blobs count even where the batch's own statistics are used
+        "BatchNorm",
+        "batch_norm_param { use_global_stats: false }",
+        [(2, 3)],
+        'net.prototxt:2: layer "op" (BatchNorm), blob 0 (mean): shape in the weights file is (2,), expected (3,)\n'
+        "  fix: use the prototxt that these weights were trained with",
+        [[1, 2], [1, 2], [1]],
+    ),
+]
+
+WARNINGS = [
+    Message(
+        "LRN",
+        "lrn_param { k: 2 norm_region: WITHIN_CHANNEL }",
+        [(1, 3, 4, 4)],
+        'net.prototxt:2: layer "op" (LRN): k is ignored, as in Caffe: with WITHIN_CHANNEL it is 1',
+    ),
+]

@@ -1,0 +1,66 @@
+"""Single layers, family by family: their numbers, their engines, and what is told about them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.caffe_proto.errors import BuildError
+from prototrt.tests.layer_cases import Case, Message
+from prototrt.tests.small_nets import WAYS, failure, float32, has_engine, told
+from prototrt.tests.surgery.layers.families import activation, elementwise, normalization, reduction, scale
+
+FAMILIES = (activation, elementwise, normalization, reduction, scale)
+CASES: list[Case] = [case for family in FAMILIES for case in family.CASES]
+VARYING: list[Case] = [case for family in FAMILIES for case in family.VARYING]
+REFUSALS: list[Message] = [message for family in FAMILIES for message in family.REFUSALS]
+WARNINGS = [*elementwise.WARNINGS, *normalization.WARNINGS]
+BATCHES = (1, 4)
+
+
+def check(case: Case, on: str, batches: tuple[int, int] | None = None) -> None:
+    """What the case expects comes out, in float32 and in its shape."""
+    (found,) = prototrt.Session(case.graph(batches), on=on).run(case.inputs).values()
+    expected = float32(case.expected)
+    assert found.shape == expected.shape
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=case.rtol, atol=case.atol)
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_numbers(case: Case, on: str) -> None:
+    check(case, on)
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_builds(case: Case) -> None:
+    assert has_engine(case.graph())
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("case", VARYING, ids=str)
+def test_batch_varies(case: Case) -> None:
+    check(case, "network", BATCHES)
+    assert has_engine(case.graph(BATCHES))
+
+
+@pytest.mark.parametrize("message", REFUSALS, ids=str)
+def test_refusals(message: Message) -> None:
+    assert failure(message.graph) == message.text
+
+
+@pytest.mark.parametrize("message", WARNINGS, ids=str)
+def test_warnings(message: Message) -> None:
+    (warning,) = message.graph().warnings
+    assert told(warning) == message.text
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("message", reduction.NO_ENGINE, ids=str)
+def test_no_engine(message: Message) -> None:
+    """Caffe computes it, and so do we, but TensorRT does not."""
+    graph = message.graph()
+    assert failure(lambda: prototrt.build(graph, backend="rtx"), BuildError) == message.text

@@ -1,0 +1,82 @@
+"""Companions of recurrent layers: continuation, reversal up to an end, reading off what was said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from prototrt.surgery.ir import Array
+from prototrt.tests.small_nets import WAYS, builds, numbers, op, refusal, run
+
+
+def result(kind: str, fields: str, on: str, **inputs: Array) -> Array:
+    return run(op(kind, fields, inputs), inputs, on=on)["y"]
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_continuation_indicator(on: str) -> None:
+    fields = "continuation_indicator_param { time_step: 3 batch_size: 2 }"
+    np.testing.assert_array_equal(result("ContinuationIndicator", fields, on), [[0, 0], [1, 1], [1, 1]])
+
+
+def test_continuation_indicator_takes_the_batch_from_a_bottom() -> None:
+    fields = "continuation_indicator_param { time_step: 2 }"
+    found = result("ContinuationIndicator", fields, "reference", x=numbers(3, 5))
+    np.testing.assert_array_equal(found, [[0, 0, 0], [1, 1, 1]])
+
+
+def test_continuation_indicator_without_sizes() -> None:
+    assert refusal(op("ContinuationIndicator", bottoms=[]), {}) == (
+        'net.prototxt:1: layer "op" (ContinuationIndicator):'
+        " time_step is 0 and batch_size 0, expected at least 1"
+    )
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize("shape", [(5, 3), (5, 3, 2, 2)])
+def test_reverse_time(shape: tuple[int, ...], copies: bool, on: str) -> None:
+    x = numbers(*shape)
+    lengths = np.array([5, 3, 1], np.float32)
+    fields = f"reverse_time_param {{ copy_remaining: {str(copies).lower()} }}"
+    expected = x.copy() if copies else np.zeros_like(x)
+    for n, length in enumerate(lengths.astype(int)):
+        expected[:length, n] = x[:length, n][::-1]
+    np.testing.assert_array_equal(result("ReverseTime", fields, on, x=x, lengths=lengths), expected)
+
+
+def decoded(scores: Array, blank: int, merges: bool) -> Array:
+    """A loop over the steps, as in the source."""
+    steps, streams, _ = scores.shape
+    rows = np.full((streams, steps), -1.0)
+    for n in range(streams):
+        previous, said = -1, []
+        for t in range(steps):
+            best = int(np.argmax(scores[t, n]))
+            if best != blank and not (merges and best == previous):
+                said.append(best)
+            previous = best
+        rows[n, : len(said)] = said
+    return rows
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("merges", [True, False])
+@pytest.mark.parametrize("blank", [0, 2])
+def test_ctc_greedy_decoder(blank: int, merges: bool, on: str) -> None:
+    """Few classes and whole scores: blanks, repetitions and equal scores everywhere."""
+    scores = np.random.default_rng(5).integers(0, 4, (12, 5, 3)).astype(np.float32)
+    scores[:, 4] = [0, 1, 0] if blank else [1, 0, 0]
+    fields = f"ctc_decoder_param {{ blank_index: {blank} ctc_merge_repeated: {str(merges).lower()} }}"
+    np.testing.assert_array_equal(
+        result("CTCGreedyDecoder", fields, on, x=scores), decoded(scores, blank, merges)
+    )
+
+
+@pytest.mark.trt
+def test_they_build() -> None:
+    layers = (
+        'layer { name: "r" type: "ReverseTime" bottom: "x" bottom: "n" top: "r" }\n'
+        'layer { name: "y" type: "CTCGreedyDecoder" bottom: "r" top: "y" }'
+    )
+    assert builds(layers, {"x": (6, 2, 4), "n": (2,)})

@@ -1,0 +1,67 @@
+"""What a recurrent layer costs: TensorRT layers, and weights in the plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.converter.tensorrt.api import find_backend
+from prototrt.converter.tensorrt.builder import network_of
+
+pytestmark = pytest.mark.trt
+
+NET = """
+layer {{ name: "x" type: "Input" top: "x" input_param {{ shape {{ dim: {steps} dim: 2 dim: 8 }} }} }}
+layer {{ name: "cont" type: "Input" top: "cont" input_param {{ shape {{ dim: {steps} dim: 2 }} }} }}
+layer {{ name: "lstm" type: "LSTM" bottom: "x" bottom: "cont" top: "lstm"
+  recurrent_param {{ num_output: {size} {options} }} }}
+"""
+
+
+def model(folder: Path, options: str = "", steps: int = 12, size: int = 8) -> prototrt.Model:
+    file = folder / "net.prototxt"
+    file.write_text(NET.format(options=options, steps=steps, size=size))
+    return prototrt.load(file, random_weights=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "cont", "most"),
+    [
+        ("", "drop", 31),
+        ("", "keep", 36),
+        ("bidirectional: CONCAT", "drop", 62),
+        ("bidirectional: CONCAT", "keep", 72),
+        ("num_layers: 2", "drop", 63),
+        ("num_layers: 2", "keep", 72),
+    ],
+)
+@pytest.mark.parametrize("steps", [2, 500])
+def test_layers(options: str, cont: str, most: int, steps: int, tmp_path: Path) -> None:
+    graph = prototrt.rewrite(model(tmp_path, options, steps), cont=cont, sequence="loop")
+    assert network_of(graph, find_backend()).definition.num_layers <= most
+
+
+@pytest.mark.parametrize("options", ["", "bidirectional: SUM", "num_layers: 2"])
+def test_no_weight_is_stored_twice(options: str, tmp_path: Path) -> None:
+    """Twice the units: the plan grows by what the weights grow, and hardly more."""
+    small, large = (
+        sum_and_plan(prototrt.rewrite(model(tmp_path, options, size=size), sequence="loop"))
+        for size in (128, 256)
+    )
+    weights = large[0] - small[0]
+    assert weights < large[1] - small[1] < 1.1 * weights
+
+
+def sum_and_plan(graph: prototrt.Graph) -> tuple[int, int]:
+    """Bytes of the constants of a graph, and of its plan."""
+    constants = {
+        id(value.data): np.asarray(value.data).nbytes
+        for node in graph.nodes
+        for inner in (node, *[n for body in [getattr(node.op, "body", None)] if body for n in body.nodes])
+        for value in inner.inputs
+        if value.data is not None
+    }
+    return sum(constants.values()), prototrt.build(graph, backend="rtx").plan.nbytes

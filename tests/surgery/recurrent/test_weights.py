@@ -1,0 +1,137 @@
+"""Weights go from one framework's order to another's and back; what is computed from them is in test_variants."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt import weights
+from prototrt.surgery.ir import Array
+from prototrt.surgery.recurrent.weights import PassWeights
+from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
+
+PACKED = [case for case in recurrent_cases() if case.folder.parent.name == "cudnn"]
+
+
+def sizes(case: RecurrentCase) -> tuple[str, int, int, int, int, int]:
+    meta = case.meta
+    directions = 2 if meta["bidirectional"] else 1
+    return meta["mode"], meta["D"], meta["H"], meta["num_layers"], directions, meta["proj_size"]
+
+
+def named(one: PassWeights) -> dict[str, Array]:
+    found = {name: getattr(one, name) for name in ("x", "h", "x_bias", "h_bias", "projection", "peephole")}
+    return {name: array for name, array in found.items() if array is not None}
+
+
+def assert_same(left: list[PassWeights], right: list[PassWeights]) -> None:
+    assert len(left) == len(right)
+    for a, b in zip(left, right, strict=True):
+        assert named(a).keys() == named(b).keys()
+        for name, array in named(a).items():
+            np.testing.assert_array_equal(array, named(b)[name], err_msg=name)
+
+
+def numbered(cell: str = "LSTM", hidden: int = 2, inputs: int = 3) -> PassWeights:
+    """Every row holds the letter of its gate, as a number, and which unit it is."""
+    order = weights.ORDERS[cell]["caffe"]
+    rows = np.array([100 * order.index(gate) + unit for gate in order for unit in range(hidden)], np.float32)
+    x = rows[:, None] + np.arange(inputs, dtype=np.float32) / 10
+    return PassWeights(cell, x, rows[:, None] + np.zeros((1, hidden), np.float32), rows, rows + 0.5)
+
+
+@pytest.mark.parametrize("case", PACKED, ids=str)
+def test_pytorch_and_cudnn_agree(case: RecurrentCase) -> None:
+    """The goldens hold both forms of the same parameters."""
+    packed = np.load(case.folder / "packed_weight.npy")
+    passes = weights.from_cudnn(packed, *sizes(case))
+    assert_same(passes, weights.from_pytorch(case.stored, case.meta["mode"]))
+    np.testing.assert_array_equal(weights.to_cudnn(passes), packed)
+    back = weights.to_pytorch(passes, sizes(case)[4])
+    assert back.keys() == case.stored.keys()
+    for name, array in back.items():
+        np.testing.assert_array_equal(array, case.stored[name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("cell", "framework", "gates"),
+    [
+        ("LSTM", "pytorch", [0, 1, 3, 2]),
+        ("LSTM", "cudnn", [0, 1, 3, 2]),
+        ("LSTM", "onnx", [0, 2, 1, 3]),
+        ("LSTM", "caffe2", [0, 1, 2, 3]),
+        ("GRU", "onnx", [1, 0, 2]),
+        ("GRU", "pytorch", [0, 1, 2]),
+    ],
+)
+def test_rows(cell: str, framework: str, gates: list[int]) -> None:
+    """Which of Caffe's gates (i f o g; r z n) stand where, in the words of each framework's documentation."""
+    rows = numbered(cell).x
+    moved = weights.reordered(rows, cell, "caffe", framework)
+    assert [int(row) // 100 for row in moved[::2, 0]] == gates
+    np.testing.assert_array_equal(weights.reordered(moved, cell, framework, "caffe"), rows)
+
+
+@pytest.mark.parametrize("cell", weights.ORDERS)
+def test_there_and_back(cell: str) -> None:
+    passes = [numbered(cell), numbered(cell)]
+    onnx = weights.to_onnx(passes)
+    assert_same(weights.from_onnx(onnx["W"], onnx["R"], onnx["B"], cell=cell), passes)
+    assert_same([weights.from_caffe2(**weights.to_caffe2(passes[0]), cell=cell)], passes[:1])
+    assert_same(weights.from_pytorch(weights.to_pytorch(passes, 2), cell), passes)
+    blobs = weights.to_caffe(passes)
+    again = weights.from_caffe(blobs, cell, recurrent_bias=cell == "GRU")
+    np.testing.assert_array_equal(again[1].bias, passes[1].bias)
+    np.testing.assert_array_equal(again[1].h, passes[1].h)
+
+
+def test_peepholes() -> None:
+    """ONNX has them as i, o, f in one row; Caffe has a row each: i, f, o."""
+    one = weights.from_onnx(
+        np.zeros((1, 8, 3)), np.zeros((1, 8, 2)), None, np.array([[1, 2, 31, 32, 21, 22]])
+    )[0]
+    np.testing.assert_array_equal(one.peephole, [[1, 2], [21, 22], [31, 32]])
+    np.testing.assert_array_equal(weights.to_onnx([one])["P"], [[1, 2, 31, 32, 21, 22]])
+    np.testing.assert_array_equal(
+        weights.from_caffe(weights.to_caffe([one]), peephole=True)[0].peephole, one.peephole
+    )
+
+
+def test_what_a_framework_lacks() -> None:
+    one = numbered()
+    projected = weights.from_caffe([*weights.to_caffe([one]), np.zeros((1, 2))], projection=True)
+    with pytest.raises(ValueError, match=r"^ONNX has no projections$"):
+        weights.to_onnx(projected)
+    peephole = weights.from_caffe([*weights.to_caffe([one]), np.zeros((3, 2))], peephole=True)
+    for write, name in ((weights.to_pytorch, "PyTorch"), (weights.to_cudnn, "cuDNN")):
+        with pytest.raises(ValueError, match=rf"^{name} has no peepholes$"):
+            write(peephole)
+
+
+def test_sizes_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match=r"^the vector has 5 numbers, expected 12$"):
+        weights.from_cudnn(np.zeros(5), "RNN", 2, 2)
+    with pytest.raises(ValueError, match=r"^5 rows are no 4 gates of one size$"):
+        weights.reordered(np.zeros((5, 1)), "LSTM", "caffe", "onnx")
+    with pytest.raises(ValueError, match=r"^4 blobs are no whole number of passes of 3$"):
+        weights.from_caffe([np.zeros(1)] * 4)
+    with pytest.raises(ValueError, match=r"^the cell is 'lstm', expected one of LSTM, GRU, RNN$"):
+        weights.from_caffe([np.zeros(1)] * 3, "lstm")
+    with pytest.raises(ValueError, match=r"^there is no weight_ih_l0 among the parameters$"):
+        weights.from_pytorch({})
+
+
+def test_it_is_public() -> None:
+    assert prototrt.weights is weights
+
+
+def test_the_table_of_the_documentation(request: pytest.FixtureRequest) -> None:
+    """The orders in docs/recurrent.md are those that are computed; c and h are other names of g and n."""
+    text = (request.config.rootpath / "docs" / "recurrent.md").read_text()
+    rows = text.partition("<!-- orders -->\n")[2].partition("<!-- /orders -->")[0].splitlines()[2:]
+    shown = {cells[1].strip().lower(): cells[2:4] for cells in (row.split("|") for row in rows)}
+    assert shown.keys() == weights.ORDERS["LSTM"].keys()
+    for framework, (lstm, gru) in shown.items():
+        assert lstm.replace(" ", "").replace("c", "g") == weights.ORDERS["LSTM"][framework]
+        assert gru.replace(" ", "").replace("h", "n") == weights.ORDERS["GRU"][framework]

@@ -1,0 +1,151 @@
+"""The delta of a recurrent layer, tiled: in the graph, in TensorRT's network, and in its numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import prototrt
+from prototrt.cli import main
+from prototrt.converter.tensorrt.api import find_backend
+from prototrt.converter.tensorrt.builder import network_of
+from prototrt.surgery.ir import Graph, walk
+from prototrt.surgery.ops import Tile
+from prototrt.tests.golden_cases import GOLDENS, Case, caffe_cases, check, rewritten
+from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
+
+ROOT = Path(__file__).parents[1]
+CASES = [case for case in caffe_cases() if case.is_recurrent]
+VARIANTS = recurrent_cases()
+KNOWN_CONT = {"net_crnn"}
+"""Nets whose cont is a constant: their delta is computed beforehand."""
+WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"]
+
+
+def deltas(graph: Graph) -> list[str]:
+    """The Tiles that surgery made of cont."""
+    return [node.name for node in walk(graph) if isinstance(node.op, Tile) and node.name.startswith("__")]
+
+
+def test_the_graph_of_an_lstm_as_text(check_text: Callable[[Path, str], None]) -> None:
+    folder = GOLDENS / "tile" / "lstm"
+    model = prototrt.load(folder / "net.prototxt", random_weights=1)
+    check_text(folder / "graph.txt", prototrt.rewrite(model, tile="keep").text())
+    assert deltas(prototrt.rewrite(model)) == []
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_recurrent_golden(case: Case, on: str) -> None:
+    graph = rewritten(case, case.arrays("inputs")[0], tile="keep")
+    assert bool(deltas(graph)) == (str(case) not in KNOWN_CONT)
+    check(case, on, tile="keep")
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("case", VARIANTS, ids=str)
+def test_variant(case: RecurrentCase, tmp_path: Path) -> None:
+    net = case.net()
+    graph = prototrt.rewrite(net.load(tmp_path), outputs=list(net.expected), tile="keep")
+    # A projected state is narrower than the cell: one delta must fit both, and stays one column.
+    assert bool(deltas(graph)) == (not case.meta.get("proj_size"))
+    results = prototrt.Session(graph, on="network").run(net.feeds)
+    for name, wanted in net.expected.items():
+        np.testing.assert_allclose(results[name], wanted, *case.tolerance, err_msg=name)
+
+
+@pytest.mark.trt
+def test_native_is_a_slice_that_wraps() -> None:
+    model = prototrt.load(GOLDENS / "tile" / "lstm" / "net.prototxt", random_weights=1)
+    backend = find_backend("rtx")
+    network = network_of(prototrt.rewrite(model, tile="keep"), backend).definition
+    layers = {network.get_layer(index).name: network.get_layer(index) for index in range(network.num_layers)}
+    delta = layers["__lstm1_delta"]
+    assert delta.type == backend.trt.LayerType.SLICE
+    delta.__class__ = backend.trt.ISliceLayer
+    assert delta.mode == backend.trt.SampleMode.WRAP
+    assert tuple(delta.get_output(0).shape) == (3, 2, 5)
+
+
+@pytest.mark.trt
+def test_native_builds_with_any_number_of_steps() -> None:
+    model = prototrt.load(GOLDENS / "tile" / "lstm" / "net.prototxt", random_weights=1)
+    largest = {"x": (9, 8, 4), "cont": (9, 8)}
+    graph = prototrt.rewrite(model, max_shapes=largest, sequence="loop", tile="keep")
+    assert deltas(graph)
+    assert prototrt.build(graph, backend="rtx").plan.nbytes
+
+
+# ---------------------------------------------------------------- convert --tile
+
+DEPLOY, WEIGHTS = (
+    str(ROOT / "samples" / "digits" / name) for name in ("deploy.prototxt", "digits.caffemodel")
+)
+
+
+def converted(target: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["convert", DEPLOY, WEIGHTS, "-o", str(target), *options])
+
+
+@pytest.mark.trt
+def test_convert_keeps_the_tiles_of_the_sample(tmp_path: Path) -> None:
+    layers = []
+    for way in ("broadcast", "native"):
+        result = converted(tmp_path / way, "--backend", "rtx", "--tile", way, "--verify")
+        assert result.exit_code == 0, result.output
+        layers.append(json.loads((tmp_path / f"{way}.json").read_text())["layers"])
+    assert layers[1] == layers[0] + 2  # one for each LSTM
+
+
+def test_convert_writes_tiles_to_onnx(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    target = tmp_path / "digits.onnx"
+    for way, count in (("native", 2), ("broadcast", 0)):
+        assert converted(target, "--tile", way, "--verify").exit_code == 0
+        kinds = [node.op_type for node in onnx.load(target).graph.node]
+        assert kinds.count("Tile") == count
+
+
+@pytest.mark.trt
+def test_convert_has_no_plugin_on_rtx(tmp_path: Path) -> None:
+    result = converted(tmp_path / "digits.plan", "--backend", "rtx", "--tile", "plugin")
+    assert result.exit_code == 4
+    assert result.stderr == (
+        "error: backend rtx cannot be given the Tile plugin\n"
+        "  because TensorRT for RTX takes no plugins\n"
+        "  fix: use --tile broadcast, the default, or --tile native: both give the same numbers;"
+        " or --backend enterprise\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("digits.onnx", [], "--tile plugin is for engines, but FILE ends in .onnx"),
+        (
+            "digits.plan",
+            ["--verify"],
+            "--verify computes the network in NumPy, which cannot run a plugin: verify with --tile native,"
+            " which is the same but for the plugin",
+        ),
+    ],
+)
+def test_convert_refuses_the_plugin_where_it_cannot_be(
+    tmp_path: Path, name: str, options: list[str], message: str
+) -> None:
+    result = converted(tmp_path / name, "--tile", "plugin", *options)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"Error: {message}\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tile_must_be_a_known_way() -> None:
+    model = prototrt.load(GOLDENS / "tile" / "lstm" / "net.prototxt", random_weights=1)
+    with pytest.raises(ValueError, match=r"^tile is 'native', expected one of broadcast, keep$"):
+        prototrt.rewrite(model, tile="native")
