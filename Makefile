@@ -47,6 +47,8 @@ proto:
 	build/proto/bin/pip install --quiet grpcio-tools
 	build/proto/bin/python -m grpc_tools.protoc --proto_path=caffe_proto \
 		--descriptor_set_out=caffe_proto/caffe.binpb caffe.proto
+	build/proto/bin/python -m grpc_tools.protoc --proto_path=caffe_proto/caffe2 \
+		--descriptor_set_out=caffe_proto/caffe2/caffe2.binpb caffe2.proto
 
 # Graphviz for browsers, for `prototrt dot -o net.html`: from the npm registry, with its licence.
 GRAPHVIZ := @hpcc-js/wasm-graphviz@1.29.2

@@ -15,15 +15,31 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The Caffe layer, and the line of the user's file, that a thing came from."""
+    """The Caffe layer, and the line of the user's file, that a thing came from.
+
+    A Caffe2 net has operators, which need no name: ``operator`` says which one, as in
+    ``operator 3``. The line is 0 where the file is binary.
+    """
 
     file: str
     line: int
     layer: str
     type: str
+    operator: str | None = None
+
+    @property
+    def subject(self) -> str:
+        """The layer or the operator, without its place: ``layer "lstm1" (LSTM)``."""
+        return f"{self.operator} ({self.type})" if self.operator else f'layer "{self.layer}" ({self.type})'
+
+    @property
+    def note(self) -> str:
+        """Without the file: ``lstm1 (LSTM), line 41``."""
+        return f"{self.layer} ({self.type}), {self.operator or f'line {self.line}'}"
 
     def __str__(self) -> str:
-        return f'{self.file}:{self.line}: layer "{self.layer}" ({self.type})'
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.subject}"
 
 
 class ConversionError(Exception):

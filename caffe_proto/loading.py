@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from prototrt.caffe_proto.caffe2.files import is_netdef
+from prototrt.caffe_proto.caffe2.loading import load_caffe2
 from prototrt.caffe_proto.caffemodel import open_caffemodel
 from prototrt.caffe_proto.deploy import cut_training
 from prototrt.caffe_proto.errors import ConversionError, NetError, WeightsError, raise_all
@@ -38,6 +40,8 @@ def load(
 ) -> Model:
     """Read a net and, if given, its weights (caffemodel, HDF5 or npz; told apart by content).
 
+    A predict net and an init net of Caffe2, binary or text, are told by their content, too.
+
     ``phase``, ``level`` and ``stages`` say which of the layers with include and exclude rules belong to
     the net. ``random_weights`` is the seed of weights that are drawn instead of read. Every mistake of a
     user raises a ConversionError.
@@ -47,6 +51,9 @@ def load(
     the result of a layer is left in ``Layer.unknown``, for who needs that layer.
     """
     file = os.fsdecode(prototxt)
+    if is_netdef(file):
+        init = None if weights is None else os.fsdecode(weights)
+        return load_caffe2(file, init, random_weights=random_weights, allow_unknown=allow_unknown)
     net = parse_net(read_prototxt(file), file)
     refused = () if allow_unknown else tuple(finding.error() for finding in net.unknown)
     try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from prototrt.caffe_proto.errors import ConversionError, Origin
 from prototrt.caffe_proto.schema import Message, parameter_field
@@ -32,6 +32,11 @@ class Layer:
     ] = ()  # of a fork's fields that were dropped and may change the result
 
     @property
+    def bottom_word(self) -> str:
+        """What the framework calls a blob that a layer reads."""
+        return "bottom"
+
+    @property
     def param(self) -> Message:
         """The parameters of the layer's type, ``relu_param`` for a ReLU. Unset fields read as defaults."""
         field = parameter_field(self.type)
@@ -48,7 +53,11 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """A net for one phase, level and set of stages."""
+    """A net for one phase, level and set of stages.
+
+    ``framework`` says whose layers they are, "caffe" or "caffe2". ``stored`` are blobs that the
+    weights hold under their own names, as Caffe2's do; they are read like those of layers.
+    """
 
     name: str
     file: str
@@ -58,3 +67,5 @@ class Model:
     outputs: tuple[str, ...]  # the values that nobody reads, in Caffe's order: that of their blobs' names
     blobs: dict[str, str]  # the user's name of a blob -> the name of its last value
     unknown: tuple[ConversionError, ...] = ()  # what must be mended before the net is used for anything
+    framework: str = "caffe"
+    stored: Mapping[str, StoredBlob] = field(default_factory=dict)

@@ -35,12 +35,13 @@ class ParsedNet:
     unknown: tuple[Finding, ...]  # fields that Caffe has not; the message lacks them
 
 
-def parse_net(text: str, file: str) -> ParsedNet:
+def parse_net(text: str, file: str, message: Message | None = None) -> ParsedNet:
     """Read the text of a net. ``file`` is the name that messages use.
 
     Unknown fields alone raise nothing: whether they matter is for the reader of the result to say.
+    ``message`` is filled: by default a new NetParameter.
     """
-    net = message_class("NetParameter")()
+    net = message_class("NetParameter")() if message is None else message
     reader = _Reader(Tokens(text, file))
     try:
         reader.read_fields(net, None, (), 0)

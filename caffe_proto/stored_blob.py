@@ -47,7 +47,7 @@ def stored_blob(buffer: Buffer, start: int, end: int, where: str, blob: str) -> 
     count = sum(run.count for run in runs)
     shape = _shape(parts, count)
     checked_count(shape, count, where, blob)
-    return StoredBlob(shape, bool(parts.legacy), lambda: _array(buffer, runs, dtype, shape))
+    return StoredBlob(shape, bool(parts.legacy), lambda: array_of(buffer, runs, dtype, shape))
 
 
 def _parts(buffer: Buffer, start: int, end: int) -> _Parts:
@@ -60,9 +60,9 @@ def _parts(buffer: Buffer, start: int, end: int) -> _Parts:
             return parts
         position = item.end
         if item.number == _DATA and item.wire is not Wire.VARINT:
-            position = _add_numbers(parts.floats, buffer, item, end, size=4)
+            position = add_numbers(parts.floats, buffer, item, end, size=4)
         elif item.number == _DOUBLE_DATA and item.wire is not Wire.VARINT:
-            position = _add_numbers(parts.doubles, buffer, item, end, size=8)
+            position = add_numbers(parts.doubles, buffer, item, end, size=8)
         elif item.number in _LEGACY_SIZES and item.wire is Wire.VARINT:
             parts.legacy[item.number] = signed(item.value)
         elif item.number == _SHAPE and item.wire is Wire.BYTES:
@@ -84,7 +84,7 @@ def _dims(buffer: Buffer, shape: Field) -> list[int]:
     return dims
 
 
-def _add_numbers(runs: list[Run], buffer: Buffer, item: Field, end: int, size: int) -> int:
+def add_numbers(runs: list[Run], buffer: Buffer, item: Field, end: int, size: int) -> int:
     """Note the numbers that ``item`` begins; return where they end."""
     if item.wire is Wire.BYTES:
         length = item.end - item.start
@@ -143,7 +143,8 @@ def _shape(parts: _Parts, count: int) -> tuple[int, ...]:
     return tuple(parts.dims) if parts.dims is not None else () if count == 1 else (count,)
 
 
-def _array(buffer: Buffer, runs: list[Run], dtype: str, shape: tuple[int, ...]) -> Array:
+def array_of(buffer: Buffer, runs: list[Run], dtype: str, shape: tuple[int, ...]) -> Array:
+    """float32: a view of the numbers if they are float32 and in one run, else a copy."""
     pieces = [np.ndarray(run.count, dtype, buffer, run.offset, run.stride) for run in runs]
     if not pieces:
         return np.zeros(shape, np.float32)

@@ -136,7 +136,7 @@ class ModelOptions:
 
     def load_topology(self) -> Model:
         """The net, with its weights if they are given."""
-        if self.weights is not None and self.random_weights is not None:
+        if self.weights is not None and self.random_weights is not None and not self._is_caffe2():
             raise click.UsageError("give WEIGHTS or --random-weights, not both")
         return prototrt.load(
             self.model,
@@ -148,6 +148,12 @@ class ModelOptions:
             allow_unknown=self.allow_unknown,
             overrides=dict(self.overrides),
         )
+
+    def _is_caffe2(self) -> bool:
+        """Caffe2's init nets state the shapes of weights that are drawn at random."""
+        from prototrt.caffe_proto.caffe2.files import is_netdef
+
+        return is_netdef(self.model)
 
     @property
     def expansion(self) -> dict[str, Any]:

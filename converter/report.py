@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from prototrt.surgery.ir import Array, Graph, Shape
     from prototrt.surgery.support import Support
 
+_LAYERS = {"caffe": "Caffe layers", "caffe2": "Caffe2 operators"}
+
 
 def conversion_summary(
     model: Model, graph: Graph, manifest: Mapping[str, Any], path: str, seconds: float
 ) -> str:
     """What went in, what came out, and what a caller of the engine must feed back."""
     lines = [
-        f"{model.name or Path(model.file).stem}: {len(model.layers)} Caffe layers -> {len(graph.nodes)} nodes"
-        f" -> {_made(manifest)}",
+        f"{model.name or Path(model.file).stem}: {len(model.layers)} {_LAYERS[model.framework]}"
+        f" -> {len(graph.nodes)} nodes -> {_made(manifest)}",
         *(_pair(pair.output.name, pair.input.name, pair.input.shape) for pair in graph.recurrences),
         *_verified(manifest),
         f"{path}: {_size(path)}, {seconds:.1f} s{_build_time(manifest)}{_warnings(graph.warnings)}",
@@ -100,7 +102,7 @@ def print_inspection(inspection: Inspection) -> None:
     for layer in inspection.layers:
         tops = "\n".join(map(_blob, layer.tops))
         numbers = (f"{layer.parameters:,}", f"{layer.multiply_adds:,}")
-        table.add_row(layer.name, layer.type, str(layer.line), tops, *numbers)
+        table.add_row(layer.name, layer.type, str(layer.line or "-"), tops, *numbers)
     table.add_section()
     totals = (f"{inspection.parameters:,}", f"{inspection.multiply_adds:,}")
     table.add_row(f"{len(inspection.layers)} layers", "", "", "", *totals)

@@ -36,6 +36,7 @@ class Builder:
         """A builder for the body of a Scan in the layer at hand."""
         inner = Builder()
         inner.origin, inner._names, inner._node_names = self.origin, self._names, self._node_names
+        inner.warnings = self.warnings
         return inner
 
     def input(self, name: str, shape: Shape, dtype: DType = DType.FLOAT32) -> Value:
@@ -142,7 +143,9 @@ class Builder:
 
     def warn(self, text: str) -> None:
         """Tell the user, at the layer at hand, of something that did not stop the conversion."""
-        self.warnings.append(f"{self.origin}: {text}" if self.origin.layer else text)
+        line = f"{self.origin}: {text}" if self.origin.layer else text
+        if line not in self.warnings:
+            self.warnings.append(line)
 
     def named(self, value: Value, name: str, node_name: str, since: int) -> Value:
         """Give ``value`` a name that the user knows, and its node the layer's name.

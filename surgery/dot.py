@@ -45,7 +45,10 @@ def drawing_of_model(model: Model, shapes: Mapping[str, Shape]) -> Drawing:
         kind, notes = END if layer.type == "Input" else USER, _layer_notes(layer, shapes)
         drawn = page.node(layer.name, (layer.name, layer.type), kind, layer.name, notes)
         for position, bottom in enumerate(layer.bottoms):
-            page.edge(sources[bottom], drawn, _blob_label(layer.bottom_blob(position), shapes.get(bottom)))
+            if bottom in sources:  # Caffe2's weights are blobs, too, but no layer makes them
+                page.edge(
+                    sources[bottom], drawn, _blob_label(layer.bottom_blob(position), shapes.get(bottom))
+                )
         sources |= dict.fromkeys(layer.tops, drawn)
     labels = {top: layer.top_blob(i) for layer in model.layers for i, top in enumerate(layer.tops)}
     for name in model.outputs:

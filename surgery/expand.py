@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.data_layers import transformation
 from prototrt.caffe_proto.errors import (
     ConversionError,
     NetError,
+    ShapeError,
     UnsupportedLayerError,
     WeightsError,
     raise_all,
 )
 from prototrt.caffe_proto.weights import sha256_of
+from prototrt.surgery import caffe2 as _operator_rules  # noqa: F401  registers the rules
 from prototrt.surgery import layers as _rules  # noqa: F401  registers the rules
 from prototrt.surgery import recurrent as _recurrent_rules  # noqa: F401  registers the rules
+from prototrt.surgery.arity import check_bottoms, counted
+from prototrt.surgery.blobs import Blobs
+from prototrt.surgery.caffe2.operator_rule import NO_RULE, operator_rule
 from prototrt.surgery.ir import Array, Graph, Source, Value
 from prototrt.surgery.layer_builder import LayerBuilder, LayerRule, Options, layer_rule
 from prototrt.surgery.limits import refuse_oversized
 from prototrt.surgery.profiles import Profile
+from prototrt.surgery.registry import Registry
+
+RULES: Mapping[str, Registry[str, LayerRule]] = {"caffe": layer_rule, "caffe2": operator_rule}
+"""Whose layers a model has, and the rules for them."""
+
+_SOURCES = {"caffe": ("prototxt", "weights"), "caffe2": ("predict_net", "init_net")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,30 +73,38 @@ def expand(
     Raises ``ConversionError`` with all the problems that can be told apart.
     """
     assert cont in ("keep", "drop"), cont
+    rules = RULES[model.framework]
     wanted = _wanted(model, outputs)
-    wanted, cuts = (wanted, []) if outputs is not None else _before_code(model, wanted)
+    cuts: list[str] = []
+    if outputs is None and model.framework == "caffe":
+        wanted, cuts = _before_code(model, wanted)
     layers = _needed(model, wanted)
-    _refuse_unknown(model, layers)
+    _refuse_unknown(model, layers, rules)
     given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
     ranges = profile or Profile()
     _refuse_shapes_of_nothing(model, {*given, *ranges.names()})
+    if model.framework == "caffe2":
+        _refuse_missing_shapes(model, layers, {*given, *ranges.names()})
     reserved = {name for layer in model.layers for name in layer.tops}
     arrays = {} if isinstance(state, str) else state
     mode = state if isinstance(state, str) else "const"
-    options = Options(given, ranges, cont == "drop", mode, arrays, _whole_numbers(layers), preprocess, strict)
+    counts = _whole_numbers(model, layers)
+    options = Options(given, ranges, cont == "drop", mode, arrays, counts, preprocess, strict)
     build = LayerBuilder(reserved, model.weights, options)
-    values: dict[str, Value] = {}
+    blobs = Blobs(build, model.stored)
     errors: list[ConversionError] = []
     for layer in layers:
         # What an unsound layer writes is unknown: its readers are left out, not blamed.
-        if all(bottom in values for bottom in layer.bottoms):
+        if all(bottom in blobs for bottom in layer.bottoms):
             try:
-                values.update(_expand_layer(build, layer, [values[bottom] for bottom in layer.bottoms]))
-                build.memory.write_through(build, layer, values)
+                _expand_layer(build, rules.rules[layer.type], layer, blobs, wanted)
+                if model.framework == "caffe":
+                    build.memory.write_through(build, layer, blobs.values)
             except ConversionError as error:
                 error.origin = error.origin or layer.origin
                 errors.append(error)
-    needs_weights = bool(errors or build.parameters)
+    # Caffe2 finds weights by blob, and the loader has matched them.
+    needs_weights = model.framework == "caffe" and bool(errors or build.parameters)
     if needs_weights and all(isinstance(error, WeightsError) for error in errors):
         _refuse_strange_weights(model)  # rather than one error for each layer
     raise_all(errors)
@@ -94,18 +113,28 @@ def expand(
         _refuse_missing_weights(model, build.without_weights)
     unread = [layer.tops[0] for layer in model.layers if layer.type == "Input" and layer not in layers]
     build.warnings += [f'{model.file}: input "{name}" is not needed for the outputs' for name in unread]
-    if preprocess and not any(transformation(layer.message) for layer in layers if layer.type == "Input"):
+    if preprocess and not any(map(_transformation, layers)):
         build.warnings.append(f"{model.file}: nothing to preprocess: no data layer states a mean or a scale")
     build.warnings[:0] = [*model.warnings, *cuts]
-    graph = build.graph(model.name, [values[name] for name in wanted])
-    return Expansion(replace(graph, sources=_sources(model, build.mean_files)), values, build.parameters)
+    results = blobs.outputs(wanted, model.file, was_asked_for=outputs is not None)
+    if model.framework == "caffe2":
+        results = list(dict.fromkeys((*results, *blobs.final_states())))
+    graph = build.graph(model.name, results)
+    sources = _sources(model, build.mean_files)
+    return Expansion(replace(graph, sources=sources), blobs.values, build.parameters)
+
+
+def _transformation(layer: Layer) -> object:
+    """What a data layer does to its data; Caffe2's inputs state nothing."""
+    return layer.type == "Input" and not isinstance(layer, Operator) and transformation(layer.message)
 
 
 def _sources(model: Model, mean_files: Sequence[str]) -> tuple[Source, ...]:
-    sources = [Source("prototxt", model.file, lambda: sha256_of(model.file))]
+    net, stored = _SOURCES[model.framework]
+    sources = [Source(net, model.file, lambda: sha256_of(model.file))]
     weights = model.weights
     if weights.file is not None:
-        sources.append(Source("weights", weights.file, lambda: weights.sha256))
+        sources.append(Source(stored, weights.file, lambda: weights.sha256))
     sources += [Source("mean", file, partial(sha256_of, file)) for file in mean_files]
     return tuple(sources)
 
@@ -165,15 +194,17 @@ def _needed(model: Model, wanted: Sequence[str]) -> list[Layer]:
     return kept[::-1]
 
 
-def _refuse_unknown(model: Model, layers: Sequence[Layer]) -> None:
+def _refuse_unknown(model: Model, layers: Sequence[Layer], rules: Registry[str, LayerRule]) -> None:
     """Tell all types without a rule and all unknown fields at once, in the order of the file.
 
     The fields of a type without a rule are not told: they are unknown because the type is.
     """
-    types = [layer for layer in layers if layer.type not in layer_rule.rules]
+    types = [layer for layer in layers if layer.type not in rules.rules]
     errors: list[ConversionError] = [
         UnsupportedLayerError(
-            "there is no rule for this layer type", origin=layer.origin, fix=_similar(layer.type)
+            f"there is no rule for this {'operator' if rules is operator_rule else 'layer type'}",
+            origin=layer.origin,
+            fix=NO_RULE if rules is operator_rule else _similar(layer.type, rules),
         )
         for layer in types
     ]
@@ -200,8 +231,8 @@ def _of_needed(error: ConversionError) -> ConversionError:
     )
 
 
-def _similar(name: str) -> str:
-    close = difflib.get_close_matches(name, layer_rule.rules, 3)
+def _similar(name: str, rules: Registry[str, LayerRule]) -> str:
+    close = difflib.get_close_matches(name, rules.rules, 3)
     cut = "cut the net before it with --output BLOB"
     return (
         f"write {' or '.join(close)} if that is meant, or {cut}" if close else f"{cut}; see `prototrt layers`"
@@ -219,12 +250,12 @@ def _refuse_shapes_of_nothing(model: Model, names: Collection[str]) -> None:
             )
 
 
-def _whole_numbers(layers: Sequence[Layer]) -> frozenset[str]:
+def _whole_numbers(model: Model, layers: Sequence[Layer]) -> frozenset[str]:
     """The values that recurrent layers may read the lengths of sequences from."""
     read = [
         bottom
         for layer in layers
-        if layer.message.recurrent_param.sequence_lengths
+        if model.framework == "caffe" and layer.message.recurrent_param.sequence_lengths
         for bottom in layer.bottoms[1:]
     ]
     return frozenset(read)
@@ -253,6 +284,22 @@ def _refuse_strange_weights(model: Model) -> None:
         )
 
 
+def _refuse_missing_shapes(model: Model, layers: Sequence[Layer], given: Collection[str]) -> None:
+    """Caffe2's files state no shapes."""
+    inputs = [layer.tops[0] for layer in layers if layer.type == "Input"]
+    missing = [name for name in inputs if name not in given]
+    if missing:
+        because = f"Caffe2's nets state none; the inputs are {', '.join(inputs)}"
+        if model.weights.file is None:
+            because += "; without an init net, weights are inputs, too"
+        raise ShapeError(
+            f"no shape is given for {', '.join(missing)}",
+            where=model.file,
+            because=because,
+            fix=f"give the shapes: {' '.join(f'--shape {name}:SIZExSIZE' for name in missing)}",
+        )
+
+
 def _refuse_missing_weights(model: Model, names: Sequence[str]) -> None:
     if names:
         raise WeightsError(
@@ -262,14 +309,18 @@ def _refuse_missing_weights(model: Model, names: Sequence[str]) -> None:
         )
 
 
-def _expand_layer(build: LayerBuilder, layer: Layer, bottoms: Sequence[Value]) -> dict[str, Value]:
-    rule = layer_rule.rules[layer.type]
-    _check_bottoms(rule, layer)
+def _expand_layer(
+    build: LayerBuilder, rule: LayerRule, layer: Layer, blobs: Blobs, wanted: Collection[str]
+) -> None:
+    check_bottoms(rule, layer)
+    is_operator = isinstance(layer, Operator)
     build.begin(layer)
+    bottoms = [blobs.read(layer, index) for index in range(len(layer.bottoms))]
     since = len(build.nodes)
     results = rule(build, layer, *bottoms)
     build.end(layer)
-    if len(results) != len(layer.tops):
+    # The last outputs of some operators are no tensors, and only those may be missing.
+    if len(results) > len(layer.tops) or (len(results) < len(layer.tops) and not is_operator):
         raise NetError(
             f"has {counted(len(layer.tops), 'top')}, expected {len(results)}",
             origin=layer.origin,
@@ -277,32 +328,11 @@ def _expand_layer(build: LayerBuilder, layer: Layer, bottoms: Sequence[Value]) -
         )
     for index, value in enumerate(results):
         refuse_oversized(layer, index, value, build.symbols)
-    if layer.type == "Input":
-        return dict(zip(layer.tops, results, strict=True))
-    names = [layer.name if index == 0 else f"{layer.name}:{index}" for index in range(len(results))]
-    return {
-        top: build.named(value, top, name, since)
-        for top, value, name in zip(layer.tops, results, names, strict=True)
-    }
-
-
-def _check_bottoms(rule: LayerRule, layer: Layer) -> None:
-    """The rule's signature says which bottoms a layer has."""
-    _, _, *parameters = inspect.signature(rule).parameters.values()
-    named = [item for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
-    least = sum(item.default is item.empty for item in named)
-    most = len(named) if len(named) == len(parameters) else None
-    count = len(layer.bottoms)
-    if count < least or (most is not None and count > most):
-        span = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
-        names = ", ".join(item.name for item in named)
-        raise NetError(
-            f"has {counted(count, 'bottom')}, expected {span}",
-            origin=layer.origin,
-            fix=f"give it the bottoms {names}" if names else "remove its bottoms",
-        )
-
-
-def counted(count: int, thing: str) -> str:
-    """As in ``1 bottom`` and ``2 bottoms``."""
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+    blobs.absent.update(layer.tops[len(results) :])
+    for index, (top, value) in enumerate(zip(layer.tops, results, strict=False)):
+        # Operators take shapes and sizes from blobs: what is known must stay known.
+        if layer.type == "Input" or (is_operator and value.is_constant and top not in wanted):
+            blobs.values[top] = value
+        else:
+            name = layer.name if index == 0 else f"{layer.name}:{index}"
+            blobs.values[top] = build.named(value, top, name, since)

@@ -87,12 +87,16 @@ def inspect(
                 name=layer.name,
                 type=layer.type,
                 line=layer.origin.line,
-                tops=tuple(Blob(layer.top_blob(i), tops[top].shape) for i, top in enumerate(layer.tops)),
+                tops=tuple(
+                    Blob(layer.top_blob(i), tops[top].shape)
+                    for i, top in enumerate(layer.tops)
+                    if top in tops  # workspaces of operators are no tensors
+                ),
                 parameters=expansion.parameters.get(layer.name, 0),
                 multiply_adds=work[layer.origin],
             )
             for layer in model.layers
-            if all(top in tops for top in layer.tops)  # the others are behind the outputs
+            if not layer.tops or any(top in tops for top in layer.tops)  # the others are behind the outputs
         ),
         inputs=_blobs(graph.inputs),
         outputs=_blobs(graph.outputs),
@@ -110,8 +114,8 @@ def multiply_adds(graph: Graph) -> Counter[Origin]:
         inputs = tuple(value.shape for value in node.inputs)
         if isinstance(node.op, Scan):
             steps = steps_of(node.op, inputs)
-            for origin, count in multiply_adds(node.op.body).items():
-                counts[origin] += steps * count
+            # The operators of a step net have origins of their own.
+            counts[node.origin] += steps * sum(multiply_adds(node.op.body).values())
         counts[node.origin] += node.op.multiply_adds(inputs, [value.shape for value in node.outputs])
     return counts
 

@@ -15,6 +15,7 @@ from prototrt.surgery.passes.drop_identities import drop_identities
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.elide_tiles import elide_tiles
 from prototrt.surgery.passes.fold_constants import fold_constants
+from prototrt.surgery.passes.hoist_invariants import hoist_invariants
 from prototrt.surgery.passes.share_products import share_products
 from prototrt.surgery.passes.turn_scans import turn_scans
 from prototrt.surgery.passes.unroll_scans import unroll_scans
@@ -27,6 +28,7 @@ Pass: TypeAlias = Callable[[Graph], Graph]
 PASSES: tuple[Pass, ...] = (
     turn_scans,
     drop_identities,
+    hoist_invariants,
     fold_constants,
     elide_tiles,
     share_products,

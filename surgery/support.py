@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import prototrt.surgery.expand  # noqa: F401  registers the rules
+from prototrt.surgery.caffe2.operator_rule import operator_rule
 from prototrt.surgery.layer_builder import layer_rule
 
 
@@ -28,9 +29,18 @@ def supported_layers() -> list[Support]:
     return [_support(type_name, rule) for type_name, rule in sorted(layer_rule.rules.items())]
 
 
-def markdown_table(rows: list[Support]) -> str:
+def supported_operators() -> list[Support]:
+    """The same for the operators of Caffe2; those of one rule stand together."""
+    names: dict[Callable[..., Any], list[str]] = {}
+    for type_name, rule in sorted(operator_rule.rules.items()):
+        if type_name != "Input":
+            names.setdefault(rule, []).append(type_name)
+    return [_support(", ".join(types), rule) for rule, types in names.items()]
+
+
+def markdown_table(rows: list[Support], what: str = "layer") -> str:
     """The table as it stands in the README."""
-    lines = ["| layer | becomes | notes |", "| --- | --- | --- |"]
+    lines = [f"| {what} | becomes | notes |", "| --- | --- | --- |"]
     lines += [f"| {row.type} | {row.becomes} | {row.notes.replace('|', chr(92) + '|')} |" for row in rows]
     return "\n".join(lines)
 

@@ -18,13 +18,13 @@ from prototrt.surgery.ir import Graph, walk
 from prototrt.surgery.ops import Tile
 from prototrt.tests.golden_cases import GOLDENS, Case, caffe_cases, check, rewritten
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
+from prototrt.tests.small_nets import WAYS
 
 ROOT = Path(__file__).parents[1]
 CASES = [case for case in caffe_cases() if case.is_recurrent]
 VARIANTS = recurrent_cases()
 KNOWN_CONT = {"net_crnn"}
 """Nets whose cont is a constant: their delta is computed beforehand."""
-WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"]
 
 
 def deltas(graph: Graph) -> list[str]:

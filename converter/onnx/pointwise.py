@@ -32,12 +32,16 @@ _BINARY = {
     BinaryKind.MAXIMUM: "Max",
     BinaryKind.MINIMUM: "Min",
     BinaryKind.GREATER: "Greater",
+    BinaryKind.EQUAL: "Equal",
+    BinaryKind.AND: "And",
+    BinaryKind.OR: "Or",
 }
 _UNARY = {
     UnaryKind.ABS: "Abs",
     UnaryKind.EXP: "Exp",
     UnaryKind.LOG: "Log",
     UnaryKind.NEGATIVE: "Neg",
+    UnaryKind.NOT: "Not",
     UnaryKind.SQRT: "Sqrt",
 }
 

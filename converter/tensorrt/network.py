@@ -71,7 +71,7 @@ class Network:
         if self.node is not None:
             count, origin = len(self._made), self.node.origin
             layer.name = self.node.name if count == 0 else f"{self.node.name}#{count + 1}"
-            layer.metadata = f"{origin.layer} ({origin.type}), line {origin.line}"
+            layer.metadata = origin.note
         self._made.append(layer)
         return layer
 

@@ -33,12 +33,16 @@ _BINARY = {
     BinaryKind.MAXIMUM: "MAX",
     BinaryKind.MINIMUM: "MIN",
     BinaryKind.GREATER: "GREATER",
+    BinaryKind.EQUAL: "EQUAL",
+    BinaryKind.AND: "AND",
+    BinaryKind.OR: "OR",
 }
 _UNARY = {
     UnaryKind.ABS: "ABS",
     UnaryKind.EXP: "EXP",
     UnaryKind.LOG: "LOG",
     UnaryKind.NEGATIVE: "NEG",
+    UnaryKind.NOT: "NOT",
     UnaryKind.SQRT: "SQRT",
 }
 

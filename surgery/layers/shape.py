@@ -38,7 +38,7 @@ def reshape(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             fix=f"use a num_axes from 0 to {rank - first}, or -1 for all",
         )
     last = rank if param.num_axes == -1 else first + param.num_axes
-    target = _reshaped(x.shape, first, last, list(param.shape.dim))
+    target = reshaped(x.shape, first, last, list(param.shape.dim))
     _refuse_other_count(layer, x.shape, target)
     build.memory.share([*layer.bottoms, *layer.tops])
     return [build.reshape(x, target)]
@@ -63,7 +63,8 @@ def _refuse_other_count(layer: Layer, shape: Shape, target: Shape) -> None:
         )
 
 
-def _reshaped(shape: Shape, first: int, last: int, dims: Sequence[int]) -> Shape:
+def reshaped(shape: Shape, first: int, last: int, dims: Sequence[int]) -> Shape:
+    """``shape`` with ``dims`` in the place of the axes from ``first`` to before ``last``."""
     middle: list[Dim] = []
     for index, dim in enumerate(dims):
         if dim == 0 and first + index >= len(shape):

@@ -32,6 +32,12 @@ class BinaryKind(enum.Enum):
     MAXIMUM = "maximum"
     MINIMUM = "minimum"
     GREATER = "greater"
+    EQUAL = "equal"
+    AND = "logical_and"
+    OR = "logical_or"
+
+
+COMPARISONS = (BinaryKind.GREATER, BinaryKind.EQUAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,7 @@ class Binary(Op):
         return [broadcast(a, b)]
 
     def dtypes(self, *inputs: DType) -> list[DType]:
-        return [DType.BOOL if self.kind is BinaryKind.GREATER else inputs[0]]
+        return [DType.BOOL if self.kind in COMPARISONS else inputs[0]]
 
     def evaluate(self, a: Array, b: Array) -> list[Array]:
         function: Callable[[Any, Any], Array] = getattr(np, self.kind.value)
@@ -58,6 +64,9 @@ DIVIDE = Binary(BinaryKind.DIVIDE)
 MAXIMUM = Binary(BinaryKind.MAXIMUM)
 MINIMUM = Binary(BinaryKind.MINIMUM)
 GREATER = Binary(BinaryKind.GREATER)
+EQUAL = Binary(BinaryKind.EQUAL)
+AND = Binary(BinaryKind.AND)
+OR = Binary(BinaryKind.OR)
 
 
 class UnaryKind(enum.Enum):
@@ -67,6 +76,7 @@ class UnaryKind(enum.Enum):
     EXP = "exp"
     LOG = "log"
     NEGATIVE = "negative"
+    NOT = "logical_not"
     SQRT = "sqrt"
 
 
@@ -85,6 +95,7 @@ ABS = Unary(UnaryKind.ABS)
 EXP = Unary(UnaryKind.EXP)
 LOG = Unary(UnaryKind.LOG)
 NEGATIVE = Unary(UnaryKind.NEGATIVE)
+NOT = Unary(UnaryKind.NOT)
 SQRT = Unary(UnaryKind.SQRT)
 
 

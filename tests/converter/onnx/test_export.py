@@ -57,7 +57,10 @@ def test_manifest_says_what_to_feed_back(tmp_path: Path) -> None:
     graph = digits()
     model = exported(graph, tmp_path / "model.onnx")
     manifest = json.loads((tmp_path / "model.onnx.json").read_text())
-    pairs = [{"input": pair.input.name, "output": pair.output.name} for pair in graph.recurrences]
+    pairs = [
+        {"input": pair.input.name, "output": pair.output.name, "exposed": pair.exposed}
+        for pair in graph.recurrences
+    ]
     assert manifest["recurrences"] == pairs
     assert {prop.key: prop.value for prop in model.metadata_props} == {
         f"recurrence {pair['input']}": pair["output"] for pair in pairs

@@ -1,0 +1,1 @@
+"""Caffe2's files: nets of operators, and the nets that fill their weights."""

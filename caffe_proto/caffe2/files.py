@@ -1,0 +1,158 @@
+"""Telling a NetDef from Caffe's files by what is in them, and reading it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from prototrt.caffe_proto.caffe2.schema import message_class
+from prototrt.caffe_proto.errors import UnreadableFileError, raise_all
+from prototrt.caffe_proto.files import HEAD, looks_binary, read_small, refuse_strangers
+from prototrt.caffe_proto.prototxt import parse_net
+from prototrt.caffe_proto.scalars import text_from_bytes
+from prototrt.caffe_proto.schema import Message, is_repeated
+from prototrt.caffe_proto.tokens import Kind, Tokens
+from prototrt.caffe_proto.wire import Buffer, Field, Wire, WireError, fields
+
+# Numbers of NetDef, and of OperatorDef.
+OP, OPERATOR_TYPE = 2, 4
+# Numbers of NetParameter and of V1LayerParameter, which are others there or of another kind.
+_CAFFE_LAYER, _CAFFE_LAYER_TYPE = 100, 5
+
+_WORDS = ("op", "external_input", "external_output")
+_CAFFE_WORDS = ("layer", "layers", "input", "input_dim", "input_shape", "state")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadNet:
+    """A NetDef, and the lines of its operators; a binary file has none."""
+
+    message: Message
+    lines: tuple[int, ...]
+    warnings: tuple[str, ...]
+
+    def line(self, index: int) -> int:
+        return self.lines[index] if self.lines else 0
+
+
+def is_netdef(file: str) -> bool:
+    """Whether the file holds a Caffe2 net, in binary or as text; False where it cannot be read."""
+    try:
+        with open(file, "rb") as stream:
+            data = stream.read()
+    except (OSError, ValueError):
+        return False
+    return looks_like_operators(data) or _is_text_of_netdef(_text(data))
+
+
+def looks_like_operators(data: Buffer) -> bool:
+    """Whether the binary file begins like a NetDef: with operators, not with Caffe's layers.
+
+    A file that is cut short is judged by what there is of it.
+    """
+    found = False
+    try:
+        for item in fields(data, 0, len(data)):
+            if item.number == _CAFFE_LAYER:
+                return False
+            if item.number == OP and item.wire is Wire.BYTES:
+                if not _is_operator(data, item):
+                    return False
+                found = True
+    except WireError as error:
+        return found or _is_cut_operator(data, error)
+    return found
+
+
+def _is_operator(data: Buffer, item: Field) -> bool:
+    kinds = {(inner.number, inner.wire) for inner in fields(data, item.start, item.end)}
+    return (OPERATOR_TYPE, Wire.BYTES) in kinds and (_CAFFE_LAYER_TYPE, Wire.VARINT) not in kinds
+
+
+def _is_cut_operator(data: Buffer, error: WireError) -> bool:
+    """Whether an operator is what is cut short: a field 2 with a text in its field 4."""
+    head = bytes(data[error.offset : error.offset + HEAD])
+    return head[:1] == b"\x12" and re.search(rb"\x22[\x01-\x40][A-Z]\w", head) is not None
+
+
+def _is_text_of_netdef(text: str) -> bool:
+    if not re.search(r"\b(?:op|external_input|external_output)\b", text):
+        return False
+    try:
+        names = _outer_names(Tokens(text, ""))
+    except UnreadableFileError:
+        # Broken text is judged by its first word that belongs to one of the two only.
+        names = re.findall(r"^(\w+)", text, re.MULTILINE)
+    first = next((name for name in names if name in (*_WORDS, *_CAFFE_WORDS)), None)
+    return first in _WORDS
+
+
+def _outer_names(tokens: Tokens) -> list[str]:
+    """The names of the fields that stand in no message."""
+    names, depth = [], 0
+    while (token := tokens.take()).kind is not Kind.END:
+        if token.text in ("{", "<"):
+            depth += 1
+        elif token.text in ("}", ">"):
+            depth -= 1
+        elif depth == 0 and token.kind is Kind.WORD:
+            names.append(token.text)
+    return names
+
+
+def read_net(file: str, what: str, *, allow_unknown: bool = False) -> ReadNet:
+    """A whole net, as a predict net is: small. ``what``: "a predict net", as the message calls it."""
+    data = read_small(file, what)
+    refuse_strangers(data[:HEAD], file, what)
+    net = message_class("NetDef")()
+    if looks_binary(data[:HEAD]) or looks_like_operators(data):
+        parse_binary(net, data, file)
+        return ReadNet(net, (), ())
+    text = _text(data)
+    parsed = parse_net(text, file, net)
+    if not allow_unknown:
+        raise_all([finding.error() for finding in parsed.unknown])
+    dropped = tuple(finding.dropped() for finding in parsed.unknown)
+    return ReadNet(net, tuple(parsed.lines.get("op", ())), dropped)
+
+
+def _text(data: bytes) -> str:
+    return text_from_bytes(data.removeprefix(b"\xef\xbb\xbf"))
+
+
+def parse_binary(message: Message, data: bytes, file: str) -> None:
+    """Fill a message; raises ``UnreadableFileError`` where the bytes are none."""
+    from google.protobuf.message import DecodeError
+
+    try:
+        message.ParseFromString(data)
+    except DecodeError as error:
+        raise UnreadableFileError(
+            "this is no Caffe2 net, or one that is cut short or damaged",
+            where=file,
+            because=f"the file has {len(data)} bytes, and they end inside a field or are none",
+            fix="get the file again",
+        ) from error
+    if not _names_are_text(message):
+        raise UnreadableFileError(
+            "this is no Caffe2 net, or a damaged one",
+            where=file,
+            because="a name in it is no text (UTF-8)",
+            fix="get the file again",
+        )
+
+
+def _names_are_text(message: Message) -> bool:
+    """protobuf reads a name that is no UTF-8, and only fails when it is asked for."""
+    try:
+        for known, value in message.ListFields():
+            if known.type == known.TYPE_MESSAGE:
+                if not all(map(_names_are_text, value if is_repeated(known) else (value,))):
+                    return False
+            elif known.type == known.TYPE_STRING:
+                texts = list(value) if is_repeated(known) else [value]
+                if not all(isinstance(text, str) for text in texts):
+                    return False
+    except UnicodeDecodeError:
+        return False
+    return True

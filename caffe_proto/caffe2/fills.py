@@ -1,0 +1,134 @@
+"""The operators of an init net: their messages, and their numbers where they lie in the file."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from prototrt.caffe_proto.caffe2.files import OP, looks_like_operators, parse_binary, read_net
+from prototrt.caffe_proto.caffe2.schema import message_class
+from prototrt.caffe_proto.errors import Origin, UnreadableFileError
+from prototrt.caffe_proto.files import HEAD, refuse_strangers, told_to_the_user
+from prototrt.caffe_proto.scalars import text_from_bytes
+from prototrt.caffe_proto.schema import Message
+from prototrt.caffe_proto.stored_blob import Run, add_numbers, array_of
+from prototrt.caffe_proto.weights import Array
+from prototrt.caffe_proto.wire import Buffer, CutShortError, Field, Wire, WireError, fields
+
+# Numbers of OperatorDef and Argument.
+_ARG, _ARG_NAME, _ARG_FLOATS = 5, 1, 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fill:
+    """One operator of an init net. ``message`` lacks the numbers of ``values`` where they are floats.
+
+    ``read`` gives those; ``count`` is how many there are. Both are None where the values are
+    no floats.
+    """
+
+    message: Message
+    origin: Origin
+    count: int | None
+    read: Callable[[], Array] | None
+
+
+def read_fills(file: str, *, allow_unknown: bool = False) -> list[Fill]:
+    """The operators of an init net, binary or text."""
+    with told_to_the_user(file, "an init net"), open(file, "rb") as stream:
+        head = stream.read(HEAD)
+        refuse_strangers(head, file, "an init net")
+        buffer = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    if looks_like_operators(buffer):
+        return _from_binary(buffer, file)
+    if b"op" not in head and b"external" not in head:
+        raise UnreadableFileError(
+            "this is no init net",
+            where=file,
+            because="it holds no operators",
+            fix="give the init net of the predict net: prototrt convert predict_net.pb init_net.pb",
+        )
+    return _from_text(file, allow_unknown)
+
+
+def origin_of(file: str, line: int, index: int, message: Message) -> Origin:
+    """``init_net.pb: operator 3 (FC)``; an operator that has a name is called by it, too."""
+    name = f' "{message.name}"' if message.name else ""
+    label = message.name or next(iter(message.output), f"{message.type}_{index}")
+    return Origin(file, line, label, message.type, f"operator {index}{name}")
+
+
+def _from_text(file: str, allow_unknown: bool) -> list[Fill]:
+    net = read_net(file, "an init net", allow_unknown=allow_unknown)
+    fills = []
+    for index, message in enumerate(net.message.op):
+        values = next((argument.floats for argument in message.arg if argument.name == "values"), ())
+        origin = origin_of(file, net.line(index), index, message)
+        array = np.array(values, np.float32)
+        fills.append(Fill(message, origin, len(array), lambda array=array: array))  # type: ignore[misc]
+    return fills
+
+
+def _from_binary(buffer: Buffer, file: str) -> list[Fill]:
+    try:
+        items = [item for item in fields(buffer, 0, len(buffer)) if item.number == OP]
+        return [_fill(buffer, item, file, index) for index, item in enumerate(items)]
+    except CutShortError as error:
+        raise UnreadableFileError(
+            f"the file is cut short: the field at byte {error.offset} needs {error.missing} bytes more",
+            where=file,
+            because=f"the file has {len(buffer)} bytes",
+            fix="get the file again",
+        ) from error
+    except WireError as error:
+        raise UnreadableFileError(
+            "this is no init net, or a damaged one",
+            where=file,
+            because=error.problem,
+            fix="get the file again",
+        ) from error
+
+
+def _fill(buffer: Buffer, item: Field, file: str, index: int) -> Fill:
+    """An operator; its float values are found, not read."""
+    message = message_class("OperatorDef")()
+    rest: list[bytes] = []
+    runs: list[Run] = []
+    begin = item.start
+    for inner in fields(buffer, item.start, item.end):
+        if not (inner.number == _ARG and inner.wire is Wire.BYTES and _has_values(buffer, inner, runs)):
+            rest.append(buffer[begin : inner.end])
+        begin = inner.end
+    parse_binary(message, b"".join(rest), file)
+    origin = origin_of(file, 0, index, message)
+    count = sum(run.count for run in runs)
+    return Fill(message, origin, count, lambda: array_of(buffer, runs, "<f4", (count,)))
+
+
+def _has_values(buffer: Buffer, argument: Field, runs: list[Run]) -> bool:
+    """Whether this is the argument ``values`` and holds floats; ``runs`` learns where they are."""
+    name, found = "", list[Run]()
+    for item in _fields_but_numbers(buffer, argument, found):
+        if item.number == _ARG_NAME and item.wire is Wire.BYTES:
+            name = text_from_bytes(buffer[item.start : item.end])
+    if name != "values" or not found:
+        return False
+    runs += found
+    return True
+
+
+def _fields_but_numbers(buffer: Buffer, argument: Field, runs: list[Run]) -> Iterator[Field]:
+    """The fields of an argument. Its floats, of which each may be a field, go to ``runs`` at once."""
+    position = argument.start
+    while position < argument.end:
+        item = next(fields(buffer, position, argument.end), None)
+        if item is None:
+            return
+        position = item.end
+        if item.number == _ARG_FLOATS and item.wire in (Wire.BYTES, Wire.FIXED32):
+            position = add_numbers(runs, buffer, item, argument.end, size=4)
+        else:
+            yield item

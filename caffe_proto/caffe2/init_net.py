@@ -1,0 +1,149 @@
+"""An init net, evaluated once: the blobs that its fill operators make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from prototrt.caffe_proto.caffe2.arguments import Arguments
+from prototrt.caffe_proto.caffe2.fills import Fill, read_fills
+from prototrt.caffe_proto.caffe2.param_set import PackedBlob, set_parameter
+from prototrt.caffe_proto.caffe2.schema import DTYPE_WORDS, DTYPES
+from prototrt.caffe_proto.errors import ConversionError, UnsupportedLayerError, WeightsError, raise_all
+from prototrt.caffe_proto.weights import LARGEST_COUNT, Array, RandomWeights, StoredBlob, sha256_of
+
+_GIVEN_INTEGERS = {
+    "GivenTensorIntFill": np.int32,
+    "GivenTensorInt64Fill": np.int64,
+    "GivenTensorInt16Fill": np.int32,
+    "GivenTensorBoolFill": np.bool_,
+}
+_GIVEN_FLOATS = ("GivenTensorFill", "GivenTensorDoubleFill")
+_RANDOM = ("XavierFill", "MSRAFill", "GaussianFill", "UniformFill", "TruncatedNormalFill")
+FILLS = (*_GIVEN_FLOATS, *_GIVEN_INTEGERS, "ConstantFill", *_RANDOM)
+
+Blobs: TypeAlias = dict[str, "StoredBlob | PackedBlob"]
+
+
+@dataclass(frozen=True, eq=False)
+class InitNet:
+    """The weights of a Caffe2 net, by blob. Nothing is read before an array is asked for."""
+
+    file: str | None
+    blobs: dict[str, StoredBlob] = field(repr=False)
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def sha256(self) -> str | None:
+        return None if self.file is None else sha256_of(self.file)
+
+    def names(self) -> Iterable[str]:
+        return self.blobs.keys()
+
+    def stored(self, layer: str) -> Sequence[StoredBlob] | None:
+        blob = self.blobs.get(layer)
+        return None if blob is None else (blob,)
+
+
+def open_init_net(file: str, seed: int | None, *, allow_unknown: bool = False) -> InitNet:
+    """Evaluate the init net. Random fills are drawn with ``seed``, and refused without one."""
+    blobs: Blobs = {}
+    errors: list[ConversionError] = []
+    for fill in read_fills(file, allow_unknown=allow_unknown):
+        try:
+            _run(fill, blobs, seed)
+        except ConversionError as error:
+            error.origin = error.origin or fill.origin
+            errors.append(error)
+    raise_all(errors)
+    return InitNet(
+        file, {name: blob.stored() if isinstance(blob, PackedBlob) else blob for name, blob in blobs.items()}
+    )
+
+
+def _run(fill: Fill, blobs: Blobs, seed: int | None) -> None:
+    kind = fill.message.type
+    if kind == "RecurrentParamSet":
+        set_parameter(fill, blobs)
+        return
+    if kind not in FILLS:
+        raise UnsupportedLayerError(
+            "this operator fills no blob",
+            because=f"an init net is made of {', '.join((*FILLS[:5], 'RecurrentParamSet'))}",
+            fix="give the predict net first and the init net second; export the weights as GivenTensorFill",
+        )
+    if len(fill.message.output) != 1 or (len(fill.message.input) and kind not in ("ConstantFill", *_RANDOM)):
+        raise UnsupportedLayerError(
+            f"has {len(fill.message.input)} inputs and {len(fill.message.output)} outputs, expected 0 and 1"
+        )
+    blobs[fill.message.output[0]] = filled(fill, seed)
+
+
+def filled(fill: Fill, seed: int | None) -> StoredBlob:
+    """The blob that a fill operator makes."""
+    kind, arguments = fill.message.type, Arguments(fill.message)
+    shape = arguments.integers("shape")
+    if len(fill.message.input):
+        raise UnsupportedLayerError("takes its shape from a blob", fix="export it with the argument shape")
+    if any(dim < 0 for dim in shape) or prod(shape) > LARGEST_COUNT:
+        raise WeightsError(f"shape is {shape}, expected sizes from 0 up and at most {LARGEST_COUNT} elements")
+    if kind in _RANDOM:
+        return _drawn(fill, shape, seed)
+    if kind == "ConstantFill":
+        array = constant_fill(arguments, shape)
+        return StoredBlob(shape, False, lambda: array)
+    if kind in _GIVEN_FLOATS:
+        assert fill.read is not None
+        return _given(shape, fill.count or 0, fill.read)
+    values = arguments.integers("values")
+    array = np.array(values, np.int64)
+    return _given(shape, len(values), lambda: _narrowed(array, _GIVEN_INTEGERS[kind]))
+
+
+def _given(shape: tuple[int, ...], count: int, read: Callable[[], Array]) -> StoredBlob:
+    # Caffe2 takes values without shape as one axis.
+    shape = shape or ((count,) if count != 1 else ())
+    if prod(shape) != count:
+        raise WeightsError(
+            f"the shape {shape} has {prod(shape)} elements, but there are {count} values",
+            fix="get the init net again: it is damaged",
+        )
+    return StoredBlob(shape, False, lambda: read().reshape(shape))
+
+
+def constant_fill(arguments: Arguments, shape: tuple[int, ...]) -> Array:
+    """An array of one number; ``dtype`` is a number of Caffe2's or, in old files, a word."""
+    if arguments.is_text("dtype"):
+        number = DTYPE_WORDS.get(arguments.text("dtype", ""), 0)
+    else:
+        number = arguments.integer("dtype", 1)
+    if number not in DTYPES:
+        raise UnsupportedLayerError(f"dtype is {number}, expected float, int32, int64 or bool")
+    if DTYPES[number].startswith("float"):
+        return np.broadcast_to(np.float32(arguments.number("value", 0.0)), shape)
+    return np.broadcast_to(_narrowed(np.array(arguments.integer("value", 0)), DTYPES[number]), shape)
+
+
+def _narrowed(array: Array, dtype: object) -> Array:
+    """int64 as int32, which engines use."""
+    if np.dtype(dtype) == np.bool_:  # type: ignore[call-overload]  # any spelling of a dtype
+        return array.astype(np.bool_)
+    span = np.iinfo(np.int32)
+    if array.size and (array.min() < span.min or array.max() > span.max):
+        raise WeightsError(f"holds numbers from {array.min()} to {array.max()}, expected 32 bits")
+    return array.astype(np.int32)
+
+
+def _drawn(fill: Fill, shape: tuple[int, ...], seed: int | None) -> StoredBlob:
+    if seed is None:
+        raise WeightsError(
+            "draws its numbers at random: this init net holds no trained weights",
+            fix="give the init net that was saved after training, or --random-weights SEED to try the topology alone",
+        )
+    name, source = str(fill.message.output[0]), RandomWeights(seed=seed)
+    return StoredBlob(shape, False, lambda: source.draw(name, 0, shape))

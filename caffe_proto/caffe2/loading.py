@@ -1,0 +1,210 @@
+"""A predict net and an init net -> Model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from prototrt.caffe_proto.caffe2.arguments import Arguments
+from prototrt.caffe_proto.caffe2.files import ReadNet, read_net
+from prototrt.caffe_proto.caffe2.fills import origin_of
+from prototrt.caffe_proto.caffe2.init_net import FILLS, InitNet, open_init_net
+from prototrt.caffe_proto.caffe2.integers import integer_blobs
+from prototrt.caffe_proto.caffe2.operators import Operator, Recurrence
+from prototrt.caffe_proto.caffe2.recurrence import aliases_of, links_of, states_of, step_net_of
+from prototrt.caffe_proto.caffe2.schema import INT32, message_class
+from prototrt.caffe_proto.caffe2.untangle import Access, Read, Untangled, refuse_strangers, untangle
+from prototrt.caffe_proto.errors import ConversionError, NetError, Origin, raise_all
+from prototrt.caffe_proto.model import Model
+from prototrt.caffe_proto.schema import Message
+
+_DEEPEST = 8  # nets inside nets; real ones reach 2
+_NO_READER = ("ZeroGradient",)
+"""Marks for training, without meaning for the forward pass."""
+
+
+def load_caffe2(
+    predict: str, init: str | None, *, random_weights: int | None = None, allow_unknown: bool = False
+) -> Model:
+    """Read a net of Caffe2 and, if given, its weights. Every mistake of a user raises a ConversionError."""
+    net = read_net(predict, "a predict net", allow_unknown=allow_unknown)
+    _refuse_init_net(net, predict)
+    weights = InitNet(None, {})
+    if init is not None:
+        weights = open_init_net(init, random_weights, allow_unknown=allow_unknown)
+    drafts = _drafts(net, predict)
+    accesses = [_access(draft) for draft in drafts]
+    given = list(net.message.external_input)
+    found = untangle(accesses, {*given, *weights.names()})
+    if given:
+        refuse_strangers(found, accesses, lambda access: access.origin.subject)
+    operators = _named(drafts, found)
+    inputs = _inputs([*given, *found.strangers], operators, weights, predict)
+    return Model(
+        name=net.message.name,
+        file=predict,
+        layers=(*inputs, *operators),
+        weights=weights,
+        warnings=(*net.warnings, *weights.warnings),
+        outputs=_outputs(net.message, operators, found, predict),
+        blobs=found.last,
+        framework="caffe2",
+        stored={name: weights.blobs[name] for name in weights.names()},
+    )
+
+
+def _refuse_init_net(net: ReadNet, file: str) -> None:
+    types = {message.type for message in net.message.op}
+    if not types:
+        raise NetError("the net has no operators", where=file, fix="give the predict net")
+    if types <= {*FILLS, "RecurrentParamSet"}:
+        raise NetError(
+            "this is an init net: all its operators fill weights",
+            where=file,
+            fix="give the predict net first and the init net second",
+        )
+
+
+def _drafts(net: ReadNet, file: str) -> list[Operator]:
+    """The operators, their blobs still by the user's names; all that is wrong with them at once."""
+    drafts: list[Operator] = []
+    errors: list[ConversionError] = []
+    for index, message in enumerate(net.message.op):
+        origin = origin_of(file, net.line(index), index, message)
+        try:
+            drafts.append(_draft(message, origin, 0))
+        except ConversionError as error:
+            if error.where is None:
+                error.origin = error.origin or origin
+            errors.append(error)
+    raise_all(errors)
+    return drafts
+
+
+def _draft(message: Message, origin: Origin, depth: int) -> Operator:
+    if not message.type:
+        raise NetError("the operator has no type", origin=origin)
+    recurrence = None
+    reads = tuple(message.input)
+    if message.type == "RecurrentNetwork":
+        recurrence = _recurrence(message, origin, depth)
+        reads = (*reads, *_outside(recurrence, reads))
+    return Operator(
+        name=origin.layer,
+        type=message.type,
+        message=message,
+        bottoms=reads,
+        tops=tuple(message.output),
+        origin=origin,
+        blobs=None,
+        reads=reads,
+        recurrence=recurrence,
+    )
+
+
+def _recurrence(message: Message, origin: Origin, depth: int) -> Recurrence:
+    if depth == _DEEPEST:
+        raise NetError(f"step nets are nested more than {_DEEPEST} deep", origin=origin)
+    arguments = Arguments(message)
+    net = step_net_of(arguments, origin)
+    drafts = [
+        _draft(inner, _inner_origin(origin, index, inner), depth + 1) for index, inner in enumerate(net.op)
+    ]
+    found = untangle([_access(draft) for draft in drafts], ())
+    return Recurrence(
+        operators=tuple(_named(drafts, found)),
+        timestep=arguments.text("timestep", "timestep"),
+        states=states_of(arguments, message.input),
+        links=links_of(arguments),
+        aliases=aliases_of(arguments),
+        written={
+            blob: value for blob, value in found.last.items() if blob not in found.strangers or value != blob
+        },
+        read=tuple(found.strangers),
+    )
+
+
+def _inner_origin(outer: Origin, index: int, message: Message) -> Origin:
+    inner = origin_of(outer.file, outer.line, index, message)
+    return replace(inner, operator=f"{outer.subject}, step net {inner.operator}")
+
+
+def _outside(recurrence: Recurrence, inputs: Sequence[str]) -> list[str]:
+    """The blobs around a RecurrentNetwork that it reads by name, without their being inputs."""
+    buffers = {state.buffer for state in recurrence.states}
+    inside = {link.inside for link in recurrence.links} | {recurrence.timestep}
+    read = [blob for blob in recurrence.read if blob not in inside]
+    read += [link.outside for link in recurrence.links if link.outside not in buffers]
+    read += [alias.source for alias in recurrence.aliases if alias.source not in buffers]
+    return [blob for blob in dict.fromkeys(read) if blob not in inputs]
+
+
+def _access(draft: Operator) -> Access:
+    listed = len(draft.message.input)
+    reads = [Read(blob, draft.origin) for blob in draft.reads[:listed]]
+    reads += [_outer_read(draft, blob) for blob in draft.reads[listed:]]
+    return Access(draft.origin, tuple(reads), draft.tops)
+
+
+def _outer_read(draft: Operator, blob: str) -> Read:
+    """Who in a RecurrentNetwork reads a blob that is around it."""
+    recurrence = draft.recurrence
+    assert recurrence is not None
+    if blob in (link.outside for link in recurrence.links):
+        return Read(blob, draft.origin, "link_external")
+    if blob in (alias.source for alias in recurrence.aliases):
+        return Read(blob, draft.origin, "alias_src")
+    reader = next(inner for inner in recurrence.operators if blob in inner.reads)
+    return Read(blob, reader.origin)
+
+
+def _named(drafts: Sequence[Operator], found: Untangled) -> list[Operator]:
+    """The operators over values that are written once; each with a name of its own."""
+    named: list[Operator] = []
+    taken: set[str] = set()
+    for draft, bottoms, tops in zip(drafts, found.bottoms, found.tops, strict=True):
+        name = draft.message.name or (tops[0] if tops else draft.name)
+        if name in taken:
+            name = f"{name}@{len(named)}"
+        taken.add(name)
+        origin = replace(draft.origin, layer=name)
+        named.append(replace(draft, name=name, bottoms=bottoms, tops=tops, origin=origin))
+    return named
+
+
+def _inputs(
+    names: Sequence[str], operators: Sequence[Operator], weights: InitNet, file: str
+) -> list[Operator]:
+    """What a caller feeds: the inputs of the net that the init net does not fill."""
+
+    def is_integer(blob: str) -> bool | None:
+        stored = weights.blobs.get(blob)
+        return None if stored is None else stored.array.dtype.kind == "i"
+
+    integers = integer_blobs(operators, is_integer)
+    fed = [name for name in dict.fromkeys(names) if name not in weights.blobs]
+    return [_input(name, name in integers, file) for name in fed]
+
+
+def _input(name: str, is_integer: bool, file: str) -> Operator:
+    message = message_class("OperatorDef")(type="Input", output=[name])
+    if is_integer:
+        message.arg.add(name="dtype", i=INT32)
+    origin = Origin(file, 0, name, "Input", f'external input "{name}"')
+    return Operator(name, "Input", message, (), (name,), origin, None)
+
+
+def _outputs(net: Message, operators: Sequence[Operator], found: Untangled, file: str) -> tuple[str, ...]:
+    """The external outputs in their order; of a net that lists none, what nobody reads."""
+    if not net.external_output:
+        read = {bottom for operator in operators for bottom in operator.bottoms}
+        written = [top for operator in operators for top in operator.tops]
+        return tuple(name for name in written if name in found.last.values() and name not in read)
+    missing = [name for name in net.external_output if name not in found.last]
+    if missing:
+        raise NetError(
+            f"no operator makes the external outputs {', '.join(missing)}",
+            where=file,
+            fix="export the net again",
+        )
+    return tuple(dict.fromkeys(found.last[name] for name in net.external_output))

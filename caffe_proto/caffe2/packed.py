@@ -1,0 +1,69 @@
+"""Where cuDNN keeps each matrix and bias in the one blob of a recurrent net's weights.
+
+All matrices come first, then all biases. Both go layer by layer, for each its directions; a
+layer's matrices of the input, one a gate, then those of the recurrence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+# cuDNN's order of the gates, by the words of RecurrentParamSet.
+GATES = {
+    "lstm": ("input_gate", "forget_gate", "cell", "output_gate"),
+    "gru": ("reset_gate", "update_gate", "output_gate"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One matrix or bias. ``layer`` counts directions, too: layer 1 forward of two directions is 2."""
+
+    layer: int
+    source: str  # "input" or "recurrent"
+    parameter: str  # as in "forget_gate_w"
+    shape: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True)
+class PackedLayout:
+    """The layout for ``inputs`` numbers a step into the first layer."""
+
+    mode: str
+    inputs: int
+    hidden: int
+    layers: int
+    directions: int
+
+    @cached_property
+    def parts(self) -> dict[tuple[int, str, str], Part]:
+        """By layer, source and parameter."""
+        return {(part.layer, part.source, part.parameter): part for part in self._walk()}
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return max(part.offset + prod(part.shape) for part in self.parts.values())
+
+    def _walk(self) -> Iterator[Part]:
+        offset = 0
+        for layer, source, parameter in self._order():
+            width = self.inputs_of(layer) if source == "input" else self.hidden
+            shape = (self.hidden, width) if parameter.endswith("_w") else (self.hidden,)
+            yield Part(layer, source, parameter, shape, offset)
+            offset += prod(shape)
+
+    def _order(self) -> Iterator[tuple[int, str, str]]:
+        for kind in ("w", "b"):
+            for layer in range(self.layers * self.directions):
+                for source in ("input", "recurrent"):
+                    for gate in GATES[self.mode]:
+                        yield layer, source, f"{gate}_{kind}"
+
+    def inputs_of(self, layer: int) -> int:
+        """How many numbers a step brings into a layer: those of the net, or all directions' of the one below."""
+        return self.inputs if layer < self.directions else self.hidden * self.directions

@@ -1,0 +1,86 @@
+"""RecurrentParamSet: one matrix or bias is put into the packed weights of cuDNN's Recurrent."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from prototrt.caffe_proto.caffe2.arguments import Arguments
+from prototrt.caffe_proto.caffe2.fills import Fill
+from prototrt.caffe_proto.caffe2.packed import GATES, PackedLayout
+from prototrt.caffe_proto.errors import NetError, Origin, UnsupportedLayerError, WeightsError
+from prototrt.caffe_proto.weights import StoredBlob
+
+
+@dataclass(slots=True, eq=False)
+class PackedBlob:
+    """Packed weights of which parts have been set.
+
+    The operators read the net's input for its number of columns only, which is not known
+    here: it is that of the first layer's matrices.
+    """
+
+    origin: Origin
+    before: StoredBlob
+    mode: str
+    hidden: int
+    layers: int
+    directions: int
+    parts: dict[tuple[int, str, str], StoredBlob] = field(default_factory=dict)
+
+    def stored(self) -> StoredBlob:
+        """The whole as one blob. What was not set keeps its number, as far as there was one."""
+        layout = PackedLayout(self.mode, self._inputs(), self.hidden, self.layers, self.directions)
+        packed = np.zeros(layout.size, np.float32)
+        before = self.before.array.reshape(-1)[: layout.size]
+        packed[: len(before)] = before
+        for key, blob in self.parts.items():
+            part = layout.parts.get(key)
+            flat = blob.array.reshape(-1)
+            if part is None or flat.size != int(np.prod(part.shape)):
+                expected = "no such parameter" if part is None else f"{part.shape}"
+                raise WeightsError(
+                    f"layer {key[0]}, {key[1]} {key[2]} has the shape {blob.shape}, expected {expected}",
+                    origin=self.origin,
+                )
+            packed[part.offset : part.offset + flat.size] = flat
+        return StoredBlob(packed.shape, False, lambda: packed)
+
+    def _inputs(self) -> int:
+        """The columns of the first layer's matrices."""
+        for (layer, source, parameter), blob in self.parts.items():
+            if layer < self.directions and source == "input" and parameter.endswith("_w"):
+                return int(np.prod(blob.shape)) // self.hidden
+        raise WeightsError("sets no matrix of the first layer's input", origin=self.origin)
+
+
+def set_parameter(fill: Fill, blobs: MutableMapping[str, StoredBlob | PackedBlob]) -> None:
+    """Run one RecurrentParamSet: inputs are the net's input, the packed blob, and the values."""
+    arguments, message = Arguments(fill.message), fill.message
+    if len(message.input) != 3 or list(message.output) != [message.input[1]]:
+        raise NetError("expected the inputs input, weights, values, and weights again as output")
+    weights, values = (blobs.get(name) for name in message.input[1:])
+    if weights is None or not isinstance(values, StoredBlob):
+        missing = message.input[1] if weights is None else message.input[2]
+        raise NetError("no operator before this one fills it", blob=f'input "{missing}"')
+    if isinstance(weights, StoredBlob):
+        weights = _begin(fill.origin, arguments, weights)
+        blobs[message.output[0]] = weights
+    key = (
+        arguments.integer("layer", 0),
+        arguments.text("input_type", ""),
+        arguments.text("param_type", ""),
+    )
+    weights.parts[key] = values
+
+
+def _begin(origin: Origin, arguments: Arguments, before: StoredBlob) -> PackedBlob:
+    mode, hidden = arguments.text("rnn_mode", ""), arguments.integer("hidden_size", 0)
+    if mode not in GATES or hidden < 1:
+        raise UnsupportedLayerError(
+            f'rnn_mode is "{mode}" and hidden_size {hidden}, expected lstm or gru and at least 1'
+        )
+    directions = 2 if arguments.flag("bidirectional") else 1
+    return PackedBlob(origin, before, mode, hidden, arguments.integer("num_layers", 1), directions)

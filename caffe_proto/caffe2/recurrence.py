@@ -1,0 +1,73 @@
+"""The arguments of a RecurrentNetwork: its step net, states, links and aliases.
+
+Source: caffe2 ``operators/rnn/recurrent_network_op.h``, as observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prototrt.caffe_proto.caffe2.arguments import Arguments
+from prototrt.caffe_proto.caffe2.operators import Alias, Link, State
+from prototrt.caffe_proto.caffe2.schema import message_class
+from prototrt.caffe_proto.errors import NetError, Origin, UnreadableFileError, raise_all
+from prototrt.caffe_proto.prototxt import parse_net
+from prototrt.caffe_proto.schema import Message
+
+
+def step_net_of(arguments: Arguments, origin: Origin) -> Message:
+    """The step net: a NetDef, or in files of 2017 its text."""
+    if not arguments.has("step_net"):
+        raise NetError("has no step_net", origin=origin, fix="export the net again")
+    if not arguments.is_text("step_net"):
+        net = arguments.net("step_net")
+    else:
+        net = message_class("NetDef")()
+        parsed = parse_net(arguments.text("step_net", ""), f"{origin}, step_net", net)
+        raise_all([finding.error() for finding in parsed.unknown])
+    assert net is not None
+    if not net.op:
+        raise UnreadableFileError("its step_net has no operators", origin=origin, fix="export the net again")
+    return net
+
+
+def states_of(arguments: Arguments, inputs: Sequence[str]) -> tuple[State, ...]:
+    """The states, each with the input that it starts with."""
+    buffers = arguments.texts("recurrent_states")
+    initial = arguments.integers("initial_recurrent_state_ids")
+    _same_lengths(recurrent_states=buffers, initial_recurrent_state_ids=initial)
+    for index in initial:
+        if not 0 <= index < len(inputs):
+            raise NetError(
+                f"initial_recurrent_state_ids has {index}, expected an input from 0 to {len(inputs) - 1}",
+                because=f"the operator has {len(inputs)} inputs",
+            )
+    return tuple(map(State, buffers, initial))
+
+
+def links_of(arguments: Arguments) -> tuple[Link, ...]:
+    """The links; without ``link_window`` each has one row."""
+    inside, outside = arguments.texts("link_internal"), arguments.texts("link_external")
+    offsets, windows = arguments.integers("link_offset"), arguments.integers("link_window")
+    windows = windows or (1,) * len(inside)
+    _same_lengths(link_internal=inside, link_external=outside, link_offset=offsets, link_window=windows)
+    for link in map(Link, inside, outside, offsets, windows):
+        if link.window < 1 or link.offset < 0:
+            raise NetError(
+                f'the link of "{link.inside}" to "{link.outside}" has offset {link.offset} and window'
+                f" {link.window}, expected at least 0 and 1"
+            )
+    return tuple(map(Link, inside, outside, offsets, windows))
+
+
+def aliases_of(arguments: Arguments) -> tuple[Alias, ...]:
+    sources, targets = arguments.texts("alias_src"), arguments.texts("alias_dst")
+    offsets = arguments.integers("alias_offset")
+    _same_lengths(alias_src=sources, alias_dst=targets, alias_offset=offsets)
+    return tuple(map(Alias, sources, targets, offsets))
+
+
+def _same_lengths(**lists: Sequence[object]) -> None:
+    if len({len(values) for values in lists.values()}) > 1:
+        counts = ", ".join(f"{name} {len(values)}" for name, values in lists.items())
+        raise NetError(f"parallel lists have different lengths: {counts}", fix="export the net again")

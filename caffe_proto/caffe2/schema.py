@@ -1,0 +1,35 @@
+"""Caffe2's messages, in a pool of their own, like Caffe's.
+
+See docs/decisions/0001-private-descriptor-pool.md.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from prototrt.caffe_proto.schema import Message
+
+
+@cache
+def _pool() -> descriptor_pool.DescriptorPool:
+    files = descriptor_pb2.FileDescriptorSet()
+    files.ParseFromString(Path(__file__).with_name("caffe2.binpb").read_bytes())
+    pool = descriptor_pool.DescriptorPool()
+    for file in files.file:
+        pool.Add(file)
+    return pool
+
+
+@cache
+def message_class(name: str) -> Message:
+    """The class of a message of caffe2.proto, as in ``message_class("NetDef")``."""
+    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"caffe2.{name}"))
+
+
+# TensorProto.DataType, as far as it names what a blob may hold here, and the words that old files use.
+DTYPES = {1: "float32", 2: "int32", 5: "bool", 10: "int64", 13: "float64"}
+DTYPE_WORDS = {"float": 1, "int": 2, "int32": 2, "bool": 5, "int64": 10, "double": 13}
+INT32 = 2

@@ -1,0 +1,99 @@
+"""Blobs, which operators may write over and over, -> values, each written once.
+
+The last write wins. As in Caffe's nets, the last value of a blob keeps its name and an
+earlier one is called ``BLOB@INDEX`` after the operator that wrote it; the value of an input
+keeps the plain name always.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from prototrt.caffe_proto.errors import ConversionError, NetError, Origin, raise_all
+from prototrt.caffe_proto.suggestions import choices, close_names
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A blob that is read, by whom, and as what: ``input``, ``link_external``."""
+
+    blob: str
+    origin: Origin
+    role: str = "input"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What one operator reads and writes."""
+
+    origin: Origin
+    reads: tuple[Read, ...]
+    writes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Untangled:
+    """The names of values, by operator, and the last value of each blob."""
+
+    bottoms: list[tuple[str, ...]] = field(default_factory=list)
+    tops: list[tuple[str, ...]] = field(default_factory=list)
+    last: dict[str, str] = field(default_factory=dict)
+    strangers: dict[str, Read] = field(default_factory=dict)
+
+
+def untangle(accesses: Sequence[Access], given: Collection[str]) -> Untangled:
+    """Name the values of a net. ``strangers`` are blobs that are read, but neither given nor written before.
+
+    A stranger is taken as given from its first read on.
+    """
+    writes_left = Counter(blob for access in accesses for blob in access.writes)
+    taken = {*given, *writes_left}
+    found = Untangled(last={blob: blob for blob in given})
+    for index, access in enumerate(accesses):
+        for read in access.reads:
+            if read.blob not in found.last:
+                found.strangers[read.blob] = read
+                found.last[read.blob] = read.blob
+        found.bottoms.append(tuple(found.last[read.blob] for read in access.reads))
+        tops = []
+        for blob in access.writes:
+            writes_left[blob] -= 1
+            is_plain = not writes_left[blob] and blob not in given and blob not in found.strangers
+            found.last[blob] = blob if is_plain else _free_name(f"{blob}@{index}", taken)
+            tops.append(found.last[blob])
+        found.tops.append(tuple(tops))
+    return found
+
+
+def refuse_strangers(found: Untangled, accesses: Sequence[Access], describe: Callable[[Access], str]) -> None:
+    """Raise for all blobs that are read and made by nobody, or made too late."""
+    errors: list[ConversionError] = []
+    known = set(found.last) - set(found.strangers)
+    for blob, read in found.strangers.items():
+        later = next((access for access in accesses if blob in access.writes), None)
+        because, fix = None, None
+        if later is not None and later.origin == read.origin:
+            because = "only this operator makes it, and none can read what it has yet to write"
+        elif later is not None:
+            because = f"{describe(later)}, which makes it, comes later"
+            fix = "put the operators in the order in which they run, and let no two read each other"
+        elif known:
+            close = close_names(blob, known)
+            fix = (
+                f"{'did you mean' if close else 'the blobs are'} {choices(blob, known)}{'?' if close else ''}"
+            )
+        problem = "no operator before this one makes it, and it is no input of the net"
+        errors.append(
+            NetError(problem, origin=read.origin, blob=f'{read.role} "{blob}"', because=because, fix=fix)
+        )
+    raise_all(errors)
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    free, number = name, 2
+    while free in taken:
+        free, number = f"{name}@{number}", number + 1
+    taken.add(free)
+    return free

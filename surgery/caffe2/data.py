@@ -1,0 +1,83 @@
+"""Operators that bring data in, or only pass it on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prototrt.caffe_proto.caffe2.fills import Fill
+from prototrt.caffe_proto.caffe2.init_net import constant_fill, filled
+from prototrt.caffe_proto.caffe2.operators import Operator
+from prototrt.caffe_proto.caffe2.schema import INT32
+from prototrt.caffe_proto.errors import ShapeError
+from prototrt.surgery.builder import Builder
+from prototrt.surgery.caffe2.operator_rule import known, operator_rule
+from prototrt.surgery.ir import DType, Value, element_count
+from prototrt.surgery.layer_builder import LayerBuilder
+from prototrt.surgery.profiles import symbolic
+
+
+@operator_rule("Input")
+def input_operator(build: LayerBuilder, operator: Operator) -> list[Value]:
+    """An external input of the net. Caffe2's files state neither its shape nor its type.
+
+    Becomes: an input of the engine, float32, or int32 where its readers want whole numbers.
+    """
+    name = operator.tops[0]
+    ranges = build.options.profile.ranges(name, build.options.shapes.get(name))
+    dtype = DType.INT32 if operator.arguments.integer("dtype", 1) == INT32 else DType.FLOAT32
+    return [build.input(name, symbolic(name, ranges, build.symbols), dtype)]
+
+
+@operator_rule(
+    *("Alias", "Copy", "CopyCPUToGPU", "CopyFromCPUInput", "CopyGPUToCPU", "CopyOnDeviceLike"),
+    *("EnsureCPUOutput", "EnsureDense", "StopGradient"),
+)
+def copy(build: Builder, operator: Operator, x: Value, *others: Value) -> list[Value]:
+    """The input under another name, or on another device.
+
+    Becomes: nothing.
+    """
+    return [x]
+
+
+@operator_rule("Dropout")
+def dropout(build: Builder, operator: Operator, x: Value) -> list[Value]:
+    """The identity at inference, also where ``is_test`` is not set.
+
+    Becomes: nothing.
+    """
+    if not operator.arguments.flag("is_test"):
+        build.warn("is_test is not set: it is taken as inference, which drops nothing")
+    return [x]
+
+
+@operator_rule("ConstantFill")
+def constant(build: Builder, operator: Operator, *like: Value) -> list[Value]:
+    """One number in the shape that is stated, or that an input has, or holds with ``input_as_shape``.
+
+    Becomes: a constant.
+    """
+    arguments = operator.arguments
+    shape = arguments.integers("shape")
+    if like and arguments.flag("input_as_shape"):
+        shape = tuple(int(size) for size in known(build, operator, 0, like[0]).reshape(-1))
+    elif like:
+        element_count(like[0].shape, "a size of the constant")
+        shape = tuple(int(size) for size in like[0].shape)
+    shape += arguments.integers("extra_shape")
+    if any(size < 0 for size in shape):
+        raise ShapeError(f"shape is {shape}, expected sizes that are not negative")
+    return [build.constant(constant_fill(arguments, shape), "filled")]
+
+
+@operator_rule("GivenTensorFill", "GivenTensorInt64Fill", "GivenTensorIntFill", "GivenTensorBoolFill")
+def given(build: Builder, operator: Operator) -> list[Value]:
+    """Numbers that the predict net itself holds.
+
+    Becomes: a constant.
+    """
+    values = np.array(
+        operator.arguments.numbers("values") if operator.type == "GivenTensorFill" else (), np.float32
+    )
+    fill = Fill(operator.message, operator.origin, len(values), lambda: values)
+    return [build.constant(filled(fill, None).array, "given")]

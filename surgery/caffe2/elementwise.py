@@ -1,0 +1,165 @@
+"""Functions of several blobs at the same place, and comparisons."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from prototrt.caffe_proto.caffe2.operators import Operator
+from prototrt.caffe_proto.caffe2.schema import DTYPE_WORDS, DTYPES
+from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.surgery.builder import Builder
+from prototrt.surgery.caffe2.operator_rule import axis_of, operator_rule
+from prototrt.surgery.ir import DType, Value
+from prototrt.surgery.ops import (
+    ADD,
+    AND,
+    DIVIDE,
+    EQUAL,
+    GREATER,
+    MAXIMUM,
+    MINIMUM,
+    MULTIPLY,
+    NOT,
+    OR,
+    SUBTRACT,
+    Binary,
+    Cast,
+)
+
+_BINARY: dict[str, Binary] = {
+    "Add": ADD,
+    "And": AND,
+    "Div": DIVIDE,
+    "EQ": EQUAL,
+    "GT": GREATER,
+    "Mul": MULTIPLY,
+    "Or": OR,
+    "Sub": SUBTRACT,
+}
+# Comparisons as another one with the operands swapped, or not true, or both.
+_DERIVED = {"GE": (GREATER, True, True), "LE": (GREATER, False, True), "LT": (GREATER, True, False)}
+
+
+@operator_rule(*_BINARY)
+def binary(build: Builder, operator: Operator, a: Value, b: Value) -> list[Value]:
+    """``a`` and ``b`` element by element; with ``broadcast`` 1 the second is stretched over the first.
+
+    Becomes: Add, Subtract, Multiply, Divide, Greater, Equal, And, Or.
+    Legacy broadcasting: b meets the last axes of a, or those from ``axis`` on, or is one
+    number. Without it, shapes stretch as in NumPy.
+    """
+    return [build.add(_BINARY[operator.type], *operands(build, operator, a, b))]
+
+
+@operator_rule(*_DERIVED, "NE")
+def comparison(build: Builder, operator: Operator, a: Value, b: Value) -> list[Value]:
+    """Comparisons that are others turned round. Broadcasting as for Add.
+
+    Becomes: Greater or Equal, Not.
+    """
+    kind, swapped, negated = _DERIVED.get(operator.type, (EQUAL, False, True))
+    a, b = operands(build, operator, a, b)
+    result = build.add(kind, b, a) if swapped else build.add(kind, a, b)
+    return [build.add(NOT, result) if negated else result]
+
+
+@operator_rule("Not")
+def negation(build: Builder, operator: Operator, x: Value) -> list[Value]:
+    """True where x is false.
+
+    Becomes: Not.
+    """
+    return [build.add(NOT, x)]
+
+
+def operands(build: Builder, operator: Operator, a: Value, b: Value) -> tuple[Value, Value]:
+    """Both operands with equally many axes."""
+    if a.dtype is not b.dtype:
+        raise ShapeError(
+            f"the inputs hold {a.dtype.value} and {b.dtype.value}, expected one type",
+            fix="put a Cast before it",
+        )
+    arguments = operator.arguments
+    if not arguments.flag("broadcast"):
+        rank = max(len(a.shape), len(b.shape))
+        return build.aligned(a, rank), build.aligned(b, rank)
+    rank = len(a.shape)
+    if all(dim == 1 for dim in b.shape):
+        return a, build.reshape(b, (1,) * rank)
+    if arguments.has("axis_str"):
+        axis = arguments.text("order", "NCHW").find(arguments.text("axis_str", ""))
+    else:
+        axis = arguments.integer("axis", -1)
+    first = rank - len(b.shape) if axis == -1 else axis
+    covered = a.shape[max(first, 0) : max(first, 0) + len(b.shape)]
+    if first < 0 or len(covered) != len(b.shape) or not _fit(covered, b.shape):
+        raise ShapeError(
+            f"shape is {b.shape}, expected that of the first input, {a.shape}, from axis {first} on",
+            blob=f'input "{operator.bottom_blob(1)}"',
+        )
+    return a, build.aligned(b, rank, first)
+
+
+def _fit(covered: tuple[object, ...], shape: tuple[object, ...]) -> bool:
+    return all(small in (1, large) for large, small in zip(covered, shape, strict=True))
+
+
+@operator_rule("Sum", "Max", "Min")
+def fold(build: Builder, operator: Operator, x: Value, *others: Value) -> list[Value]:
+    """The sum, the largest or the smallest of blobs of one shape.
+
+    Becomes: Add, Maximum or Minimum, one a further input.
+    """
+    for index, other in enumerate(others, 1):
+        if other.shape != x.shape:
+            raise ShapeError(
+                f"shape is {other.shape}, expected {x.shape}",
+                blob=f'input "{operator.bottom_blob(index)}"',
+                because=f'that is the shape of the first input, "{operator.bottom_blob(0)}"',
+            )
+    kind = {"Sum": ADD, "Max": MAXIMUM, "Min": MINIMUM}[operator.type]
+    return [reduce(lambda a, b: build.add(kind, a, b), others, x)]
+
+
+@operator_rule("ElementwiseLinear")
+def elementwise_linear(
+    build: Builder, operator: Operator, x: Value, scale: Value, shift: Value
+) -> list[Value]:
+    """``x * scale + shift``, with one scale and one shift for each element from ``axis`` on.
+
+    Becomes: Multiply, Add.
+    Inputs: x (N..., D...), scale and shift (D,).
+    """
+    axis = axis_of(operator, x.shape, 1)
+    for index, factor in enumerate((scale, shift), 1):
+        if len(factor.shape) != 1:
+            raise ShapeError(
+                f"shape is {factor.shape}, expected one axis", blob=f'input "{operator.bottom_blob(index)}"'
+            )
+    factors = [
+        build.aligned(build.reshape(factor, x.shape[axis:]), len(x.shape)) for factor in (scale, shift)
+    ]
+    return [build.add(ADD, build.add(MULTIPLY, x, factors[0]), factors[1])]
+
+
+@operator_rule("Cast")
+def cast(build: Builder, operator: Operator, x: Value) -> list[Value]:
+    """The same numbers in another type: ``to`` is Caffe2's number of it, or in old files a word.
+
+    Becomes: Cast. int64 becomes int32, double float32.
+    """
+    arguments = operator.arguments
+    if arguments.is_text("to"):
+        number = DTYPE_WORDS.get(arguments.text("to", "").lower(), 0)
+    else:
+        number = arguments.integer("to", 1)
+    if number not in DTYPES:
+        raise UnsupportedLayerError(f"to is {number}, expected float, int32, int64 or bool")
+    dtype = DType(DTYPES[number].replace("64", "32"))
+    return [x if x.dtype is dtype else build.add(Cast(dtype), x)]
+
+
+def refuse_mixed_types(*values: Value) -> None:
+    """Raise where values that become one hold different types."""
+    if len({value.dtype for value in values}) > 1:
+        raise NetError(f"inputs hold {', '.join(value.dtype.value for value in values)}, expected one type")

@@ -1,0 +1,125 @@
+"""Operators that bring numbers to a scale."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prototrt.caffe_proto.caffe2.operators import Operator
+from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.surgery.builder import Builder
+from prototrt.surgery.caffe2.operator_rule import (
+    axis_of,
+    expect_axes,
+    flattened,
+    known,
+    operator_rule,
+    refuse_order,
+)
+from prototrt.surgery.ir import Value
+from prototrt.surgery.ops import (
+    ADD,
+    DIVIDE,
+    LRN,
+    MULTIPLY,
+    SQRT,
+    SUBTRACT,
+    Affine,
+    Reduce,
+    ReduceKind,
+    Softmax,
+)
+
+
+@operator_rule("Softmax")
+def softmax(build: Builder, operator: Operator, x: Value) -> list[Value]:
+    """``exp(x) / sum(exp(x))`` over all axes from ``axis`` on.
+
+    Becomes: Softmax.
+    """
+    axis = axis_of(operator, x.shape, 1)
+    if all(dim == 1 for dim in x.shape[axis + 1 :]):
+        return [build.add(Softmax(axis), x)]
+    rows = build.reshape(x, (flattened(x.shape[:axis]), flattened(x.shape[axis:])))
+    return [build.reshape(build.add(Softmax(1), rows), x.shape)]
+
+
+@operator_rule("LayerNorm")
+def layer_norm(
+    build: Builder, operator: Operator, x: Value, scale: Value | None = None, shift: Value | None = None
+) -> list[Value]:
+    """``(x - mean) / sqrt(variance + epsilon)`` over the axes from ``axis`` on, then scale and shift.
+
+    Becomes: Reduce, Subtract, Multiply, Add, Sqrt, Divide.
+    Inputs: x, and with ``elementwise_affine`` scale and shift of the shape of those axes.
+    Outputs: the result, means, standard deviations.
+    """
+    arguments, rank = operator.arguments, len(x.shape)
+    axis = axis_of(operator, x.shape, 1)
+    mean_of = Reduce(ReduceKind.MEAN, tuple(range(axis, rank)))
+    mean = build.add(mean_of, x, hint="mean")
+    centered = build.add(SUBTRACT, x, mean, hint="centered")
+    variance = build.add(mean_of, build.add(MULTIPLY, centered, centered, hint="squares"), hint="variance")
+    epsilon = build.scalar(arguments.number("epsilon", 1e-5), rank)
+    deviation = build.add(SQRT, build.add(ADD, variance, epsilon, hint="variance_epsilon"), hint="deviation")
+    y = build.add(DIVIDE, centered, deviation, hint="normalized")
+    if arguments.flag("elementwise_affine") or scale is not None:
+        if scale is None or shift is None:
+            raise NetError("elementwise_affine is 1, but the inputs scale and bias are missing")
+        y = build.add(MULTIPLY, y, _over(build, operator, 1, scale, x, axis), hint="scaled")
+        y = build.add(ADD, y, _over(build, operator, 2, shift, x, axis), hint="shifted")
+    statistics = [build.reshape(value, (*x.shape[:axis], 1)) for value in (mean, deviation)]
+    return [y, *statistics]
+
+
+def _over(build: Builder, operator: Operator, index: int, factor: Value, x: Value, axis: int) -> Value:
+    if flattened(factor.shape) != flattened(x.shape[axis:]):
+        raise ShapeError(
+            f"shape is {factor.shape}, expected {x.shape[axis:]}",
+            blob=f'input "{operator.bottom_blob(index)}"',
+        )
+    return build.aligned(build.reshape(factor, x.shape[axis:]), len(x.shape))
+
+
+@operator_rule("SpatialBN")
+def spatial_bn(
+    build: Builder, operator: Operator, x: Value, scale: Value, shift: Value, mean: Value, variance: Value
+) -> list[Value]:
+    """``(x - mean) / sqrt(variance + epsilon) * scale + shift`` per channel, with the stored statistics.
+
+    Becomes: Affine.
+    Inputs: x (N, C, ...); scale, shift, mean and variance (C,). Exporters call the last one
+    ``riv``, but it is the variance.
+    """
+    refuse_order(operator)
+    if not operator.arguments.flag("is_test"):
+        build.warn("is_test is not set: it is taken as inference, with the stored statistics")
+    parts = [known(build, operator, 1 + i, value) for i, value in enumerate((scale, shift, mean, variance))]
+    for index, part in enumerate(parts, 1):
+        if part.shape != x.shape[1:2]:
+            raise ShapeError(
+                f"shape is {part.shape}, expected {x.shape[1:2]}",
+                blob=f'input "{operator.bottom_blob(index)}"',
+            )
+    gamma, beta, center, spread = (part.astype(np.float64) for part in parts)
+    factor = gamma / np.sqrt(spread + operator.arguments.number("epsilon", 1e-5))
+    constants = [build.constant(array.astype(np.float32), "bn") for array in (factor, beta - center * factor)]
+    return [build.add(Affine(), x, *constants)]
+
+
+@operator_rule("LRN")
+def lrn(build: Builder, operator: Operator, x: Value) -> list[Value]:
+    """``x / (bias + alpha / size * sum of squares of the size channels around)^beta``.
+
+    Becomes: LRN.
+    Inputs: (N, C, H, W). Outputs: the result; the scale is not given.
+    """
+    refuse_order(operator)
+    expect_axes(operator, x, 4, "(N, C, H, W)")
+    arguments = operator.arguments
+    size = arguments.integer("size", 0)
+    if size < 1 or size % 2 == 0:
+        raise UnsupportedLayerError(f"size is {size}, expected an odd number")
+    numbers = (
+        arguments.number(name, default) for name, default in (("alpha", 0.0), ("beta", 0.0), ("bias", 1.0))
+    )
+    return [build.add(LRN(size, *numbers), x)]

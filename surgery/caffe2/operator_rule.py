@@ -1,0 +1,75 @@
+"""What rules of operators share: the registry, axes, and inputs that must be known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prototrt.caffe_proto.caffe2.operators import Operator
+from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.surgery.builder import Builder
+from prototrt.surgery.ir import Array, Dim, Shape, Value, element_count
+from prototrt.surgery.layer_builder import LayerRule
+from prototrt.surgery.registry import Registry
+
+operator_rule: Registry[str, LayerRule] = Registry("operator rule")
+"""``rule(build, operator, *inputs) -> outputs``. Fewer outputs than the operator has: the rest are no tensors."""
+
+NO_RULE = "see docs/caffe2.md for those there are, or cut the net before it with --output BLOB"
+
+
+def axis_of(operator: Operator, shape: Shape, default: int, name: str = "axis") -> int:
+    """An axis that the operator states, counted from the front."""
+    axis = operator.arguments.integer(name, default)
+    if not -len(shape) <= axis < len(shape):
+        raise NetError(
+            f"{name} is {axis}, but the input has {len(shape)} axes: {shape}",
+            fix=f"use an axis from {-len(shape)} to {len(shape) - 1}",
+        )
+    return axis % len(shape)
+
+
+def flattened(shape: Shape) -> Dim:
+    """Axes as one. One axis keeps its symbol."""
+    sizes = [dim for dim in shape if dim != 1]
+    return sizes[0] if len(sizes) == 1 else element_count(shape, "a flattened axis")
+
+
+def known(build: Builder, operator: Operator, index: int, value: Value) -> Array:
+    """What an input holds that the graph depends on: weights, a shape, sizes."""
+    array = _computed(build, value)
+    if array is None:
+        raise UnsupportedLayerError(
+            "must be known when the engine is built",
+            origin=operator.origin,
+            blob=f'input "{operator.bottom_blob(index)}"',
+            fix="fill it in the init net, or export it as an argument",
+        )
+    return array
+
+
+def _computed(build: Builder, value: Value) -> Array | None:
+    """The data of a constant, or of what nodes make of constants."""
+    if value.data is not None:
+        return np.asarray(value.data)
+    node = next((node for node in reversed(build.nodes) if value in node.outputs), None)
+    if node is None:
+        return None
+    inputs = [_computed(build, read) for read in node.inputs]
+    if any(array is None for array in inputs):
+        return None
+    return np.asarray(node.op.evaluate(*inputs)[node.outputs.index(value)])
+
+
+def expect_axes(operator: Operator, value: Value, count: int, meaning: str, index: int = 0) -> None:
+    """Refuse an input with another number of axes."""
+    if len(value.shape) != count:
+        raise ShapeError(
+            f"shape is {value.shape}, expected {meaning}", blob=f'input "{operator.bottom_blob(index)}"'
+        )
+
+
+def refuse_order(operator: Operator) -> None:
+    """Images are NCHW here."""
+    order = operator.arguments.text("order", "NCHW")
+    if order != "NCHW":
+        raise UnsupportedLayerError(f'order is "{order}", expected "NCHW"', fix="export the net in NCHW")

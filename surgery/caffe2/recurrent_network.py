@@ -1,0 +1,169 @@
+"""RecurrentNetwork: a step net that runs T times, tied by links to what is around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from prototrt.caffe_proto.caffe2.operators import Alias, Link, Operator, Recurrence, State
+from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.surgery.builder import Builder
+from prototrt.surgery.caffe2.operator_rule import operator_rule
+from prototrt.surgery.caffe2.step_net import StepNet
+from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ops import Concat, Slice, Tile
+from prototrt.surgery.recurrent.scan import scan
+
+
+@operator_rule("RecurrentNetwork")
+def recurrent_network(build: Builder, operator: Operator, sequence: Value, *others: Value) -> list[Value]:
+    """A step net, run for each of the T rows of its first input.
+
+    Becomes: Scan over the primitives of the step net; Slice, Concat and Reshape around it.
+    Inputs: a sequence (T, N, ...), initial states ((D,), (N, D) or (rows, N, D)), and whatever
+    the step net reads. Outputs: what the aliases say, as a rule all states of the T steps
+    (T, N, D) and the last one (1, N, D). The workspaces are no tensor.
+    Source: caffe2 ``operators/rnn/recurrent_network_op.h``, as observed.
+    """
+    return Unfolding(build, operator, [sequence, *others]).outputs()
+
+
+class Unfolding:
+    """One RecurrentNetwork, with its links and aliases as slices of what they stand for."""
+
+    def __init__(self, build: Builder, operator: Operator, inputs: Sequence[Value]) -> None:
+        assert operator.recurrence is not None
+        self.build, self.operator, self.inputs = build, operator, inputs
+        self.recurrence: Recurrence = operator.recurrence
+        self.around = {operator.bottom_blob(index): value for index, value in enumerate(inputs)}
+        if len(inputs[0].shape) < 2:
+            raise ShapeError(
+                f"shape is {inputs[0].shape}, expected (T, N, ...)", blob=f'input "{operator.bottom_blob(0)}"'
+            )
+        self.steps, self.streams = inputs[0].shape[:2]
+        self.initial = {state.buffer: self._rows(state) for state in self.recurrence.states}
+        self.net = StepNet(operator, self.recurrence, self.initial)
+
+    def outputs(self) -> list[Value]:
+        """What the aliases make of the buffers, for as many outputs as are tensors."""
+        self._run()
+        aliases = {alias.target: alias for alias in self.recurrence.aliases}
+        results = []
+        for target in self.operator.message.output:
+            if target not in aliases:
+                break
+            results.append(self._aliased(aliases[target]))
+            self._expose(aliases[target], results[-1])
+        return results
+
+    def _run(self) -> None:
+        """Scan the step net: the last rows of each buffer, and all rows that were written."""
+        links = [link for link in self.net.reads if link.outside not in self.initial]
+        sequences = [self._windows(link) for link in links]
+        states = list(self.initial.values())
+        if isinstance(self.steps, int):
+            counter = np.arange(self.steps, dtype=np.int32).reshape(-1, 1)
+            sequences.append(self.build.constant(counter, "timesteps"))
+        elif not sequences:
+            raise UnsupportedLayerError(
+                f"the step net reads no sequence, and the number of its steps is {self.steps}, which is not known",
+                fix="give the number of steps one size",
+            )
+        else:
+            states.append(self.build.constant(np.zeros(1, np.int32), "first_timestep"))
+        cell = self.net.cell(self.around, [link.inside for link in links])
+        end = scan(self.build, cell, sequences, states)
+        self.final = dict(zip(self.initial, end.states, strict=False))
+        self.written = {
+            buffer: self.build.reshape(value, (self.steps, *value.shape[2:]), hint="all")
+            for buffer, value in zip(self.initial, end.outputs, strict=True)
+        }
+
+    def _rows(self, state: State) -> Value:
+        """The rows (L, N, D) that a buffer begins with."""
+        value, build = self.inputs[state.initial], self.build
+        shape, blob = value.shape, f'input "{self.operator.bottom_blob(state.initial)}"'
+        if len(shape) == 1:
+            row = build.reshape(value, (1, 1, *shape), hint="initial")
+            streams = fixed(self.streams, "the number of streams N")
+            return row if streams == 1 else build.add(Tile(1, streams), row, hint="initial")
+        rows = (1, *shape) if len(shape) == 2 else shape
+        if len(rows) != 3 or rows[1] != self.streams:
+            raise ShapeError(
+                f"shape is {shape}, expected (D,), ({self.streams}, D) or (1, {self.streams}, D)",
+                blob=blob,
+                because=f'N is {self.streams}, the second dimension of "{self.operator.bottom_blob(0)}"',
+            )
+        return build.reshape(value, rows, hint="initial")
+
+    def _windows(self, link: Link) -> Value:
+        """What a link shows of a blob in each step: (T, window, ...)."""
+        blob = self.around[link.outside]
+        whole = blob.shape[0] if blob.shape else 0
+        if link.offset == 0 and link.window == 1 and whole == self.steps:
+            return self.build.reshape(blob, (whole, 1, *blob.shape[1:]), hint="rows")
+        steps, size = fixed(self.steps, "the number of steps T"), fixed(whole, "the first axis")
+        if link.offset + link.window - 1 + steps > size:
+            raise NetError(
+                f'in step {steps - 1} the link of "{link.inside}" shows rows {link.offset + steps - 1} to'
+                f" {link.offset + link.window + steps - 2}, but the blob has {size}",
+                blob=f'link_external "{link.outside}"',
+                because=f"T is {steps}, the first dimension of the first input",
+            )
+        parts = [
+            self.build.reshape(
+                self.build.add(Slice(0, link.offset + row, steps), blob, hint="rows"),
+                (steps, 1, *blob.shape[1:]),
+            )
+            for row in range(link.window)
+        ]
+        return parts[0] if len(parts) == 1 else self.build.add(Concat(1), *parts, hint="windows")
+
+    def _aliased(self, alias: Alias) -> Value:
+        """``source[offset:]``, of a buffer or of a blob around."""
+        parts = self._parts(alias)
+        if len(parts) == 2 and alias.offset == parts[0].shape[0]:
+            return parts[1]
+        if len(parts) == 2 and alias.offset == -fixed(parts[0].shape[0], "the number of rows"):
+            return self.final[alias.source]
+        length = sum(fixed(part.shape[0], "the number of rows") for part in parts)
+        start = alias.offset if alias.offset >= 0 else length + alias.offset
+        if not 0 <= start < length:
+            raise NetError(
+                f'alias_offset of "{alias.target}" is {alias.offset}, expected {-length} to {length - 1}',
+                because=f'"{alias.source}" has {length} rows',
+                fix="export the net again",
+            )
+        return self._joined([self._from(part, start - before) for part, before in _places(parts, start)])
+
+    def _parts(self, alias: Alias) -> list[Value]:
+        """The rows of a buffer: those it begins with, and those that are written."""
+        if alias.source in self.initial:
+            return [self.initial[alias.source], self.written[alias.source]]
+        return [self.around[alias.source]]
+
+    def _from(self, part: Value, start: int) -> Value:
+        size = fixed(part.shape[0], "the number of rows")
+        return part if start <= 0 else self.build.add(Slice(0, start, size - start), part, hint="rows")
+
+    def _joined(self, parts: list[Value]) -> Value:
+        return parts[0] if len(parts) == 1 else self.build.add(Concat(0), *parts, hint="buffer")
+
+    def _expose(self, alias: Alias, value: Value) -> None:
+        """A last state whose initial value is an input is told as a recurrence."""
+        for state in self.recurrence.states:
+            before = self.inputs[state.initial]
+            if state.buffer == alias.source and alias.offset == -1 and before.shape == value.shape:
+                self.build.expose_state(before, value)
+
+
+def _places(parts: list[Value], start: int) -> list[tuple[Value, int]]:
+    """The parts that reach beyond ``start``, each with how many rows are before it."""
+    found, before = [], 0
+    for part in parts:
+        size = fixed(part.shape[0], "the number of rows")
+        if before + size > start:
+            found.append((part, before))
+        before += size
+    return found

@@ -1,0 +1,90 @@
+"""One step of a recurrence, after its matrix products: LSTMUnit and GRUUnit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from prototrt.caffe_proto.caffe2.operators import Operator
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.builder import Builder
+from prototrt.surgery.caffe2.operator_rule import flattened, operator_rule
+from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ops import ADD, GREATER, MULTIPLY, SUBTRACT, Select, Sigmoid, Slice, TanH
+from prototrt.surgery.recurrent.cells import lstm_unit
+
+
+@operator_rule("LSTMUnit")
+def lstm(
+    build: Builder, operator: Operator, hidden: Value, cell: Value, gates: Value, *others: Value
+) -> list[Value]:
+    """``c' = sigmoid(f + forget_bias) c + sigmoid(i) tanh(g)``, ``h' = sigmoid(o) tanh(c')``.
+
+    Becomes: Sigmoid, TanH, Multiply, Add; Greater and Select for lengths.
+    Inputs: hidden and cell (1, N, H), gates (1, N, 4H) in the order i, f, o, g, seq_lengths
+    (N,) unless ``sequence_lengths`` is 0, timestep (1,). A row past its length keeps its
+    state, or loses it with ``drop_states``.
+    """
+    _expect_gates(operator, hidden, gates, 4, 2)
+    forget = operator.arguments.number("forget_bias", 0.0)
+    if forget:
+        size = fixed(hidden.shape[-1], "the number of hidden units")
+        bias = np.repeat(np.array([0, forget, 0, 0], np.float32), size)
+        shifted = build.aligned(build.constant(bias, "forget_bias"), len(gates.shape))
+        gates = build.add(ADD, gates, shifted, hint="gates_forget_bias")
+    c, h = lstm_unit(build, gates, cell, ())
+    return masked(build, operator, [(h, hidden), (c, cell)], others)
+
+
+@operator_rule("GRUUnit")
+def gru(build: Builder, operator: Operator, hidden: Value, gates: Value, *others: Value) -> list[Value]:
+    """``h' = u h + (1 - u) tanh(output)`` with ``u = sigmoid(update)``; reset has been applied before.
+
+    Becomes: Sigmoid, TanH, Multiply, Add, Subtract; Greater and Select for lengths.
+    Inputs: hidden (1, N, H), gates (1, N, 3H) in the order reset, update, output; seq_lengths
+    and timestep as for LSTMUnit.
+    """
+    _expect_gates(operator, hidden, gates, 3, 1)
+    axis, size = len(gates.shape) - 1, fixed(hidden.shape[-1], "the number of hidden units")
+    u = build.add(Sigmoid(), build.add(Slice(axis, size, size), gates, hint="gate_update"), hint="update")
+    new = build.add(TanH(), build.add(Slice(axis, 2 * size, size), gates, hint="gate_output"), hint="new")
+    kept = build.add(MULTIPLY, u, build.add(SUBTRACT, hidden, new, hint="difference"), hint="kept")
+    return masked(build, operator, [(build.add(ADD, new, kept, hint="h"), hidden)], others)
+
+
+def masked(
+    build: Builder, operator: Operator, states: Sequence[tuple[Value, Value]], others: Sequence[Value]
+) -> list[Value]:
+    """The new states (each with the one before), except in rows whose sequence has ended."""
+    expected = 2 if operator.arguments.flag("sequence_lengths", True) else 1
+    if len(others) != expected:
+        names = "seq_lengths and timestep" if expected == 2 else "timestep"
+        raise NetError(
+            f"has {len(others)} inputs behind the gates, expected {names}",
+            because=f"sequence_lengths is {expected - 1}",
+        )
+    if expected == 1:
+        return [new for new, _ in states]
+    lengths, timestep = others
+    rank, rows = len(states[0][0].shape), states[0][0].shape[-2]
+    if flattened(lengths.shape) != rows:
+        blob = f'input "{operator.bottom_blob(len(operator.bottoms) - 2)}"'
+        raise ShapeError(f"shape is {lengths.shape}, expected ({rows},)", blob=blob)
+    count, now = build.reshape(lengths, (rows,)), build.reshape(timestep, (1,))
+    goes_on = build.aligned(build.add(GREATER, count, now, hint="goes_on"), rank, rank - 2)
+    if operator.arguments.flag("drop_states"):
+        nothing = build.scalar(0.0, rank)
+        return [build.add(Select(), goes_on, new, nothing, hint="kept_or_0") for new, _ in states]
+    return [build.add(Select(), goes_on, new, old, hint="kept_or_old") for new, old in states]
+
+
+def _expect_gates(operator: Operator, hidden: Value, gates: Value, count: int, index: int) -> None:
+    size = fixed(hidden.shape[-1], "the number of hidden units")
+    expected = (*hidden.shape[:-1], count * size)
+    if gates.shape != expected:
+        raise ShapeError(
+            f"shape is {gates.shape}, expected {expected}",
+            blob=f'input "{operator.bottom_blob(index)}"',
+            because=f'"{operator.bottom_blob(0)}" has the shape {hidden.shape}',
+        )

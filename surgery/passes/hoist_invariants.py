@@ -1,0 +1,132 @@
+"""Pass: take out of a Scan's body what does not depend on its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import TypeAlias
+
+from prototrt.surgery.builder import Builder
+from prototrt.surgery.ir import Graph, Node, Shape, Value, bodies, walk
+from prototrt.surgery.ops import MatMul, Scan
+from prototrt.surgery.passes.all_steps import ALL_STEPS
+
+SMALL = 1 << 12
+"""Elements a step: a result of this size is computed for all steps at once even if it grows by that."""
+
+Sources: TypeAlias = Mapping[Value, Value]
+
+
+def hoist_invariants(graph: Graph) -> Graph:
+    """Compute before a Scan what its body computes without looking at a state.
+
+    Before: ``h = Scan[p = MatMul(x_t, w), q = TanH(v), h' = Add(Add(p, q), h)](h0, x, v)``
+    After:  ``p = MatMul(x, w)`` for all steps at once, ``q = TanH(v)`` once, and
+            ``h = Scan[h' = Add(Add(p_t, q), h)](h0, p, q)``
+    Left alone: what depends on a state, what the body returns, Scans in the body, primitives
+    that know no further axis, and broadcasts that would hold much more than their inputs.
+    """
+    if not any(isinstance(node.op, Scan) for node in graph.nodes):
+        return graph
+    build = Builder(_names(graph))
+    changed = False
+    for node in graph.nodes:
+        hoisted = _hoisted(build, node, node.op) if isinstance(node.op, Scan) else node
+        build.nodes.append(hoisted)
+        changed |= hoisted is not node
+    return graph.with_nodes(build.nodes) if changed else graph
+
+
+def _names(graph: Graph) -> set[str]:
+    names = {value.name for value in graph.inputs}
+    for node in walk(graph):
+        names |= {value.name for value in node.outputs}
+        names |= {value.name for body in bodies(node.op) for value in body.inputs}
+    return names
+
+
+@dataclass(slots=True)
+class _Outside:
+    """What values of a body are outside: computed ``once``, or for ``each`` step."""
+
+    once: dict[Value, Value]
+    each: dict[Value, Value]
+    gone: list[Node] = field(default_factory=list)
+
+    def knows(self, value: Value) -> bool:
+        return value.is_constant or value in self.once or value in self.each
+
+    def single(self, value: Value) -> Value:
+        return value if value.is_constant else self.once[value]
+
+
+def _hoisted(build: Builder, node: Node, scan: Scan) -> Node:
+    """The Scan over what is left of its body; ``build`` gets the rest."""
+    inside = scan.body.inputs
+    split = scan.states + scan.sequences
+    outside = _Outside(
+        once=dict(zip(inside[split:], node.inputs[split:], strict=True)),
+        each=dict(zip(inside[scan.states : split], node.inputs[scan.states : split], strict=True)),
+    )
+    for inner in scan.body.nodes:
+        if not bodies(inner.op) and not set(inner.outputs) & set(scan.body.outputs):
+            _hoist(build, inner, outside)
+    if not outside.gone:
+        return node
+    return _over(node, scan, outside)
+
+
+def _hoist(build: Builder, node: Node, outside: _Outside) -> None:
+    """Compute a node before the Scan, if that can be done."""
+    if not all(outside.knows(value) for value in node.inputs):
+        return
+    build.origin = node.origin
+    hint = node.name.removeprefix(f"__{node.origin.layer}_")
+    if not any(value in outside.each for value in node.inputs):
+        results = build.add_all(node.op, *map(outside.single, node.inputs), hint=hint)
+        outside.once.update(zip(node.outputs, results, strict=True))
+    else:
+        for_all = _for_all_steps(node, outside)
+        if for_all is None:
+            return
+        values = [outside.each.get(value) or outside.single(value) for value in node.inputs]
+        is_each = [value in outside.each for value in node.inputs]
+        outside.each[node.outputs[0]] = for_all(build, node.op, values, is_each, hint)
+    outside.gone.append(node)
+
+
+def _for_all_steps(node: Node, outside: _Outside) -> Callable[..., Value] | None:
+    """How the node works on all steps at once; None where it must not, or cannot."""
+    if not isinstance(node.op, MatMul):
+        largest = max(_elements(value.shape) for value in node.inputs if value in outside.each)
+        if _elements(node.outputs[0].shape) > max(largest, SMALL):
+            return None
+    kind = next((kind for kind in ALL_STEPS if isinstance(node.op, kind)), None)
+    if kind is None or not ALL_STEPS[kind].suits(node.op, [value in outside.each for value in node.inputs]):
+        return None
+    return ALL_STEPS[kind].apply
+
+
+def _elements(shape: Shape) -> int:
+    """Roughly: symbols count as 1, as they are the same on both sides."""
+    return prod(dim for dim in shape if isinstance(dim, int))
+
+
+def _over(node: Node, scan: Scan, outside: _Outside) -> Node:
+    """The Scan whose body lacks the nodes that are gone, and reads what it needs of them."""
+    gone = set(outside.gone)
+    rest = [inner for inner in scan.body.nodes if inner not in gone]
+    read = {value for inner in rest for value in inner.inputs} | set(scan.body.outputs)
+    each = _read(outside.each, read)
+    if not each:  # something must tell the number of steps
+        each = list(outside.each.items())[:1]
+    once = _read(outside.once, read)
+    states = scan.body.inputs[: scan.states]
+    body = replace(scan.body.with_nodes(rest), inputs=(*states, *(value for value, _ in (*each, *once))))
+    inputs = (*node.inputs[: scan.states], *(value for _, value in (*each, *once)))
+    return replace(node, op=replace(scan, body=body, sequences=len(each)), inputs=inputs)
+
+
+def _read(outside: Sources, read: set[Value]) -> Sequence[tuple[Value, Value]]:
+    return [(inner, outer) for inner, outer in outside.items() if inner in read]

@@ -1,0 +1,95 @@
+"""Init nets: what their operators fill, and where the numbers stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from prototrt.caffe_proto.caffe2.init_net import InitNet, open_init_net
+from prototrt.caffe_proto.caffe2.schema import message_class
+from prototrt.caffe_proto.errors import ConversionError
+
+VALUES = [1.5, -2.0, 0.25, 8.0, 0.0, 3.0]
+
+
+def fill(kind: str, **arguments: Any) -> Any:
+    operator = message_class("OperatorDef")(type=kind, output=["blob"])
+    for name, fields in arguments.items():
+        operator.arg.add(name=name, **fields)
+    return operator
+
+
+def opened(folder: Path, *operators: Any, packed: bool = False) -> InitNet:
+    data = message_class("NetDef")(name="init", op=operators).SerializeToString()
+    if packed:
+        unpacked = b"".join(b"\x2d" + np.float32(value).tobytes() for value in VALUES)
+        numbers = np.array(VALUES, "<f4").tobytes()
+        # Lengths shrink with the tags that are gone: those of the argument, the operator and nothing else.
+        data = data.replace(unpacked, b"\x2a" + bytes([len(numbers)]) + numbers)
+        saved = len(unpacked) - len(numbers) - 2
+        outer = data.index(b"\x12") + 1
+        inner = data.index(b"\n\x06values") - 1
+        data = bytearray(data)
+        data[outer] -= saved
+        data[inner] -= saved
+        data = bytes(data)
+    (folder / "init_net.pb").write_bytes(data)
+    return open_init_net(str(folder / "init_net.pb"), None)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_floats_are_views_of_the_file(tmp_path: Path, packed: bool) -> None:
+    net = opened(
+        tmp_path,
+        fill("GivenTensorFill", shape={"ints": [2, 3]}, values={"floats": VALUES}),
+        packed=packed,
+    )
+    array = net.blobs["blob"].array
+    assert array.tolist() == [VALUES[:3], VALUES[3:]]
+    assert not array.flags.owndata
+    assert not array.flags.writeable
+    assert array.flags.c_contiguous == packed or array.base is not None
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [
+        (
+            fill("GivenTensorIntFill", shape={"ints": [2]}, values={"ints": [3, -4]}),
+            np.array([3, -4], np.int32),
+        ),
+        (fill("GivenTensorInt64Fill", shape={"ints": [1]}, values={"ints": [7]}), np.array([7], np.int32)),
+        (fill("GivenTensorFill", shape={}, values={"floats": [2.5]}), np.array(2.5, np.float32)),
+        (fill("GivenTensorFill", shape={"ints": [0]}, values={}), np.zeros(0, np.float32)),
+        (fill("ConstantFill", shape={"ints": [2]}, value={"f": 0.5}), np.array([0.5, 0.5], np.float32)),
+        (
+            fill("ConstantFill", shape={"ints": [1]}, value={"i": 9}, dtype={"i": 2}),
+            np.array([9], np.int32),
+        ),
+    ],
+)
+def test_fill(operator: Any, expected: np.ndarray[Any, Any], tmp_path: Path) -> None:
+    array = opened(tmp_path, operator).blobs["blob"].array
+    assert array.dtype == expected.dtype
+    np.testing.assert_array_equal(array, expected)
+
+
+def test_wrong_number_of_values(tmp_path: Path) -> None:
+    with pytest.raises(ConversionError) as caught:
+        opened(tmp_path, fill("GivenTensorFill", shape={"ints": [4]}, values={"floats": VALUES}))
+    assert str(caught.value) == (
+        f"{tmp_path}/init_net.pb: operator 0 (GivenTensorFill): the shape (4,) has 4 elements, but there are 6"
+        " values\n  fix: get the init net again: it is damaged"
+    )
+
+
+def test_the_last_fill_of_a_blob_wins(tmp_path: Path) -> None:
+    net = opened(
+        tmp_path,
+        fill("ConstantFill", shape={"ints": [1]}, value={"f": 1.0}),
+        fill("ConstantFill", shape={"ints": [1]}, value={"f": 2.0}),
+    )
+    assert net.blobs["blob"].array.tolist() == [2.0]
