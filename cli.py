@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 import prototrt
+from prototrt.converter.batch.options import BatchOptions, Bytes, batch_options
 from prototrt.converter.options import (
     ON,
     Building,
@@ -88,6 +89,9 @@ def common_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
 
 
 class Guarded(click.Command):
@@ -165,6 +169,12 @@ def _warn(warnings: Sequence[str]) -> None:
             click.echo(f"warning: {warning}", err=True)
 
 
+def _print_json(facts: object) -> None:
+    import json
+
+    click.echo(json.dumps(facts, indent=2))
+
+
 def _write_text(target: str | None, text: str) -> None:
     from prototrt.converter.files import atomic_write
 
@@ -179,10 +189,9 @@ def _rewritten(
     options: ModelOptions,
     rewriting: Rewriting,
     model: Model,
-    require_weights: bool = True,
     tile: str = "broadcast",
 ) -> Graph:
-    graph = rewriting.rewrite(options, model, require_weights, tile)
+    graph = rewriting.rewrite(options, model, tile=tile)
     _warn(graph.warnings)
     return graph
 
@@ -210,8 +219,9 @@ def main() -> None:
 @model_options
 @rewrite_options
 @build_options
+@json_option
 @common_options
-def convert(options: ModelOptions, rewriting: Rewriting, building: Building) -> None:
+def convert(options: ModelOptions, rewriting: Rewriting, building: Building, as_json: bool) -> None:
     """Build an engine from MODEL (a prototxt) and WEIGHTS (a caffemodel), or write an ONNX model.
 
     Writes FILE, and FILE.json beside it: bindings, recurrent pairs, where it came from.
@@ -219,14 +229,18 @@ def convert(options: ModelOptions, rewriting: Rewriting, building: Building) -> 
     import time
 
     from prototrt.converter.progress import BuildProgress, terminal
-    from prototrt.converter.report import conversion_summary
+    from prototrt.converter.report import conversion_facts, conversion_summary
 
     began = time.perf_counter()
     model = options.load()
     graph = _rewritten(options, rewriting, model, tile=building.kept_tiles)
     with BuildProgress(None if _settings().quiet else terminal()) as progress:
         manifest = building.write(graph, progress)
-    _tell(conversion_summary(model, graph, manifest, building.target, time.perf_counter() - began))
+    made = (model, graph, manifest, building.target, time.perf_counter() - began)
+    if as_json:
+        _print_json(conversion_facts(*made))
+    else:
+        _tell(conversion_summary(*made))
 
 
 def convert_main() -> None:
@@ -263,27 +277,30 @@ def deploy(options: ModelOptions, target: str | None) -> None:
     default="parsed",
     help="The net as it is written, or the graph that TensorRT is given.",
 )
+@click.option("--verification", metavar="FILE.json", help="What `verify --json` printed, for a page.")
 @common_options
-def dot(options: ModelOptions, rewriting: Rewriting, target: str | None, picture: str) -> None:
-    """Draw MODEL in Graphviz's language.
+def dot(
+    options: ModelOptions, rewriting: Rewriting, target: str | None, picture: str, verification: str | None
+) -> None:
+    """Draw MODEL in Graphviz's language, or as .svg, .png, .pdf, or as a page: .html.
 
+    The page shows both stages side by side, with shapes, costs and warnings, in one file.
     What surgery made is dashed, the body of a Scan stands in a frame, and state that is
     fed back is a red, dashed arrow.
     """
-    from prototrt.surgery.dot import dot_from_graph, dot_from_net
+    from prototrt.converter.pictures import dot_text, write_picture
 
-    model = options.load_topology()
-    if picture == "rewritten":
-        text = dot_from_graph(_rewritten(options, rewriting, model, require_weights=False))
+    if target is None:
+        text, warnings = dot_text(options, rewriting, picture)
+        click.echo(text, nl=False)
     else:
-        text, warnings = dot_from_net(model, **options.expansion)
-        _warn(warnings)
-    _write_text(target, text)
+        warnings = write_picture(target, options, rewriting, picture, verification)
+    _warn(warnings)
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
 @model_options
-@click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
+@json_option
 @common_options
 def inspect(options: ModelOptions, as_json: bool) -> None:
     """Show the layers of MODEL: shapes, parameters, multiply-adds, recurrent pairs.
@@ -295,9 +312,7 @@ def inspect(options: ModelOptions, as_json: bool) -> None:
 
     inspection = inspect(options.load_topology(), **options.expansion)
     if as_json:
-        import json
-
-        click.echo(json.dumps(inspection.as_dict(), indent=2))
+        _print_json(inspection.as_dict())
     else:
         print_inspection(inspection)
         _warn(inspection.warnings)
@@ -317,6 +332,7 @@ def inspect(options: ModelOptions, as_json: bool) -> None:
 )
 @click.option("--calls", type=click.IntRange(min=1), help="How many calls, each with the state of the last.")
 @click.option("--trust", is_flag=True, help="Run a plan without manifest: you know who made it.")
+@json_option
 @common_options
 def run(
     options: ModelOptions,
@@ -326,6 +342,7 @@ def run(
     on: str | None,
     calls: int | None,
     trust: bool,
+    as_json: bool,
 ) -> None:
     """Run MODEL with WEIGHTS on the CPU; or an engine, if MODEL is a plan, on a GPU.
 
@@ -334,7 +351,7 @@ def run(
     are written as NAME/0, NAME/1, ...
     """
     from prototrt.converter.feeds import read_feeds, unread_arrays, write_results
-    from prototrt.converter.report import results_summary
+    from prototrt.converter.report import results_facts, results_summary
 
     with _session(options, rewriting, on, trust) as session:
         names = [value.name for value in session.signature.inputs]
@@ -342,14 +359,17 @@ def run(
         _warn(unread_arrays(inputs, feeds, names))
         results = [session.run(feed) for feed in feeds]
     write_results(target, results)
-    _tell(results_summary(target, results))
+    if as_json:
+        _print_json(results_facts(target, results))
+    else:
+        _tell(results_summary(target, results))
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
 @model_options
 @rewrite_options
 @check_options
-@click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
+@json_option
 @common_options
 def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_json: bool) -> None:
     """Compute MODEL with WEIGHTS in several ways, and compare with our primitives.
@@ -360,9 +380,7 @@ def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_j
 
     verification = checking.verify(_rewritten(options, rewriting, options.load()))
     if as_json:
-        import json
-
-        click.echo(json.dumps(verification.as_dict(), indent=2))
+        _print_json(verification.as_dict())
     else:
         print_verification(verification)
         _warn(verification.warnings)
@@ -371,20 +389,67 @@ def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_j
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
 @click.option("--markdown", is_flag=True, help="As it stands in the README.")
+@json_option
 @common_options
-def layers(markdown: bool) -> None:
+def layers(markdown: bool, as_json: bool) -> None:
     """List the supported layer types and what each becomes."""
     from prototrt.converter.report import print_support
     from prototrt.surgery.support import markdown_table, supported_layers
 
-    if markdown:
+    if as_json:
+        _print_json([row.as_dict() for row in supported_layers()])
+    elif markdown:
         click.echo(markdown_table(supported_layers()))
     else:
         print_support(supported_layers())
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
-@click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
+@batch_options
+@json_option
+@common_options
+def batch(options: BatchOptions, as_json: bool) -> None:
+    """Convert all the models that MODELS.yaml lists.
+
+    Each in a process of its own: a crash, a hang or a lack of memory ends that model only.
+    The exit code is that of the worst model.
+    """
+    from prototrt.converter.batch.command import run_batch, warnings_of
+    from prototrt.converter.batch.reports import json_report
+
+    result = run_batch(options, _settings().quiet)
+    _warn(warnings_of(options, result))
+    if as_json:
+        click.echo(json_report(result), nl=False)
+    else:
+        _tell(result.summary)
+    click.get_current_context().exit(result.exit_code)
+
+
+@main.group()
+def cache() -> None:
+    """The conversions that `batch --cache` keeps."""
+
+
+@cache.command(cls=Guarded, epilog=EXIT_CODES)
+@click.argument("folder")
+@click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="What was not of use since.")
+@click.option("--max-size", type=Bytes(), help="The least recently used beyond that size, as in 10GB.")
+@json_option
+@common_options
+def prune(folder: str, older_than: float | None, max_size: int | None, as_json: bool) -> None:
+    """Remove conversions from FOLDER: all of them, or what the options say."""
+    from prototrt.converter.batch.prune import prune
+
+    pruned = prune(folder, older_than, max_size)
+    if as_json:
+        _print_json(pruned.as_dict())
+    else:
+        _tell(pruned.summary)
+
+
+@main.command(cls=Guarded, epilog=EXIT_CODES)
+@json_option
 @common_options
 def doctor(as_json: bool) -> None:
     """Tell what is installed here, what can be built and run with it, and what to install."""
@@ -393,8 +458,6 @@ def doctor(as_json: bool) -> None:
 
     diagnosis = diagnose()
     if as_json:
-        import json
-
-        click.echo(json.dumps(diagnosis.as_dict(), indent=2))
+        _print_json(diagnosis.as_dict())
     else:
         print_diagnosis(diagnosis)

@@ -34,6 +34,14 @@ def conversion_summary(
     return "\n".join(lines)
 
 
+def conversion_facts(
+    model: Model, graph: Graph, manifest: Mapping[str, Any], path: str, seconds: float
+) -> dict[str, Any]:
+    """What the summary tells, for programs: the manifest, and what went before it."""
+    counts = {"caffe_layers": len(model.layers), "nodes": len(graph.nodes)}
+    return {"file": path, "seconds": round(seconds, 3), **counts, "manifest": dict(manifest)}
+
+
 def _made(manifest: Mapping[str, Any]) -> str:
     if "onnx" in manifest:
         return f"{manifest['onnx']['nodes']} ONNX nodes"
@@ -78,6 +86,14 @@ def results_summary(path: str, results: Sequence[Mapping[str, Array]]) -> str:
     """How many calls, and the shapes of what each returned."""
     shapes = ", ".join(f"{name} {_sizes(array.shape)}" for name, array in results[-1].items())
     return f"{path}: {len(results)} call{'s' if len(results) > 1 else ''}, {shapes}"
+
+
+def results_facts(path: str, results: Sequence[Mapping[str, Array]]) -> dict[str, Any]:
+    """The same for programs."""
+    outputs = {
+        name: {"shape": list(array.shape), "dtype": array.dtype.name} for name, array in results[-1].items()
+    }
+    return {"file": path, "calls": len(results), "outputs": outputs}
 
 
 def print_inspection(inspection: Inspection) -> None:
