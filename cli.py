@@ -5,16 +5,22 @@ Everything beyond click is imported when a command runs: ``--help`` must be quic
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 import prototrt
 from prototrt.converter.batch.options import BatchOptions, Bytes, batch_options
+from prototrt.converter.command_frame import (
+    EXIT_CODES,
+    Guarded,
+    common_options,
+    json_option,
+    print_json,
+    settings_of_command,
+    tell,
+    warn,
+)
 from prototrt.converter.options import (
     ON,
     Building,
@@ -29,7 +35,6 @@ from prototrt.converter.options import (
     net_options,
     refuse_options_beside,
     rewrite_options,
-    with_state_file,
 )
 
 if TYPE_CHECKING:
@@ -38,141 +43,6 @@ if TYPE_CHECKING:
     from prototrt.surgery.ir import Graph
 
 HELP = ["-h", "--help"]
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-EXIT_CODES = """\b
-Exit codes:
-  0    done
-  1    a mistake of prototrt itself
-  2    the command line makes no sense
-  3    the model, or its input, cannot be used
-  4    TensorRT refused the network or failed to build it
-  5    a check failed
-  6    an engine cannot be run here
-  130  stopped by Ctrl-C
-"""
-
-
-@dataclass
-class Settings:
-    """What ``-v``, ``-q`` and ``--debug`` ask for; they may stand before or after the command."""
-
-    verbose: int = 0
-    quiet: bool = False
-    debug: bool = False
-
-
-def _settings() -> Settings:
-    context = click.get_current_context()
-    settings: Settings = context.meta.setdefault("prototrt.settings", Settings())
-    return settings
-
-
-def _set(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    if value and param.name:
-        settings = ctx.meta.setdefault("prototrt.settings", Settings())
-        setattr(settings, param.name, value)
-
-
-def common_options(command: F) -> F:
-    """``-v``, ``-q``, ``--debug``, ``--version``."""
-    for option in (
-        click.version_option(prototrt.__version__, prog_name="prototrt"),
-        click.option("--debug", is_flag=True, expose_value=False, callback=_set, help="Show tracebacks."),
-        click.option(
-            "-q", "--quiet", is_flag=True, expose_value=False, callback=_set, help="No summary, no warnings."
-        ),
-        click.option(
-            "-v", "--verbose", count=True, expose_value=False, callback=_set, help="Tell more; -vv: all."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-json_option = click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
-
-
-class Guarded(click.Command):
-    """A command whose failures become messages and exit codes."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, with_state_file(args))
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            with _logging(_settings()):
-                result = super().invoke(ctx)
-            sys.stdout.flush()
-            return result
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
-        except KeyboardInterrupt:
-            click.echo("stopped", err=True)
-            ctx.exit(130)
-        except BrokenPipeError:  # the reader of our output has seen enough, as in `| head`
-            _forget_output()
-            ctx.exit(0)
-        except Exception as error:
-            ctx.exit(_explain(error))
-
-
-def _explain(error: Exception) -> int:
-    """Tell what went wrong; the exit code."""
-    from prototrt.caffe_proto.errors import ConversionError
-
-    if _settings().debug:
-        import traceback
-
-        traceback.print_exception(error)
-    if isinstance(error, ConversionError):
-        click.echo(f"error: {error}", err=True)
-        return error.exit_code
-    click.echo(f"Sorry, this is a mistake in prototrt: {type(error).__name__}: {error}", err=True)
-    click.echo("Please run again with --debug, and report what it prints.", err=True)
-    return 1
-
-
-def _forget_output() -> None:
-    """Let Python's last flush of a closed pipe go nowhere."""
-    import os
-
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-@contextmanager
-def _logging(settings: Settings) -> Iterator[None]:
-    """While a command runs, what our modules log goes to stderr."""
-    import logging
-
-    logger = logging.getLogger("prototrt")
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(settings.verbose, 2)]
-    logger.setLevel(logging.ERROR if settings.quiet else level)
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-
-
-def _tell(text: str) -> None:
-    if not _settings().quiet:
-        click.echo(text)
-
-
-def _warn(warnings: Sequence[str]) -> None:
-    if not _settings().quiet:
-        for warning in warnings:
-            click.echo(f"warning: {warning}", err=True)
-
-
-def _print_json(facts: object) -> None:
-    import json
-
-    click.echo(json.dumps(facts, indent=2))
 
 
 def _write_text(target: str | None, text: str) -> None:
@@ -192,7 +62,7 @@ def _rewritten(
     tile: str = "broadcast",
 ) -> Graph:
     graph = rewriting.rewrite(options, model, tile=tile)
-    _warn(graph.warnings)
+    warn(graph.warnings)
     return graph
 
 
@@ -234,13 +104,13 @@ def convert(options: ModelOptions, rewriting: Rewriting, building: Building, as_
     began = time.perf_counter()
     model = options.load()
     graph = _rewritten(options, rewriting, model, tile=building.kept_tiles)
-    with BuildProgress(None if _settings().quiet else terminal()) as progress:
+    with BuildProgress(None if settings_of_command().quiet else terminal()) as progress:
         manifest = building.write(graph, progress)
     made = (model, graph, manifest, building.target, time.perf_counter() - began)
     if as_json:
-        _print_json(conversion_facts(*made))
+        print_json(conversion_facts(*made))
     else:
-        _tell(conversion_summary(*made))
+        tell(conversion_summary(*made))
 
 
 def convert_main() -> None:
@@ -262,7 +132,7 @@ def deploy(options: ModelOptions, target: str | None) -> None:
 
     model = options.load_topology()
     text = deploy_text(model, dict(options.shapes))
-    _warn([*model.warnings, *transformations(model)])
+    warn([*model.warnings, *transformations(model)])
     _write_text(target, text)
 
 
@@ -295,7 +165,7 @@ def dot(
         click.echo(text, nl=False)
     else:
         warnings = write_picture(target, options, rewriting, picture, verification)
-    _warn(warnings)
+    warn(warnings)
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
@@ -312,10 +182,10 @@ def inspect(options: ModelOptions, as_json: bool) -> None:
 
     inspection = inspect(options.load_topology(), **options.expansion)
     if as_json:
-        _print_json(inspection.as_dict())
+        print_json(inspection.as_dict())
     else:
         print_inspection(inspection)
-        _warn(inspection.warnings)
+        warn(inspection.warnings)
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
@@ -356,13 +226,13 @@ def run(
     with _session(options, rewriting, on, trust) as session:
         names = [value.name for value in session.signature.inputs]
         feeds = read_feeds(inputs, names, calls)
-        _warn(unread_arrays(inputs, feeds, names))
+        warn(unread_arrays(inputs, feeds, names))
         results = [session.run(feed) for feed in feeds]
     write_results(target, results)
     if as_json:
-        _print_json(results_facts(target, results))
+        print_json(results_facts(target, results))
     else:
-        _tell(results_summary(target, results))
+        tell(results_summary(target, results))
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
@@ -380,10 +250,10 @@ def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_j
 
     verification = checking.verify(_rewritten(options, rewriting, options.load()))
     if as_json:
-        _print_json(verification.as_dict())
+        print_json(verification.as_dict())
     else:
         print_verification(verification)
-        _warn(verification.warnings)
+        warn(verification.warnings)
     verification.refuse()
 
 
@@ -397,7 +267,7 @@ def layers(markdown: bool, as_json: bool) -> None:
     from prototrt.surgery.support import markdown_table, supported_layers
 
     if as_json:
-        _print_json([row.as_dict() for row in supported_layers()])
+        print_json([row.as_dict() for row in supported_layers()])
     elif markdown:
         click.echo(markdown_table(supported_layers()))
     else:
@@ -417,12 +287,12 @@ def batch(options: BatchOptions, as_json: bool) -> None:
     from prototrt.converter.batch.command import run_batch, warnings_of
     from prototrt.converter.batch.reports import json_report
 
-    result = run_batch(options, _settings().quiet)
-    _warn(warnings_of(options, result))
+    result = run_batch(options, settings_of_command().quiet)
+    warn(warnings_of(options, result))
     if as_json:
         click.echo(json_report(result), nl=False)
     else:
-        _tell(result.summary)
+        tell(result.summary)
     click.get_current_context().exit(result.exit_code)
 
 
@@ -443,9 +313,9 @@ def prune(folder: str, older_than: float | None, max_size: int | None, as_json: 
 
     pruned = prune(folder, older_than, max_size)
     if as_json:
-        _print_json(pruned.as_dict())
+        print_json(pruned.as_dict())
     else:
-        _tell(pruned.summary)
+        tell(pruned.summary)
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
@@ -458,6 +328,6 @@ def doctor(as_json: bool) -> None:
 
     diagnosis = diagnose()
     if as_json:
-        _print_json(diagnosis.as_dict())
+        print_json(diagnosis.as_dict())
     else:
         print_diagnosis(diagnosis)

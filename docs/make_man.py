@@ -9,7 +9,8 @@ from pathlib import Path
 from click_man.core import write_man_pages
 
 import prototrt
-from prototrt.cli import EXIT_CODES, main
+from prototrt.cli import main
+from prototrt.converter.command_frame import EXIT_CODES
 
 
 def write(folder: str) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from prototrt.cli import EXIT_CODES, main
+from prototrt.cli import main
+from prototrt.converter.command_frame import EXIT_CODES
 
 ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "samples" / "digits"

@@ -70,7 +70,7 @@ class Outcome:
         }
 
 
-SEVERITY = (0, 3, 4, 5, 1)
+SEVERITY = (0, 3, 4, 6, 5, 1)
 """Exit codes, the worst last: a wrong engine is worse than none, a mistake of ours worse than all."""
 
 

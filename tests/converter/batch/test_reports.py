@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -10,8 +11,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from prototrt.converter.batch.entry import Entry, Outcome, Status, worst_exit_code
+from prototrt.converter.batch.entry import SEVERITY, Entry, Outcome, Status, worst_exit_code
 from prototrt.converter.batch.reports import BatchResult, json_report, junit_report, markdown_report
+from prototrt.converter.command_frame import EXIT_CODES
 
 GOLDENS = Path(__file__).parents[2] / "goldens"
 
@@ -122,7 +124,13 @@ def test_summary_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("codes", "worst"), [([], 0), ([0, 0], 0), ([0, 3], 3), ([4, 3], 4), ([5, 4], 5), ([1, 5, 0], 1)]
+    ("codes", "worst"),
+    [([], 0), ([0, 0], 0), ([0, 3], 3), ([4, 3], 4), ([5, 4], 5), ([6, 5, 4], 5), ([1, 5, 0], 1)],
 )
 def test_the_worst_exit_code(codes: list[int], worst: int) -> None:
     assert worst_exit_code(codes) == worst
+
+
+def test_every_exit_code_has_its_severity() -> None:
+    told = {int(code) for code in re.findall(r"^ +(\d+) ", EXIT_CODES, re.MULTILINE)}
+    assert set(SEVERITY) == told - {2, 130}  # of the command line, and of Ctrl-C
