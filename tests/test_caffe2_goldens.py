@@ -12,7 +12,7 @@ from prototrt.converter.tensorrt.api import find_backend
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 
 CASES = caffe2_cases()
-WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt)]
+WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"]
 
 
 def sequences(case: Caffe2Case) -> list[str]:
