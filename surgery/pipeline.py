@@ -123,13 +123,23 @@ def lower_scans(graph: Graph, sequence: str, force: bool = False) -> Graph:
     if sequence == "step":
         raise_all([_not_one_step(node, steps[node]) for node in scans if steps[node] != 1])
     if sequence == "unroll" and not force:
-        raise_all([_too_many(node, steps[node]) for node in scans if _exceeds(steps[node])])
+        copies = {node: _copies(node) for node in scans}
+        raise_all([_too_many(node, copies[node]) for node in scans if _exceeds(copies[node])])
     chosen = {
         node for node in scans if sequence in ("unroll", "step") or (sequence == "auto" and steps[node] == 1)
     }
     if not chosen:
         return graph
     return run_passes(graph, [lambda before: unroll_scans(before, chosen), fold_constants, drop_unused])
+
+
+def _copies(node: Node) -> int | str:
+    """How often the innermost steps of a Scan run."""
+    assert isinstance(node.op, Scan)
+    steps = node.inputs[node.op.states].shape[0]
+    inner = [_copies(each) for each in node.op.body.nodes if isinstance(each.op, Scan)]
+    unknown = next((count for count in (steps, *inner) if isinstance(count, str)), None)
+    return unknown or int(steps) * max([1, *map(int, inner)])
 
 
 def _exceeds(steps: int | str) -> bool:
