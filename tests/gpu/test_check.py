@@ -18,6 +18,7 @@ from prototrt.surgery.ir import Graph
 from prototrt.tests.converter.runtime.fake_gpu import FakeFaultError, fake_engine
 from prototrt.tests.gpu import check
 from prototrt.tests.gpu.nets import Size, grid, lstm_graph
+from prototrt.tests.gpu.rows import Row, tried
 from prototrt.tests.gpu.sessions import sessions
 from prototrt.tests.gpu.timing import Resident, Stopwatch
 
@@ -75,10 +76,10 @@ def test_what_fails_or_is_wrong_is_a_row() -> None:
     def errs() -> str:
         return check.compared(np.zeros(2), np.ones(2))
 
-    assert check.tried("a", fails) == check.Row("a", "FAILED", "no GPU   fix: buy one")
-    assert check.tried("b", errs).verdict == "WRONG"
-    assert check.tried("d", lambda: str(1 // 0)).verdict == "FAILED"
-    assert check.tried("c", lambda: "fine") == check.Row("c", "ok", "fine")
+    assert tried("a", fails) == Row("a", "FAILED", "no GPU   fix: buy one")
+    assert tried("b", errs).verdict == "WRONG"
+    assert tried("d", lambda: str(1 // 0)).verdict == "FAILED"
+    assert tried("c", lambda: "fine") == Row("c", "ok", "fine")
 
 
 def test_a_wrong_engine_is_found() -> None:
