@@ -268,7 +268,9 @@ def test_ways_that_are_none(source: str, options: dict[str, str], message: str) 
 def test_a_session_without_an_engine() -> None:
     with prototrt.Session(dynamic_graph()) as session, pytest.raises(ConversionError) as caught:
         session.engine.context()
-    assert str(caught.value) == 'this session runs on no engine\n  fix: make it with on="engine"'
+    assert str(caught.value) == (
+        'this session runs on no engine\n  fix: make it with on="engine", and ask before it is closed'
+    )
 
 
 def test_an_engine_stays_where_it_is() -> None:
