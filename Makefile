@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 120
 TILE := plugins/tile
 PTX ?= $(TILE)/tile.ptx
 
-.PHONY: convert test lint bench fuzz proto ptx clean
+.PHONY: convert test lint bench fuzz proto ptx man vendor wheel clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -49,6 +49,25 @@ proto:
 		--descriptor_set_out=caffe_proto/caffe.binpb caffe.proto
 	build/proto/bin/python -m grpc_tools.protoc --proto_path=caffe_proto/caffe2 \
 		--descriptor_set_out=caffe_proto/caffe2/caffe2.binpb caffe2.proto
+
+# Graphviz for browsers, for `prototrt dot -o net.html`: from the npm registry, with its licence.
+GRAPHVIZ := @hpcc-js/wasm-graphviz@1.29.2
+PAGE := converter/page/vendor
+
+vendor: $(PAGE)/graphviz.js
+
+man: $(VENV)/installed-dev
+	$(BIN)/python docs/make_man.py build/man
+
+wheel: vendor $(VENV)/bin/python
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+
+$(PAGE)/graphviz.js: converter/page/vendor.sha256
+	rm -rf build/vendor && mkdir -p build/vendor $(PAGE)
+	cd build/vendor && npm pack --silent $(GRAPHVIZ) && tar xzf *.tgz
+	cd build/vendor/package && sha256sum --check --quiet ../../../converter/page/vendor.sha256
+	cp build/vendor/package/LICENSE $(PAGE)/LICENSE
+	cp build/vendor/package/dist/index.js $@
 
 # Needs nvcc 13. The kernel uses nothing that PTX 7.0 has not, but nvcc writes its own version, which drivers older
 # than CUDA 13 refuse: it is set back, and ptxas says whether that is right.

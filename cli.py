@@ -5,15 +5,22 @@ Everything beyond click is imported when a command runs: ``--help`` must be quic
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 import prototrt
+from prototrt.converter.batch.options import BatchOptions, Bytes, batch_options
+from prototrt.converter.command_frame import (
+    EXIT_CODES,
+    Guarded,
+    common_options,
+    json_option,
+    print_json,
+    settings_of_command,
+    tell,
+    warn,
+)
 from prototrt.converter.options import (
     ON,
     Building,
@@ -27,9 +34,7 @@ from prototrt.converter.options import (
     model_options,
     net_options,
     refuse_options_beside,
-    refuse_overwriting,
     rewrite_options,
-    with_state_file,
 )
 
 if TYPE_CHECKING:
@@ -38,134 +43,6 @@ if TYPE_CHECKING:
     from prototrt.surgery.ir import Graph
 
 HELP = ["-h", "--help"]
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-EXIT_CODES = """\b
-Exit codes:
-  0    done
-  1    a mistake of prototrt itself
-  2    the command line makes no sense
-  3    the model, or its input, cannot be used
-  4    TensorRT refused the network or failed to build it
-  5    a check failed
-  6    an engine cannot be run here
-  130  stopped by Ctrl-C
-"""
-
-
-@dataclass
-class Settings:
-    """What ``-v``, ``-q`` and ``--debug`` ask for; they may stand before or after the command."""
-
-    verbose: int = 0
-    quiet: bool = False
-    debug: bool = False
-
-
-def _settings() -> Settings:
-    context = click.get_current_context()
-    settings: Settings = context.meta.setdefault("prototrt.settings", Settings())
-    return settings
-
-
-def _set(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    if value and param.name:
-        settings = ctx.meta.setdefault("prototrt.settings", Settings())
-        setattr(settings, param.name, value)
-
-
-def common_options(command: F) -> F:
-    """``-v``, ``-q``, ``--debug``, ``--version``."""
-    for option in (
-        click.version_option(prototrt.__version__, prog_name="prototrt"),
-        click.option("--debug", is_flag=True, expose_value=False, callback=_set, help="Show tracebacks."),
-        click.option(
-            "-q", "--quiet", is_flag=True, expose_value=False, callback=_set, help="No summary, no warnings."
-        ),
-        click.option(
-            "-v", "--verbose", count=True, expose_value=False, callback=_set, help="Tell more; -vv: all."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-class Guarded(click.Command):
-    """A command whose failures become messages and exit codes."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        rest = super().parse_args(ctx, with_state_file(args))
-        refuse_overwriting(ctx.params)
-        return rest
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            with _logging(_settings()):
-                result = super().invoke(ctx)
-            sys.stdout.flush()
-            return result
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
-        except KeyboardInterrupt:
-            click.echo("stopped", err=True)
-            ctx.exit(130)
-        except BrokenPipeError:  # the reader of our output has seen enough, as in `| head`
-            _forget_output()
-            ctx.exit(0)
-        except Exception as error:
-            ctx.exit(_explain(error))
-
-
-def _explain(error: Exception) -> int:
-    """Tell what went wrong; the exit code."""
-    from prototrt.caffe_proto.errors import ConversionError
-
-    if _settings().debug:
-        import traceback
-
-        traceback.print_exception(error)
-    if isinstance(error, ConversionError):
-        click.echo(f"error: {error}", err=True)
-        return error.exit_code
-    click.echo(f"Sorry, this is a mistake in prototrt: {type(error).__name__}: {error}", err=True)
-    click.echo("Please run again with --debug, and report what it prints.", err=True)
-    return 1
-
-
-def _forget_output() -> None:
-    """Let Python's last flush of a closed pipe go nowhere."""
-    import os
-
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-@contextmanager
-def _logging(settings: Settings) -> Iterator[None]:
-    """While a command runs, what our modules log goes to stderr."""
-    import logging
-
-    logger = logging.getLogger("prototrt")
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(settings.verbose, 2)]
-    logger.setLevel(logging.ERROR if settings.quiet else level)
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-
-
-def _tell(text: str) -> None:
-    if not _settings().quiet:
-        click.echo(text)
-
-
-def _warn(warnings: Sequence[str]) -> None:
-    if not _settings().quiet:
-        for warning in warnings:
-            click.echo(f"warning: {warning}", err=True)
 
 
 def _write_text(target: str | None, text: str) -> None:
@@ -182,11 +59,10 @@ def _rewritten(
     options: ModelOptions,
     rewriting: Rewriting,
     model: Model,
-    require_weights: bool = True,
     tile: str = "broadcast",
 ) -> Graph:
-    graph = rewriting.rewrite(options, model, require_weights, tile)
-    _warn(graph.warnings)
+    graph = rewriting.rewrite(options, model, tile=tile)
+    warn(graph.warnings)
     return graph
 
 
@@ -213,8 +89,9 @@ def main() -> None:
 @model_options
 @rewrite_options
 @build_options
+@json_option
 @common_options
-def convert(options: ModelOptions, rewriting: Rewriting, building: Building) -> None:
+def convert(options: ModelOptions, rewriting: Rewriting, building: Building, as_json: bool) -> None:
     """Build an engine from MODEL (a prototxt) and WEIGHTS (a caffemodel), or write an ONNX model.
 
     Writes FILE, and FILE.json beside it: bindings, recurrent pairs, where it came from.
@@ -222,14 +99,18 @@ def convert(options: ModelOptions, rewriting: Rewriting, building: Building) -> 
     import time
 
     from prototrt.converter.progress import BuildProgress, terminal
-    from prototrt.converter.report import conversion_summary
+    from prototrt.converter.report import conversion_facts, conversion_summary
 
     began = time.perf_counter()
     model = options.load()
     graph = _rewritten(options, rewriting, model, tile=building.kept_tiles)
-    with BuildProgress(None if _settings().quiet else terminal()) as progress:
+    with BuildProgress(None if settings_of_command().quiet else terminal()) as progress:
         manifest = building.write(graph, progress)
-    _tell(conversion_summary(model, graph, manifest, building.target, time.perf_counter() - began))
+    made = (model, graph, manifest, building.target, time.perf_counter() - began)
+    if as_json:
+        print_json(conversion_facts(*made))
+    else:
+        tell(conversion_summary(*made))
 
 
 def convert_main() -> None:
@@ -251,7 +132,7 @@ def deploy(options: ModelOptions, target: str | None) -> None:
 
     model = options.load_topology()
     text = deploy_text(model, dict(options.shapes))
-    _warn([*model.warnings, *transformations(model)])
+    warn([*model.warnings, *transformations(model)])
     _write_text(target, text)
 
 
@@ -266,44 +147,46 @@ def deploy(options: ModelOptions, target: str | None) -> None:
     default="parsed",
     help="The net as it is written, or the graph that TensorRT is given.",
 )
+@click.option("--verification", metavar="FILE.json", help="What `verify --json` printed, for a page.")
 @common_options
-def dot(options: ModelOptions, rewriting: Rewriting, target: str | None, picture: str) -> None:
-    """Draw MODEL in Graphviz's language.
+def dot(
+    options: ModelOptions, rewriting: Rewriting, target: str | None, picture: str, verification: str | None
+) -> None:
+    """Draw MODEL in Graphviz's language, or as .svg, .png, .pdf, or as a page: .html.
 
+    The page shows both stages side by side, with shapes, costs and warnings, in one file.
     What surgery made is dashed, the body of a Scan stands in a frame, and state that is
     fed back is a red, dashed arrow.
     """
-    from prototrt.surgery.dot import dot_from_graph, dot_from_net
+    from prototrt.converter.pictures import dot_text, write_picture
 
-    model = options.load_topology()
-    if picture == "rewritten":
-        text = dot_from_graph(_rewritten(options, rewriting, model, require_weights=False))
+    if target is None:
+        text, warnings = dot_text(options, rewriting, picture)
+        click.echo(text, nl=False)
     else:
-        text, warnings = dot_from_net(model, **options.expansion)
-        _warn(warnings)
-    _write_text(target, text)
+        warnings = write_picture(target, options, rewriting, picture, verification)
+    warn(warnings)
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
 @model_options
-@click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
+@json_option
 @common_options
 def inspect(options: ModelOptions, as_json: bool) -> None:
     """Show the layers of MODEL: shapes, parameters, multiply-adds, recurrent pairs.
 
     Multiply-adds are those of one call; element-wise work is not counted.
+    "per step" are those of one of the T steps of a recurrent layer.
     """
     from prototrt.converter.report import print_inspection
     from prototrt.surgery.inspection import inspect
 
     inspection = inspect(options.load_topology(), **options.expansion)
     if as_json:
-        import json
-
-        click.echo(json.dumps(inspection.as_dict(), indent=2))
+        print_json(inspection.as_dict())
     else:
         print_inspection(inspection)
-        _warn(inspection.warnings)
+        warn(inspection.warnings)
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
@@ -320,6 +203,7 @@ def inspect(options: ModelOptions, as_json: bool) -> None:
 )
 @click.option("--calls", type=click.IntRange(min=1), help="How many calls, each with the state of the last.")
 @click.option("--trust", is_flag=True, help="Run a plan without manifest: you know who made it.")
+@json_option
 @common_options
 def run(
     options: ModelOptions,
@@ -329,6 +213,7 @@ def run(
     on: str | None,
     calls: int | None,
     trust: bool,
+    as_json: bool,
 ) -> None:
     """Run MODEL with WEIGHTS on the CPU; or an engine, if MODEL is a plan, on a GPU.
 
@@ -337,22 +222,25 @@ def run(
     are written as NAME/0, NAME/1, ...
     """
     from prototrt.converter.feeds import read_feeds, unread_arrays, write_results
-    from prototrt.converter.report import results_summary
+    from prototrt.converter.report import results_facts, results_summary
 
     with _session(options, rewriting, on, trust) as session:
         names = [value.name for value in session.signature.inputs]
         feeds = read_feeds(inputs, names, calls)
-        _warn(unread_arrays(inputs, feeds, names))
+        warn(unread_arrays(inputs, feeds, names))
         results = [session.run(feed) for feed in feeds]
     write_results(target, results)
-    _tell(results_summary(target, results))
+    if as_json:
+        print_json(results_facts(target, results))
+    else:
+        tell(results_summary(target, results))
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
 @model_options
 @rewrite_options
 @check_options
-@click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
+@json_option
 @common_options
 def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_json: bool) -> None:
     """Compute MODEL with WEIGHTS in several ways, and compare with our primitives.
@@ -363,31 +251,76 @@ def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_j
 
     verification = checking.verify(_rewritten(options, rewriting, options.load()))
     if as_json:
-        import json
-
-        click.echo(json.dumps(verification.as_dict(), indent=2))
+        print_json(verification.as_dict())
     else:
         print_verification(verification)
-        _warn(verification.warnings)
+        warn(verification.warnings)
     verification.refuse()
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
 @click.option("--markdown", is_flag=True, help="As it stands in the README.")
+@json_option
 @common_options
-def layers(markdown: bool) -> None:
+def layers(markdown: bool, as_json: bool) -> None:
     """List the supported layer types and what each becomes."""
     from prototrt.converter.report import print_support
     from prototrt.surgery.support import markdown_table, supported_layers
 
-    if markdown:
+    if as_json:
+        print_json([row.as_dict() for row in supported_layers()])
+    elif markdown:
         click.echo(markdown_table(supported_layers()))
     else:
         print_support(supported_layers())
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
-@click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
+@batch_options
+@json_option
+@common_options
+def batch(options: BatchOptions, as_json: bool) -> None:
+    """Convert all the models that MODELS.yaml lists.
+
+    Each in a process of its own: a crash, a hang or a lack of memory ends that model only.
+    The exit code is that of the worst model.
+    """
+    from prototrt.converter.batch.command import run_batch, warnings_of
+    from prototrt.converter.batch.reports import json_report
+
+    result = run_batch(options, settings_of_command().quiet)
+    warn(warnings_of(options, result))
+    if as_json:
+        click.echo(json_report(result), nl=False)
+    else:
+        tell(result.summary)
+    click.get_current_context().exit(result.exit_code)
+
+
+@main.group()
+def cache() -> None:
+    """The conversions that `batch --cache` keeps."""
+
+
+@cache.command(cls=Guarded, epilog=EXIT_CODES)
+@click.argument("folder")
+@click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="What was not of use since.")
+@click.option("--max-size", type=Bytes(), help="The least recently used beyond that size, as in 10GB.")
+@json_option
+@common_options
+def prune(folder: str, older_than: float | None, max_size: int | None, as_json: bool) -> None:
+    """Remove conversions from FOLDER: all of them, or what the options say."""
+    from prototrt.converter.batch.prune import prune
+
+    pruned = prune(folder, older_than, max_size)
+    if as_json:
+        print_json(pruned.as_dict())
+    else:
+        tell(pruned.summary)
+
+
+@main.command(cls=Guarded, epilog=EXIT_CODES)
+@json_option
 @common_options
 def doctor(as_json: bool) -> None:
     """Tell what is installed here, what can be built and run with it, and what to install."""
@@ -396,8 +329,6 @@ def doctor(as_json: bool) -> None:
 
     diagnosis = diagnose()
     if as_json:
-        import json
-
-        click.echo(json.dumps(diagnosis.as_dict(), indent=2))
+        print_json(diagnosis.as_dict())
     else:
         print_diagnosis(diagnosis)

@@ -12,7 +12,7 @@ from typing import Any
 from prototrt import __version__
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.runtime.device import find_device
-from prototrt.converter.runtime.driver import Driver, Gpu, find_driver
+from prototrt.converter.runtime.driver import INSTALL_A_DRIVER, NO_DRIVER, Driver, Gpu, find_driver
 from prototrt.converter.tensorrt.api import find_backend
 
 PACKAGES = (
@@ -95,7 +95,7 @@ def _running(flavour: str, name: str, driver: Driver | None) -> Ability:
     """Everything that running a plan needs, first things first."""
     what = f"run plans of {name}"
     if driver is None:
-        return Ability(what, "no", "there is no NVIDIA driver", "install one: https://www.nvidia.com/drivers")
+        return Ability(what, "no", NO_DRIVER, INSTALL_A_DRIVER)
     if not driver.gpus:
         return Ability(what, "no", "the driver sees no GPU", "see whether nvidia-smi lists one")
     found = _tried(what, lambda: (find_backend(flavour), find_device()))

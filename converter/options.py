@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 import prototrt
 
@@ -104,6 +105,11 @@ class OutputFile(click.ParamType):  # type: ignore[type-arg]  # as above
         if problem := why_unwritable(value):
             self.fail(f'cannot write "{value}": {problem}', param, ctx)
         return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return [CompletionItem(incomplete, type="file")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,16 +320,16 @@ def refuse_options_beside(plan: str, *allowed: str) -> None:
             raise click.UsageError(f"{what} is for nets, but {plan} is a plan")
 
 
-def _gathered(kind: type[Any], keyword: str, *options: Callable[[F], F]) -> Callable[[F], F]:
+def gathered(kind: type[Any], keyword: str, *options: Callable[[F], F]) -> Callable[[F], F]:
     """A decorator: adds options to a command, which gets them together as one ``kind``."""
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
-        def gathered(**given: Any) -> Any:
+        def with_one(**given: Any) -> Any:
             own = {field.name: given.pop(field.name) for field in fields(kind) if field.name in given}
             return command(**given, **{keyword: kind(**own)})
 
-        result: Any = gathered
+        result: Any = with_one
         for option in reversed(options):
             result = option(result)
         return result  # type: ignore[no-any-return]  # click's decorators keep the type
@@ -354,11 +360,11 @@ def _net_options(*stage_names: str) -> tuple[Callable[[F], F], ...]:
 
 
 def _model_options(*stage_names: str) -> Callable[[F], F]:
-    return _gathered(
+    return gathered(
         ModelOptions,
         "options",
-        click.argument("model"),
-        click.argument("weights", required=False),
+        click.argument("model", type=click.Path()),
+        click.argument("weights", required=False, type=click.Path()),
         *_net_options(*stage_names),
         click.option(
             "--output", "outputs", multiple=True, metavar="BLOB", help="Cut the net at this blob; repeatable."
@@ -385,9 +391,11 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
 
 model_options = _model_options("--stage", "--net-stage")
 drawing_options = _model_options("--net-stage")  # there, --stage says what is drawn
-net_options = _gathered(ModelOptions, "options", click.argument("model"), *_net_options("--stage"))
+net_options = gathered(
+    ModelOptions, "options", click.argument("model", type=click.Path()), *_net_options("--stage")
+)
 
-rewrite_options = _gathered(
+rewrite_options = gathered(
     Rewriting,
     "rewriting",
     click.option(
@@ -420,7 +428,7 @@ rewrite_options = _gathered(
     ),
 )
 
-build_options = _gathered(
+build_options = gathered(
     Building,
     "building",
     click.option(
@@ -446,7 +454,7 @@ build_options = _gathered(
     click.option("--verify", is_flag=True, help="First compare what is written with our primitives."),
 )
 
-check_options = _gathered(
+check_options = gathered(
     Checking,
     "checking",
     click.option("--on", "ways", type=Ways(), default=("network",), help=f"Some of {', '.join(ON)}."),

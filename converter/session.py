@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
 from prototrt.caffe_proto.errors import NetError
 from prototrt.converter.evaluation import Evaluator, EvaluatorRunner
@@ -112,7 +112,7 @@ class Session:
             raise ValueError(f"on is {on!r}, expected one of {', '.join((*WAYS, ENGINE))}")
         if on != ENGINE and not isinstance(source, Graph):
             raise ValueError(f"on is {on!r}, but an engine runs on 'engine' alone")
-        self._source = source
+        self._graph = source if isinstance(source, Graph) else None
         self._engine: Engine | None = None
         self._runner: Runner
         if isinstance(source, Graph) and on in WAYS:
@@ -132,16 +132,24 @@ class Session:
     @property
     def graph(self) -> Graph:
         """The graph that the session was made from. Raises ``NetError`` if it was an engine."""
-        if not isinstance(self._source, Graph):
+        if self._graph is None:
             raise NetError("this session was made from an engine, which has no graph")
-        return self._source
+        return self._graph
 
     @property
     def engine(self) -> Engine:
         """The engine that runs, to be shared with another session. Raises ``NetError`` if there is none."""
         if self._engine is None:
-            raise NetError("this session runs on no engine", fix='make it with on="engine"')
+            raise NetError(
+                "this session runs on no engine", fix='make it with on="engine", and ask before it is closed'
+            )
         return self._engine
+
+    @overload
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Array]: ...
+
+    @overload
+    def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> dict[str, Any]: ...
 
     def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """One call: the outputs of the net for these inputs.
@@ -173,8 +181,9 @@ class Session:
         return self.get_state()
 
     def close(self) -> None:
-        """Free what the session holds, on the GPU above all."""
+        """Free what the session holds, on the GPU above all. An engine goes with its last session."""
         self._runner.close()
+        self._engine = None
 
     def __enter__(self) -> Session:
         return self

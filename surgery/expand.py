@@ -325,9 +325,9 @@ def _expand_layer(
     # The last outputs of some operators are no tensors, and only those may be missing.
     if len(results) > len(layer.tops) or (len(results) < len(layer.tops) and not is_operator):
         raise NetError(
-            f"has {counted(len(layer.tops), 'top')}, expected {len(results)}",
+            f"has {counted(len(layer.tops), layer.top_word)}, expected {len(results)}",
             origin=layer.origin,
-            fix="list as many tops as the layer makes",
+            fix=f"list as many {layer.top_word}s as the layer makes",
         )
     for index, value in enumerate(results):
         refuse_oversized(layer, index, value, build.symbols)

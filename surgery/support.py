@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import prototrt.surgery.expand  # noqa: F401  registers the rules
@@ -19,6 +19,9 @@ class Support:
     type: str
     becomes: str
     notes: str
+
+    def as_dict(self) -> dict[str, str]:
+        return asdict(self)
 
 
 def supported_layers() -> list[Support]:

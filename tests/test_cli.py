@@ -253,6 +253,10 @@ def test_inspect_counts_what_is_stored_and_multiplied() -> None:
         "score": 40 * 11 * 48,
     }
     assert facts["multiply_adds"] == sum(work.values())
+    of_a_step = {layer["name"]: layer["multiply_adds_per_step"] for layer in facts["layers"]}
+    assert of_a_step.pop("lstm1") == (4 * 64) * (64 + 64)
+    assert of_a_step.pop("lstm2") == (4 * 48) * (64 + 48)
+    assert set(of_a_step.values()) == {None}  # the others have no steps
     (conv1,) = (layer for layer in facts["layers"] if layer["name"] == "conv1")
     assert (conv1["type"], conv1["line"]) == ("Convolution", 22)
     assert conv1["tops"] == [{"name": "conv1", "shape": [40, 12, 32, 16]}]

@@ -48,6 +48,10 @@ def test_wheel_has_modules_and_data(tmp_path: Path) -> None:
     wanted = {f"prototrt/{path.relative_to(ROOT)}" for part in PARTS for path in (ROOT / part).rglob("*.py")}
     wanted |= {"prototrt/__init__.py", "prototrt/cli.py", "prototrt/py.typed"}
     wanted |= {f"prototrt/caffe_proto/{name}" for name in ("caffe.proto", "caffe.binpb")}
+    page = [
+        path for path in (ROOT / "converter" / "page").rglob("*") if path.suffix in (".css", ".j2", ".js")
+    ]
+    wanted |= {f"prototrt/{path.relative_to(ROOT)}" for path in page}
     wanted |= {f"prototrt/plugins/tile/{name}" for name in ("tile.cu", "tile_thread.h", "tile.ptx")}
     assert wanted <= names
     assert not [name for name in names if name.startswith(("prototrt/tests", "prototrt/samples"))]

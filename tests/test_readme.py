@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from prototrt.cli import EXIT_CODES, main
+from prototrt.cli import main
+from prototrt.converter.command_frame import EXIT_CODES
 from prototrt.surgery.support import markdown_table, supported_layers
 
 ROOT = Path(__file__).parents[1]

@@ -8,6 +8,7 @@ from typing import Any
 
 from prototrt.caffe_proto.errors import EngineError
 from prototrt.converter.runtime.device import CaptureError, MissingPackageError, handle_of
+from prototrt.converter.runtime.driver import INSTALL_A_DRIVER, NO_DRIVER, find_driver
 from prototrt.surgery.ir import Array
 
 LEGACY_DEFAULT_STREAMS = (0, 1)
@@ -33,7 +34,13 @@ class CudaPythonDevice:
     def __init__(self, ordinal: int = 0) -> None:
         self.ordinal = ordinal
         self.cuda = cuda_runtime()
-        self.activate()
+        try:
+            self.activate()
+        except EngineError as error:
+            # CUDA says "insufficient driver" where there is none at all.
+            if find_driver() is None:
+                raise EngineError(NO_DRIVER, fix=INSTALL_A_DRIVER) from error
+            raise
 
     def activate(self) -> None:
         self._call("cudaSetDevice", self.ordinal)

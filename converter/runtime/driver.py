@@ -7,6 +7,9 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+NO_DRIVER = "there is no NVIDIA driver"
+INSTALL_A_DRIVER = "install one: https://www.nvidia.com/drivers"
+
 _NAME_BYTES = 256
 _MAJOR, _MINOR = 75, 76
 """``CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR`` and ``_MINOR``."""

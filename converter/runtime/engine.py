@@ -10,6 +10,7 @@ from prototrt.converter.runtime.device import Device
 from prototrt.converter.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.converter.tensorrt.network import recording_logger
+from prototrt.converter.tensorrt.tile_plugin import register_tile_plugin
 from prototrt.surgery.ir import DType, Range, Value
 
 
@@ -34,6 +35,7 @@ class Engine:
         device.activate()
         self._logger = recording_logger(backend.trt)
         self._runtime = backend.trt.Runtime(self._logger)
+        register_tile_plugin(backend)
         self._engine = self._runtime.deserialize_cuda_engine(plan)
         if self._engine is None:
             raise self._refusal(built_with)

@@ -15,6 +15,7 @@ from prototrt.converter.signature import Signature
 from prototrt.surgery.ir import DType, Range, Recurrence, Value
 
 FORMAT = 1
+FLAVOURS = ("rtx", "enterprise")
 SUFFIXES = (".plan", ".engine", ".trt")
 _RTX = b"vtrt"
 _MAGICS = (_RTX, b"ftrt", b"ptrt")
@@ -74,14 +75,17 @@ def plan_with_manifest(file: str, plan: bytes | memoryview, manifest: Mapping[st
         read = PlanFile(
             file,
             plan,
-            str(tensorrt["flavour"]),
+            _flavour(tensorrt["flavour"]),
             str(tensorrt["version"]),
             _signature(manifest),
-            manifest.get("has_loops"),
+            _has_loops(manifest.get("has_loops")),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UnreadableFileError(
-            "is no manifest of prototrt", where=where, because=f"it is wrong or missing: {error}"
+            "is no manifest of prototrt",
+            where=where,
+            because=f"it is wrong or missing: {error}",
+            fix="write the manifest again with prototrt convert",
         ) from error
     found = hashlib.sha256(plan).hexdigest()
     if found != stated:
@@ -98,7 +102,12 @@ def _manifest(path: str) -> Mapping[str, Any]:
     try:
         manifest = json.loads(text)
     except ValueError as error:
-        raise UnreadableFileError("is not JSON", where=path, because=str(error)) from error
+        raise UnreadableFileError(
+            "is not JSON",
+            where=path,
+            because=str(error),
+            fix="write the manifest again with prototrt convert",
+        ) from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         found = manifest.get("format") if isinstance(manifest, dict) else None
         raise UnreadableFileError(
@@ -109,10 +118,24 @@ def _manifest(path: str) -> Mapping[str, Any]:
     return manifest
 
 
+def _flavour(stated: object) -> str:
+    if stated not in FLAVOURS:
+        raise ValueError(f"the flavour {stated!r} of TensorRT, expected {' or '.join(FLAVOURS)}")
+    return str(stated)
+
+
+def _has_loops(stated: object) -> bool | None:
+    if stated is not None and not isinstance(stated, bool):
+        raise ValueError(f"has_loops is {stated!r}, expected true or false")
+    return stated
+
+
 def _signature(manifest: Mapping[str, Any]) -> Signature:
     bindings = [*manifest["inputs"], *manifest["outputs"]]
     values = {binding["name"]: _value(binding) for binding in bindings}
     symbols = {symbol: Range(*span) for binding in bindings for symbol, span in binding["profile"].items()}
+    for value in values.values():
+        _refuse_sizes(value, symbols)
     return Signature(
         tuple(values[binding["name"]] for binding in manifest["inputs"]),
         tuple(values[binding["name"]] for binding in manifest["outputs"]),
@@ -122,6 +145,14 @@ def _signature(manifest: Mapping[str, Any]) -> Signature:
         ),
         symbols,
     )
+
+
+def _refuse_sizes(value: Value, symbols: Mapping[str, Range]) -> None:
+    """Raise ``ValueError`` for a size that is no number, and no symbol with a range."""
+    for dim in value.shape:
+        is_size = isinstance(dim, int) and dim >= 0
+        if not is_size and dim not in symbols:
+            raise ValueError(f"the size {dim!r} of {value.name!r}, which is no number and has no range")
 
 
 def _value(binding: Mapping[str, Any]) -> Value:

@@ -107,7 +107,10 @@ class EngineRunner:
         )
 
     def close(self) -> None:
-        self._free()
+        if self._free.alive:
+            self._free()
+            # TensorRT's context has working memory of its own on the GPU.
+            del self._launcher, self._context
 
     def _activate(self) -> None:
         if not self._free.alive:

@@ -35,11 +35,20 @@ class Backend:
     def version(self) -> str:
         return str(self.trt.__version__)
 
-    def quick_plugins(self) -> ModuleType | None:
-        """The module ``tensorrt.plugin``, where it can compile plugins ahead: from 10.9 on."""
+    @property
+    def plugins(self) -> str:
+        """How plugins of ours come into an engine.
+
+        ``"ahead"``: compiled, so that the engine has all it needs. ``"class"``: it calls back
+        into Python. ``"none"``: not at all.
+        """
+        if self.name == "rtx":
+            return "none"
         release = tuple(map(int, self.version.split(".")[:2]))
-        if self.name == "rtx" or release < _OLDEST_AHEAD:
-            return None
+        return "class" if release < _OLDEST_AHEAD else "ahead"
+
+    def quick_plugins(self) -> ModuleType:
+        """The module ``tensorrt.plugin``, which compiles plugins ahead."""
         return importlib.import_module(f"{self.trt.__name__}.plugin")
 
     def dtype(self, dtype: DType) -> Any:

@@ -14,12 +14,18 @@ _WITHOUT = "use --tile broadcast, the default, or --tile native: both give the s
 
 def refuse_tile_plugin(backend: Backend) -> None:
     """Raise where the backend takes no plugins."""
-    if backend.name == "rtx":
+    if backend.plugins == "none":
         raise BuildError(
             "backend rtx cannot be given the Tile plugin",
             because="TensorRT for RTX takes no plugins",
             fix=f"{_WITHOUT}; or --backend enterprise",
         )
+
+
+def register_tile_plugin(backend: Backend) -> None:
+    """Let engines be loaded that call the plugin back, where there are such engines."""
+    if backend.plugins == "class":
+        plugin_v3.register(backend.trt)
 
 
 def tile_by_plugin(network: Network, op: Tile, x: Tensor) -> Tensor:
@@ -30,9 +36,8 @@ def tile_by_plugin(network: Network, op: Tile, x: Tensor) -> Tensor:
             origin=network.origin,
             fix=_WITHOUT,
         )
-    ahead = network.backend.quick_plugins()
-    if ahead is not None:
-        layer = quick.add_to(network.definition, ahead, x, op.axis, op.copies)
+    if network.backend.plugins == "ahead":
+        layer = quick.add_to(network.definition, network.backend.quick_plugins(), x, op.axis, op.copies)
     else:
         layer = plugin_v3.add_to(network.definition, network.trt, x, op.axis, op.copies)
         network.needs.add("prototrt.plugins.tile")

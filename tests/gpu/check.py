@@ -11,8 +11,8 @@ from __future__ import annotations
 import importlib
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from prototrt.converter.runtime.cuda_python import CudaPythonDevice
 from prototrt.surgery.ir import Graph
 from prototrt.tests.golden_cases import SEQUENCES, Case, caffe_cases, rewritten
 from prototrt.tests.gpu.nets import Size, grid, lstm_graph
+from prototrt.tests.gpu.rows import Row, tried
+from prototrt.tests.gpu.sessions import sessions
 from prototrt.tests.gpu.timing import (
     Resident,
     Stopwatch,
@@ -38,25 +40,6 @@ DIGITS = Path(__file__).parents[2] / "samples" / "digits"
 SessionOf = Callable[[Graph], prototrt.Session]
 UNROLL_AT_MOST = 16
 """Steps: building more takes minutes."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One thing that was tried."""
-
-    what: str
-    verdict: str
-    detail: str = ""
-
-
-def tried(what: str, attempt: Callable[[], str]) -> Row:
-    """A row about an attempt, which gives a detail or raises."""
-    try:
-        return Row(what, "ok", attempt())
-    except ConversionError as error:
-        return Row(what, "FAILED", str(error).replace("\n", " "))
-    except AssertionError as error:
-        return Row(what, "WRONG", " ".join(str(error).split())[:200])
 
 
 def engine_session(graph: Graph) -> prototrt.Session:
@@ -205,10 +188,22 @@ def microseconds(seconds: float | None) -> str:
 # ---------------------------------------------------------------- the report
 
 
-def markdown(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    lines = [list(columns), *map(list, rows)]
-    lines.insert(1, ["---"] * len(lines[0]))
-    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table, each as soon as its row is there."""
+    yield markdown_line(columns)
+    yield markdown_line(["---"] * len(columns))
+    yield from map(markdown_line, rows)
+
+
+def markdown_line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def show(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table row by row: what crashes the process leaves what was found before."""
+    for line in markdown(columns, rows):
+        print(line, flush=True)
+    print(flush=True)
 
 
 def main() -> int:
@@ -219,14 +214,18 @@ def main() -> int:
     machine = [("python", diagnosis.python), ("driver", str(diagnosis.driver))]
     machine += [(name, version) for name, version in diagnosis.packages.items() if version]
     machine += [("GPU", f"{gpu.name}, compute capability {gpu.capability}") for gpu in diagnosis.gpus]
-    print(markdown(("machine", ""), machine), end="\n\n", flush=True)
+    show(("machine", ""), machine)
     device = CudaPythonDevice()
-    rows = [row for part in (goldens(), sample(), tile(device)) for row in part]
-    print(
-        markdown(("check", "verdict", ""), ((row.what, row.verdict, row.detail) for row in rows)), flush=True
-    )
-    print(f"\n{markdown(TIMING_COLUMNS, timings(device))}")
-    return int(any(row.verdict in ("FAILED", "WRONG") for row in rows))
+    verdicts: set[str] = set()
+
+    def cells() -> Iterator[Sequence[str]]:
+        for row in chain(goldens(), sample(), sessions(engine_session), tile(device)):
+            verdicts.add(row.verdict)
+            yield row.what, row.verdict, row.detail
+
+    show(("check", "verdict", ""), cells())
+    show(TIMING_COLUMNS, timings(device))
+    return int(bool(verdicts & {"FAILED", "WRONG"}))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import prototrt
 from prototrt.caffe_proto.errors import EngineError
 from prototrt.converter.runtime.driver import find_driver
 from prototrt.surgery.ir import Graph
-from prototrt.tests.converter.runtime.fake_gpu import fake_engine
+from prototrt.tests.converter.runtime.fake_gpu import FakeFaultError, fake_engine
 from prototrt.tests.gpu import check
 from prototrt.tests.gpu.nets import Size, grid, lstm_graph
+from prototrt.tests.gpu.rows import Row, tried
+from prototrt.tests.gpu.sessions import sessions
 from prototrt.tests.gpu.timing import Resident, Stopwatch
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +44,31 @@ def test_sample_on_the_fake_gpu() -> None:
     ]
 
 
+def test_sessions_on_the_fake_gpu() -> None:
+    rows = list(sessions(fake_session))
+    assert [row.verdict for row in rows[:3]] == ["ok"] * 3
+    assert len(rows) == 4
+
+
+@pytest.mark.parametrize("method", ["reset", "set_state"])
+def test_a_session_that_ignores_its_state_is_found(method: str) -> None:
+    def broken(graph: Graph) -> prototrt.Session:
+        session = fake_session(graph)
+        setattr(session, method, lambda *_, **__: None)
+        return session
+
+    assert "WRONG" in {row.verdict for row in sessions(broken)}
+
+
+def test_a_row_is_told_before_the_next_is_tried() -> None:
+    def rows() -> Iterator[tuple[str]]:
+        yield ("first",)
+        raise FakeFaultError
+
+    lines = check.markdown(("a",), rows())
+    assert [next(lines) for _ in range(3)] == ["| a |", "| --- |", "| first |"]
+
+
 def test_what_fails_or_is_wrong_is_a_row() -> None:
     def fails() -> str:
         raise EngineError("no GPU", fix="buy one")
@@ -48,9 +76,10 @@ def test_what_fails_or_is_wrong_is_a_row() -> None:
     def errs() -> str:
         return check.compared(np.zeros(2), np.ones(2))
 
-    assert check.tried("a", fails) == check.Row("a", "FAILED", "no GPU   fix: buy one")
-    assert check.tried("b", errs).verdict == "WRONG"
-    assert check.tried("c", lambda: "fine") == check.Row("c", "ok", "fine")
+    assert tried("a", fails) == Row("a", "FAILED", "no GPU   fix: buy one")
+    assert tried("b", errs).verdict == "WRONG"
+    assert tried("d", lambda: str(1 // 0)).verdict == "FAILED"
+    assert tried("c", lambda: "fine") == Row("c", "ok", "fine")
 
 
 def test_a_wrong_engine_is_found() -> None:
@@ -99,7 +128,7 @@ def test_the_net_that_is_timed(steps: int, sequence: str, tmp_path: Path) -> Non
 
 
 def test_tables() -> None:
-    assert check.markdown(("a", "b"), [("1", "x|y")]) == "| a | b |\n| --- | --- |\n| 1 | x/y |"
+    assert list(check.markdown(("a", "b"), [("1", "x|y")])) == ["| a | b |", "| --- | --- |", "| 1 | x/y |"]
     row = check.timing_row(Size(256, 4, 1), "loop", 8e-6, ["-", "-"], 1e-6)
     assert row == ["256", "4", "1", "loop", "8.0 us", "2.0 us", "-", "-", "1.0 us"]
     assert len(row) == len(check.TIMING_COLUMNS)

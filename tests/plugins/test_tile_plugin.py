@@ -11,14 +11,18 @@ import numpy as np
 import pytest
 
 import prototrt
+import prototrt.plugins.tile
 from prototrt.caffe_proto.errors import BuildError
+from prototrt.converter.runtime.engine import Engine
+from prototrt.converter.signature import Signature
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.builder import network_of
-from prototrt.converter.tensorrt.tile_plugin import tile_by_plugin
+from prototrt.converter.tensorrt.tile_plugin import register_tile_plugin, tile_by_plugin
 from prototrt.plugins.tile import driver, plugin_v3
 from prototrt.plugins.tile.kernel import ptx
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ops import Tile
+from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, fake_tensorrt
 from prototrt.tests.plugins.cpu import library
 from prototrt.tests.plugins.fake_tensorrt import BOOL, FLOAT, HALF, INT32, FakeTensorRT, Kind
 
@@ -129,6 +133,10 @@ def test_tile_must_be_a_known_way(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- the class
 
 
+def test_the_documented_name() -> None:
+    assert prototrt.plugins.tile.register is plugin_v3.register
+
+
 def made(trt: Any, axis: int, copies: int) -> Any:
     creator = plugin_v3.register(trt)
     fields = [SimpleNamespace(name="axis", data=[axis]), SimpleNamespace(name="copies", data=[copies])]
@@ -165,16 +173,38 @@ def test_element_types_and_layouts_of_the_class(first: Kind, second: Kind, layou
 
 
 @pytest.mark.parametrize(
-    ("version", "ahead"),
+    ("name", "version", "way"),
     [
-        ("10.0.1", False),
-        ("10.8.0.43", False),
-        ("10.9.0.34", True),
-        ("10.16.1.11", True),
-        ("11.4.0.106", True),
+        ("enterprise", "10.0.1", "class"),
+        ("enterprise", "10.8.0.43", "class"),
+        ("enterprise", "10.9.0.34", "ahead"),
+        ("enterprise", "10.16.1.11", "ahead"),
+        ("enterprise", "11.4.0.106", "ahead"),
+        ("rtx", "1.7.1.116", "none"),
     ],
 )
-def test_releases_that_compile_ahead(version: str, ahead: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_way_and_registration_of_each_release(name: str, version: str, way: str) -> None:
+    """An engine that calls back finds the plugin; elsewhere nothing is registered."""
     fake = FakeTensorRT(version)
-    monkeypatch.setitem(sys.modules, "tensorrt.plugin", fake.plugin)
-    assert (Backend("enterprise", fake).quick_plugins() is not None) == ahead  # type: ignore[arg-type]  # as above
+    backend = Backend(name, fake)  # type: ignore[arg-type]  # as good as a module
+    assert backend.plugins == way
+    for _ in range(2):
+        register_tile_plugin(backend)
+    creators = [("Tile", "1", "prototrt")] if way == "class" else []
+    assert list(fake.get_plugin_registry().creators) == creators
+
+
+@pytest.mark.parametrize(("version", "knows"), [("10.8.0.43", True), ("10.9.0.34", False)])
+def test_an_engine_is_loaded_when_the_plugin_is_known(tmp_path: Path, version: str, knows: bool) -> None:
+    graph, device, trt = graph_of(tmp_path), FakeDevice(), FakeTensorRT(version)
+    loading = fake_tensorrt(graph, device)
+    seen = []
+
+    def deserialize(plan: bytes) -> Any:
+        seen.extend(trt.get_plugin_registry().creators)
+        return loading.Runtime(None).deserialize_cuda_engine(plan)
+
+    trt.Runtime = lambda logger: SimpleNamespace(deserialize_cuda_engine=deserialize)
+    backend = Backend("enterprise", trt)  # type: ignore[arg-type]  # as good as a module
+    Engine(backend, b"plan", device, Signature.of_graph(graph))
+    assert bool(seen) == knows

@@ -89,7 +89,8 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
         lambda path: Path(f"{path}.json").write_text("{"),
         UnreadableFileError,
         "{plan}.json: is not JSON\n"
-        "  because Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        "  because Expecting property name enclosed in double quotes: line 1 column 2 (char 1)\n"
+        "  fix: write the manifest again with prototrt convert",
     ),
     "another format": (
         edited(lambda manifest: manifest.update(format=99)),
@@ -100,13 +101,36 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
     "no flavour": (
         edited(lambda manifest: manifest["tensorrt"].pop("flavour")),
         UnreadableFileError,
-        "{plan}.json: is no manifest of prototrt\n  because it is wrong or missing: 'flavour'",
+        "{plan}.json: is no manifest of prototrt\n  because it is wrong or missing: 'flavour'\n"
+        "  fix: write the manifest again with prototrt convert",
     ),
     "an unknown type": (
         edited(lambda manifest: manifest["inputs"][0].update(dtype="complex64")),
         UnreadableFileError,
         "{plan}.json: is no manifest of prototrt\n"
-        "  because it is wrong or missing: 'complex64' is not a valid DType",
+        "  because it is wrong or missing: 'complex64' is not a valid DType\n"
+        "  fix: write the manifest again with prototrt convert",
+    ),
+    "an unknown flavour": (
+        edited(lambda manifest: manifest["tensorrt"].update(flavour="lite")),
+        UnreadableFileError,
+        "{plan}.json: is no manifest of prototrt\n"
+        "  because it is wrong or missing: the flavour 'lite' of TensorRT, expected rtx or enterprise\n"
+        "  fix: write the manifest again with prototrt convert",
+    ),
+    "a size without range": (
+        edited(lambda manifest: manifest["outputs"][0].update(shape=["B", 8])),
+        UnreadableFileError,
+        "{plan}.json: is no manifest of prototrt\n"
+        "  because it is wrong or missing: the size 'B' of 'h', which is no number and has no range\n"
+        "  fix: write the manifest again with prototrt convert",
+    ),
+    "loops that are neither": (
+        edited(lambda manifest: manifest.update(has_loops="maybe")),
+        UnreadableFileError,
+        "{plan}.json: is no manifest of prototrt\n"
+        "  because it is wrong or missing: has_loops is 'maybe', expected true or false\n"
+        "  fix: write the manifest again with prototrt convert",
     ),
 }
 
@@ -244,7 +268,9 @@ def test_ways_that_are_none(source: str, options: dict[str, str], message: str) 
 def test_a_session_without_an_engine() -> None:
     with prototrt.Session(dynamic_graph()) as session, pytest.raises(ConversionError) as caught:
         session.engine.context()
-    assert str(caught.value) == 'this session runs on no engine\n  fix: make it with on="engine"'
+    assert str(caught.value) == (
+        'this session runs on no engine\n  fix: make it with on="engine", and ask before it is closed'
+    )
 
 
 def test_an_engine_stays_where_it_is() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -130,10 +131,13 @@ def test_two_sessions_over_one_engine(stream_graph: Graph) -> None:
 def test_two_sessions_in_two_threads(stream_graph: Graph) -> None:
     engine = fake_engine(stream_graph)
     found: dict[int, list[Array]] = {}
+    # The fake GPU cannot tell whose memory queued work uses: nothing may be freed while there is any.
+    both_are_done = threading.Barrier(2)
 
     def work(strip: int) -> None:
         with prototrt.Session(engine) as session:
             found[strip] = [session.run(feed)["prob"] for feed in steps(12, strip)]
+            both_are_done.wait(timeout=60)
 
     threads = [threading.Thread(target=work, args=(strip,)) for strip in (0, 1)]
     for thread in threads:
@@ -360,6 +364,19 @@ def test_everything_is_freed(stream_graph: Graph) -> None:
     session.close()
     with pytest.raises(ValueError, match="the session is closed"):
         session.run(steps(1)[0])
+
+
+def test_the_engine_goes_with_its_last_session(stream_graph: Graph) -> None:
+    """Its weights are on the GPU; that a closed session is still at hand must not keep them there."""
+    with session_of(stream_graph) as first:
+        engine = weakref.ref(first.engine)
+        second = prototrt.Session(first.engine)
+        context = weakref.ref(contexts_of(first.engine).pop(0))
+    assert context() is None
+    assert engine() is not None
+    second.run(steps(1)[0])
+    second.close()
+    assert engine() is None
 
 
 def test_a_session_that_is_forgotten_is_freed(stream_graph: Graph) -> None:
@@ -594,6 +611,10 @@ def test_graphs_of_other_shapes_are_dropped() -> None:
             np.testing.assert_array_equal(session.run(feeds)["h"], reference.run(feeds)["h"])
     device = gpu_of(session.engine)
     assert [made.is_closed for made in device.graphs] == [True] * 4 + [False] * 2
+    queued = contexts_of(session.engine)[0].runs
+    assert (
+        len(queued) == 3 * 3
+    )  # for each size an ordinary run, and the capture of the even and of the odd one
 
 
 # ---------------------------------------------------------------- the state by itself

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from prototrt.tests.layer_cases import Case, Message
@@ -49,7 +51,7 @@ CASES = [
     Case("base below 1", "Exp", "exp_param { base: 0.5 }", [[-2, 0, 3]], [4, 1, 0.125]),
     Case("base 1", "Exp", "exp_param { base: 1 shift: 5 }", [[-2, 0, 3]], [1, 1, 1]),
     Case("both ends", "Exp", "", [[-INF, 1000, INF]], [0, INF, INF]),
-    Case("e", "Log", "", [[-1, 0, 1, np.e, INF]], [NAN, -INF, 0, 1, INF]),
+    Case("e", "Log", "", [[-1, 0, 1, math.e, INF]], [NAN, -INF, 0, 1, INF]),
     Case("base 10", "Log", "log_param { base: 10 scale: 10 shift: -100 }", [[5, 10, 11, 110]], [NAN, -INF, 1, 3]),
     Case("base below 1", "Log", "log_param { base: 0.5 }", [[0.25, 1, 4]], [2, 0, -2]),
 ]  # fmt: skip

@@ -1,0 +1,169 @@
+"""Conversions by what they are made of: the same files, options and versions give the same engine."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from prototrt.caffe_proto.errors import ConversionError
+from prototrt.converter.batch.entry import Entry, Outcome, Status
+from prototrt.converter.batch.keys import FILES, file_of
+from prototrt.converter.batch.work import written_files
+from prototrt.converter.files import atomic_write
+
+FORMAT = 1
+_NOTES = "outcome.json"
+
+
+class FileHashes:
+    """SHA-256 of files, each read once however many entries and threads ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
+        self._known: dict[str, str] = {}
+
+    def of(self, path: str) -> str:
+        """In hexadecimal; raises ``OSError``."""
+        with self._lock:
+            lock = self._locks.setdefault(path, threading.Lock())
+        with lock:
+            if path not in self._known:
+                with open(path, "rb") as stream:
+                    self._known[path] = _digest(stream)
+            return self._known[path]
+
+
+def _digest(stream: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    while block := stream.read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+class Cache:
+    """A folder of finished conversions. Any number of processes may use it at once.
+
+    A conversion is a folder that is renamed into its place when it is complete; whoever
+    comes second drops its own. What is found damaged or half pruned counts as missing.
+    """
+
+    def __init__(self, folder: str, versions: Mapping[str, str]) -> None:
+        self.folder = Path(folder)
+        self._versions = dict(versions)
+        self._hashes = FileHashes()
+        try:
+            (self.folder / "new").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConversionError(
+                f"cannot be used as cache: {error.strerror}", where=folder, fix="give --cache another folder"
+            ) from error
+
+    def key(self, entry: Entry) -> str | None:
+        """The name of this conversion; None where a file cannot be read, which converting will tell."""
+        files = {"prototxt": entry.prototxt, "weights": entry.weights}
+        files |= {name: file_of(name, entry.options[name]) for name in FILES}
+        try:
+            hashes = {role: self._hashes.of(path) for role, path in files.items() if path is not None}
+        except OSError:
+            return None
+        facts = {
+            "format": FORMAT,
+            "versions": self._versions,
+            "files": hashes,
+            # The manifest tells the names of the files.
+            "names": [os.path.basename(path) for path in (entry.prototxt, entry.weights) if path],
+            "suffix": Path(entry.target).suffix,
+            "options": {
+                name: value
+                for name, value in entry.options.items()
+                if name not in FILES or file_of(name, value) is None
+            },
+        }
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+    def fetch(self, key: str, entry: Entry) -> Outcome | None:
+        """Put the files where the entry wants them; None if they are not here."""
+        began = time.perf_counter()
+        folder = self._place(key)
+        try:
+            notes = json.loads((folder / _NOTES).read_text())
+            if any(self._hashes.of(path) != digest for path, digest in notes["further_files"].items()):
+                return None
+            os.utime(folder)  # `prune` goes by when an entry was last of use
+            contents = {
+                suffix: _intact(folder, suffix, digest)
+                for suffix, digest in notes["files"].items()
+                if not _is_there(entry.target + suffix, digest)
+            }
+        except (OSError, ValueError, KeyError):
+            return None
+        for suffix, content in contents.items():
+            with atomic_write(entry.target + suffix) as stream:
+                stream.write(content)
+        seconds = time.perf_counter() - began
+        return Outcome(entry, Status.CACHED, 0, seconds, "", tuple(notes["warnings"]), notes["facts"])
+
+    def store(self, key: str, outcome: Outcome) -> None:
+        """Keep what a conversion has written."""
+        with tempfile.TemporaryDirectory(dir=self.folder / "new") as made:
+            complete = Path(made) / "entry"
+            complete.mkdir()
+            digests = {}
+            for path in written_files(outcome.entry.target):
+                suffix = path.removeprefix(outcome.entry.target)
+                shutil.copyfile(path, _file(complete, suffix))
+                with open(path, "rb") as stream:
+                    digests[suffix] = _digest(stream)
+            # Mean images and the like: which they are is known only now.
+            further = {path: self._hashes.of(path) for path in outcome.facts.get("further_files", [])}
+            notes = {
+                "files": digests,
+                "further_files": further,
+                "warnings": outcome.warnings,
+                "facts": outcome.facts,
+            }
+            (complete / _NOTES).write_text(json.dumps(notes))
+            self._put(complete, self._place(key))
+
+    def _put(self, complete: Path, place: Path) -> None:
+        place.parent.mkdir(exist_ok=True)
+        shutil.rmtree(place, ignore_errors=True)  # it was looked for and not found intact
+        try:
+            complete.rename(place)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # somebody else was faster
+                raise
+
+    def _place(self, key: str) -> Path:
+        return self.folder / key[:2] / key
+
+
+def _file(folder: Path, suffix: str) -> Path:
+    return folder / f"made{suffix}"
+
+
+def _is_there(path: str, digest: str) -> bool:
+    """The file is as it should be: the last run has left it."""
+    try:
+        with open(path, "rb") as stream:
+            return _digest(stream) == digest
+    except OSError:
+        return False
+
+
+def _intact(folder: Path, suffix: str, digest: str) -> bytes:
+    """A kept file; raises where it is not what was kept."""
+    content = _file(folder, suffix).read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise ValueError(f"{suffix} is damaged")
+    return content

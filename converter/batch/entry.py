@@ -1,0 +1,78 @@
+"""One model of a batch, and what became of it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A model to convert.
+
+    ``options`` are those of the commands, by click's names and as click reads them.
+    ``timeout`` is in seconds, ``memory`` in bytes; ``needs`` are resources of a cluster's worker.
+    """
+
+    name: str
+    where: str  # "models.yaml:12"
+    prototxt: str
+    weights: str | None
+    target: str
+    options: Mapping[str, Any]
+    needs: tuple[str, ...] = ()
+    timeout: float | None = None
+    memory: int | None = None
+
+
+class Status(enum.Enum):
+    """How a model ended, in a reader's words."""
+
+    CONVERTED = "converted"
+    CACHED = "cached"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+    OUT_OF_MEMORY = "out of memory"
+    CRASHED = "crashed"
+    SKIPPED = "skipped"
+
+    @property
+    def is_good(self) -> bool:
+        return self in (Status.CONVERTED, Status.CACHED)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an entry. ``facts`` are counts and checks, for reports; ``seconds`` are wall time."""
+
+    entry: Entry
+    status: Status
+    exit_code: int = 0
+    seconds: float = 0.0
+    message: str = ""
+    warnings: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON. Options that say nothing are left out."""
+        entry = asdict(self.entry)
+        entry["options"] = {name: setting for name, setting in self.entry.options.items() if setting}
+        return {
+            **entry,
+            "status": self.status.value,
+            "exit_code": self.exit_code,
+            "seconds": round(self.seconds, 3),
+            "message": self.message,
+            "warnings": list(self.warnings),
+            "facts": dict(self.facts),
+        }
+
+
+SEVERITY = (0, 3, 4, 6, 5, 1)
+"""Exit codes, the worst last: a wrong engine is worse than none, a mistake of ours worse than all."""
+
+
+def worst_exit_code(codes: list[int]) -> int:
+    return max(codes, key=SEVERITY.index, default=0)

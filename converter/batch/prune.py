@@ -1,0 +1,107 @@
+"""Making a cache smaller."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from prototrt.caffe_proto.errors import ConversionError
+
+_DAY = 24 * 3600
+_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was removed and what is left, in conversions and bytes."""
+
+    removed: int
+    removed_bytes: int
+    kept: int
+    kept_bytes: int
+
+    @property
+    def summary(self) -> str:
+        kept = f"{self.kept} kept ({self.kept_bytes / 1e6:.1f} MB)"
+        return f"{self.removed} removed ({self.removed_bytes / 1e6:.1f} MB), {kept}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    folder: Path
+    used: float
+    bytes: int
+
+
+def prune(folder: str, older_than: float | None = None, max_bytes: int | None = None) -> Pruned:
+    """Remove what was not used for that many days, then the least recently used beyond that many bytes.
+
+    Without either, everything goes. Batches may run meanwhile: they find what is complete, or nothing.
+    """
+    root = Path(folder)
+    if not (root / "new").is_dir():
+        raise ConversionError(
+            "is no cache of prototrt", where=folder, fix="give the folder that `batch --cache` was given"
+        )
+    _remove_unfinished(root / "new")
+    found = sorted(_conversions(root), key=lambda kept: kept.used, reverse=True)
+    gone = [kept for kept, total in _with_totals(found) if _is_too_much(kept, total, older_than, max_bytes)]
+    for kept in gone:
+        _remove(kept.folder, root / "new")
+    gone_bytes, all_bytes = sum(kept.bytes for kept in gone), sum(kept.bytes for kept in found)
+    return Pruned(len(gone), gone_bytes, len(found) - len(gone), all_bytes - gone_bytes)
+
+
+def _is_too_much(kept: _Kept, total: int, older_than: float | None, max_bytes: int | None) -> bool:
+    if older_than is None and max_bytes is None:
+        return True
+    is_old = older_than is not None and kept.used < time.time() - older_than * _DAY
+    return is_old or (max_bytes is not None and total > max_bytes)
+
+
+def _with_totals(found: list[_Kept]) -> Iterator[tuple[_Kept, int]]:
+    """Each with the bytes of itself and all that were used later."""
+    total = 0
+    for kept in found:
+        total += kept.bytes
+        yield kept, total
+
+
+def _conversions(root: Path) -> Iterator[_Kept]:
+    for folder in root.glob("??/*"):
+        if _KEY.fullmatch(folder.name):
+            try:
+                size = sum(path.stat().st_size for path in folder.iterdir())
+                yield _Kept(folder, folder.stat().st_mtime, size)
+            except OSError:  # pruned by somebody else meanwhile
+                continue
+
+
+def _remove(folder: Path, aside: Path) -> None:
+    """First out of the readers' way, then away."""
+    moved = aside / uuid.uuid4().hex
+    try:
+        folder.rename(moved)
+    except OSError:  # somebody else was faster
+        return
+    shutil.rmtree(moved, ignore_errors=True)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """What a killed batch left behind; a day is longer than any copy takes."""
+    for path in folder.iterdir():
+        try:
+            is_old = path.stat().st_mtime < time.time() - _DAY
+        except OSError:
+            continue
+        if is_old:
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,149 @@
+"""What is left of a batch for a CI job: JUnit XML, JSON, Markdown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from xml.etree import ElementTree
+
+from prototrt.converter.batch.entry import Outcome, Status, worst_exit_code
+from prototrt.converter.files import atomic_write
+
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SIGNS = {Status.CONVERTED: "✅", Status.CACHED: "✅", Status.SKIPPED: "⏭️"}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """All outcomes of a batch. ``seconds`` are wall time; ``began`` has a time zone."""
+
+    file: str
+    began: datetime
+    seconds: float
+    outcomes: Sequence[Outcome]
+
+    @property
+    def exit_code(self) -> int:
+        """That of the worst model."""
+        return worst_exit_code([outcome.exit_code for outcome in self.outcomes])
+
+    @property
+    def summary(self) -> str:
+        """``40 models in 12.3 s: 38 converted, 1 cached, 1 failed``"""
+        counts = Counter(outcome.status for outcome in self.outcomes)
+        told = ", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status])
+        many = f"{len(self.outcomes)} model{'' if len(self.outcomes) == 1 else 's'}"
+        return f"{many} in {self.seconds:.1f} s{': ' if told else ''}{told}"
+
+
+def write_report(path: str, text: str) -> None:
+    with atomic_write(path) as stream:
+        stream.write(text.encode())
+
+
+def json_report(result: BatchResult) -> str:
+    facts = {
+        "file": result.file,
+        "began": result.began.isoformat(timespec="seconds"),
+        "seconds": round(result.seconds, 3),
+        "exit_code": result.exit_code,
+        "models": [outcome.as_dict() for outcome in result.outcomes],
+    }
+    return json.dumps(facts, indent=2) + "\n"
+
+
+def junit_report(result: BatchResult) -> str:
+    """In the form of Ant and Jenkins: what the model is to blame for is a failure, the rest an error."""
+    counts = Counter(map(_kind, result.outcomes))
+    totals = {"tests": len(result.outcomes), "failures": counts["failure"], "errors": counts["error"]}
+    attributes = {name: str(count) for name, count in totals.items()} | {"time": f"{result.seconds:.3f}"}
+    root = ElementTree.Element("testsuites", {"name": "prototrt batch", **attributes})
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        {
+            "name": _clean(Path(result.file).name),
+            **attributes,
+            "skipped": str(counts["skipped"]),
+            # Without a zone: so it is in the schema.
+            "timestamp": result.began.replace(tzinfo=None).isoformat(timespec="seconds"),
+        },
+    )
+    for outcome in result.outcomes:
+        _add_case(suite, outcome, Path(result.file).stem)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
+
+
+def _add_case(suite: ElementTree.Element, outcome: Outcome, group: str) -> None:
+    names = {"classname": _clean(group), "name": _clean(outcome.entry.name)}
+    case = ElementTree.SubElement(suite, "testcase", {**names, "time": f"{outcome.seconds:.3f}"})
+    kind, message = _kind(outcome), _clean(outcome.message)
+    if kind == "skipped":
+        ElementTree.SubElement(case, kind, {"message": message})
+    elif kind is not None:
+        first = message.splitlines()[0] if message else outcome.status.value
+        told = ElementTree.SubElement(case, kind, {"type": outcome.status.value, "message": first})
+        told.text = message
+    if outcome.warnings:
+        ElementTree.SubElement(case, "system-err").text = _clean("\n".join(outcome.warnings))
+
+
+def _kind(outcome: Outcome) -> str | None:
+    if outcome.status.is_good:
+        return None
+    if outcome.status is Status.SKIPPED:
+        return "skipped"
+    return "failure" if outcome.status is Status.FAILED and outcome.exit_code != 1 else "error"
+
+
+def _clean(text: str) -> str:
+    """XML has no way to write some characters."""
+    return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def markdown_report(result: BatchResult) -> str:
+    """A table of the models, and the messages of those that failed."""
+    lines = [
+        f"### {Path(result.file).name}",
+        "",
+        result.summary,
+        "",
+        "| model | result | s | size | off by at most | warnings |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+        *map(_row, result.outcomes),
+    ]
+    for outcome in result.outcomes:
+        if outcome.message and outcome.status is not Status.SKIPPED:
+            fence = _fence(outcome.message)
+            lines += ["", f"**{_cell(outcome.entry.name)}**", "", fence, outcome.message.rstrip(), fence]
+    return "\n".join(lines) + "\n"
+
+
+def _row(outcome: Outcome) -> str:
+    facts = outcome.facts
+    size = f"{facts['bytes'] / 1e6:.1f} MB" if "bytes" in facts else ""
+    result = f"{_SIGNS.get(outcome.status, '❌')} {outcome.status.value}"
+    count = str(len(outcome.warnings) or "")
+    cells = (_cell(outcome.entry.name), result, f"{outcome.seconds:.1f}", size, _largest(outcome), count)
+    return f"| {' | '.join(cells)} |"
+
+
+def _largest(outcome: Outcome) -> str:
+    """The largest difference that a verification found."""
+    found = (outcome.facts.get("verification") or {}).get("comparisons", [])
+    return f"{max(one['max_abs'] for one in found):.1e}" if found else ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _fence(text: str) -> str:
+    """More backticks than the text has in a row."""
+    return "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 3)

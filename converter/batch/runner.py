@@ -1,0 +1,122 @@
+"""Running a list of entries: out of the cache, or by as many workers as are asked for."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from typing import Protocol
+
+from prototrt.converter.batch.cache import Cache
+from prototrt.converter.batch.entry import Entry, Outcome, Status
+from prototrt.converter.batch.worker import Worker
+
+Listener = Callable[[Outcome], None]
+
+
+class Pool(Protocol):
+    """Where entries are converted. ``run`` is called from up to ``width`` threads at once."""
+
+    @property
+    def width(self) -> int: ...
+
+    def run(self, entry: Entry) -> Outcome: ...
+
+    def stop(self) -> None:
+        """End at once what runs, from any thread."""
+
+    def close(self) -> None: ...
+
+
+class LocalPool:
+    """Processes on this machine, one for each thread that asks."""
+
+    def __init__(self, jobs: int) -> None:
+        self.width = jobs
+        self._own = threading.local()
+        self._workers: list[Worker] = []
+
+    def run(self, entry: Entry) -> Outcome:
+        if not hasattr(self._own, "worker"):
+            self._own.worker = Worker()
+            self._workers.append(self._own.worker)
+        outcome: Outcome = self._own.worker.run(entry)
+        return outcome
+
+    def stop(self) -> None:
+        for worker in self._workers:
+            worker.stop()
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.close()
+
+
+def usable_cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_entries(
+    entries: Sequence[Entry], pool: Pool, cache: Cache | None, keep_going: bool, listener: Listener
+) -> list[Outcome]:
+    """The outcomes in the entries' order; the listener hears of each when it is there.
+
+    Unless ``keep_going``, what has not begun when one fails is skipped.
+    """
+    run = _Run(pool, cache, keep_going)
+    with ThreadPoolExecutor(pool.width) as threads:
+        futures = {threads.submit(run.one, entry): index for index, entry in enumerate(entries)}
+        outcomes: dict[int, Outcome] = {}
+        try:
+            for future in as_completed(futures):
+                outcomes[futures[future]] = future.result()
+                listener(future.result())
+        except BaseException:  # Ctrl-C, above all: no thread may begin another entry
+            run.ended.set()
+            pool.stop()
+            raise
+    return [outcomes[index] for index in range(len(entries))]
+
+
+class _Run:
+    """What the threads share."""
+
+    def __init__(self, pool: Pool, cache: Cache | None, keep_going: bool) -> None:
+        self.ended = threading.Event()
+        self._pool = pool
+        self._cache = cache
+        self._keep_going = keep_going
+
+    def one(self, entry: Entry) -> Outcome:
+        if self.ended.is_set():
+            return Outcome(entry, Status.SKIPPED, message="not begun, as another model failed")
+        outcome = self._outcome(entry)
+        if not outcome.status.is_good and not self._keep_going:
+            self.ended.set()
+        return outcome
+
+    def _outcome(self, entry: Entry) -> Outcome:
+        key = self._cache.key(entry) if self._cache else None
+        if self._cache is None or key is None:
+            return self._pool.run(entry)
+        outcome = self._cache.fetch(key, entry)
+        if outcome is None:
+            outcome = self._pool.run(entry)
+            if outcome.status is Status.CONVERTED:
+                outcome = _kept(self._cache, key, outcome)
+        return outcome
+
+
+def _kept(cache: Cache, key: str, outcome: Outcome) -> Outcome:
+    """The conversion is done even where the cache cannot keep it."""
+    try:
+        cache.store(key, outcome)
+    except OSError as error:
+        warning = f"not kept in the cache: {error.strerror or error}"
+        return replace(outcome, warnings=(*outcome.warnings, warning))
+    return outcome

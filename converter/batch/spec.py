@@ -1,0 +1,212 @@
+"""models.yaml: defaults, models, globs and matrices become a list of entries."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from prototrt.caffe_proto.errors import ConversionError, raise_all
+from prototrt.converter.batch import keys
+from prototrt.converter.batch.entry import Entry
+from prototrt.converter.batch.tree import Place, read_yaml
+from prototrt.converter.batch.units import bytes_from_text
+from prototrt.converter.batch.watch import memory_of
+
+_FORMATS = {"plan": ".plan", "onnx": ".onnx"}
+_GLOB = re.compile(r"[*?\[]")
+
+Fields = Mapping[str, Place]
+
+
+def read_models(path: str, folder: str) -> list[Entry]:
+    """The entries of a list of models, to be written into ``folder``. Raises with all that is wrong."""
+    root = read_yaml(path)
+    top = root.items("the file")
+    problems = [
+        place.error(f'there is no key "{key}"', fix="write defaults or models")
+        for key, place in top.items()
+        if key not in ("defaults", "models")
+    ]
+    if "models" not in top:
+        problems.append(root.error("there are no models", fix="write models: and a list of models"))
+    raise_all(problems)
+    defaults = top["defaults"].items("defaults") if "defaults" in top else {}
+    entries: list[Entry] = []
+    for place in top["models"].elements("models"):
+        try:
+            entries += _entries({**defaults, **place.items("a model")}, place, path, folder)
+        except ConversionError as error:
+            problems.append(error)
+    raise_all([*problems, *_same_names(entries)])
+    return entries
+
+
+def _entries(fields: Fields, place: Place, path: str, folder: str) -> Iterator[Entry]:
+    """The entries of one model: one for each file its glob finds, times each cell of its matrix."""
+    _refuse_unknown(fields)
+    if "prototxt" not in fields:
+        raise place.error("the model has no prototxt", fix="give prototxt: FILE")
+    base = Path(path).parent
+    for prototxt in _found(fields["prototxt"], base):
+        for cell in _cells(fields):
+            yield _entry({**fields, **cell}, cell, prototxt, place, base, folder)
+
+
+def _refuse_unknown(fields: Fields) -> None:
+    for key, place in fields.items():
+        if key not in keys.OWN_KEYS:
+            keys.option_of(key, place)
+
+
+def _found(place: Place, base: Path) -> list[str]:
+    text = str(base / place.text("prototxt"))
+    if not _GLOB.search(text):
+        return [text]
+    found = sorted(glob.glob(text, recursive=True))
+    if not found:
+        raise place.error(f'no file is called "{text}"')
+    return found
+
+
+def _cells(fields: Fields) -> Iterator[dict[str, Place]]:
+    """Each combination of the matrix; one empty cell where there is none."""
+    matrix = fields["matrix"].items("matrix") if "matrix" in fields else {}
+    for key, place in matrix.items():
+        if key in ("name", "prototxt", "matrix"):
+            raise place.error(f"a matrix cannot vary {key}")
+        if key not in keys.OWN_KEYS:
+            keys.option_of(key, place)
+    columns = [place.elements(f"matrix: {key}") for key, place in matrix.items()]
+    for row in itertools.product(*columns):
+        yield dict(zip(matrix, row, strict=True))
+
+
+def _entry(fields: Fields, cell: Fields, prototxt: str, place: Place, base: Path, folder: str) -> Entry:
+    words = {"stem": Path(prototxt).stem, "folder": os.path.relpath(Path(prototxt).parent, base)}
+    weights = _weights(fields["weights"], words, base) if "weights" in fields else None
+    options = _options(fields, words, base)
+    keys.refuse_contradictions(weights, options, place)
+    name = _name(fields, cell, prototxt, base)
+    return Entry(
+        name=name,
+        where=place.where,
+        prototxt=prototxt,
+        weights=weights,
+        target=os.path.join(folder, name + _suffix(fields)),
+        options=options,
+        needs=_needs(fields),
+        timeout=_seconds(fields["timeout"]) if "timeout" in fields else None,
+        memory=_bytes(fields["memory"]) if "memory" in fields else None,
+    )
+
+
+def _options(fields: Fields, words: Mapping[str, str], base: Path) -> dict[str, Any]:
+    given = {keys.option_of(key, place): place for key, place in fields.items() if key not in keys.OWN_KEYS}
+    values = {name: keys.option_value(name, place) for name, place in given.items()}
+    for name in keys.FILES:
+        if name in values and (file := keys.file_of(name, values[name])):
+            values[name] = keys.naming_file(name, str(base / _filled(given[name], file, words)))
+    return {**keys.default_options(), **values}
+
+
+def _weights(place: Place, words: Mapping[str, str], base: Path) -> str | None:
+    if place.is_null:  # undoes a default
+        return None
+    text = str(base / _filled(place, place.text("weights"), words))
+    if not _GLOB.search(text):
+        return text
+    found = sorted(glob.glob(text, recursive=True))
+    if len(found) != 1:
+        raise place.error(f'{len(found) or "no"} files are called "{text}", expected one')
+    return found[0]
+
+
+def _filled(place: Place, text: str, words: Mapping[str, str]) -> str:
+    """The text with {stem} and the like replaced."""
+    try:
+        return text.format_map(words)
+    except (KeyError, IndexError, ValueError, AttributeError) as error:
+        known = ", ".join(f"{{{word}}}" for word in words)
+        raise place.error(f'"{text}" cannot be filled in', fix=f"use some of {known}") from error
+
+
+def _name(fields: Fields, cell: Fields, prototxt: str, base: Path) -> str:
+    """As given, or after the prototxt's path; what the matrix varies is added unless the name says it."""
+    path = Path(os.path.relpath(prototxt, base)).with_suffix("")
+    labels = {key: _label(place) for key, place in cell.items()}
+    words = {"stem": path.name, "folder": path.parent.name, **labels}
+    if "name" not in fields:
+        return _plain("-".join([*(part for part in path.parts if part != ".."), *labels.values()]))
+    place = fields["name"]
+    text = place.text("name")
+    said = [key for key in labels if f"{{{key}}}" in text]
+    return _plain(
+        "-".join([_filled(place, text, words), *(labels[key] for key in labels if key not in said)])
+    )
+
+
+def _label(place: Place) -> str:
+    if isinstance(place.content, str):
+        return place.content or "none"
+    if isinstance(place.content, list):
+        return "x".join(map(_label, place.content))
+    return "-".join(f"{key}-{_label(inner)}" for key, inner in place.content.items())
+
+
+def _plain(name: str) -> str:
+    """What every file system takes."""
+    return re.sub(r"[^\w.=+-]+", "-", name).strip("-.") or "model"
+
+
+def _same_names(entries: list[Entry]) -> Iterator[ConversionError]:
+    first: dict[str, Entry] = {}
+    for entry in entries:
+        other = first.setdefault(entry.target.lower(), entry)  # some file systems fold case
+        if other is not entry:
+            yield ConversionError(
+                f'two models are called "{entry.name}"',
+                where=entry.where,
+                because=f"the first is in {other.where}",
+                fix="give each a name: of its own, such as {folder}-{stem}",
+            )
+
+
+def _suffix(fields: Fields) -> str:
+    if "format" not in fields:
+        return _FORMATS["plan"]
+    place = fields["format"]
+    text = place.text("format")
+    if text not in _FORMATS:
+        raise place.error(f'format is "{text}", expected {" or ".join(_FORMATS)}')
+    return _FORMATS[text]
+
+
+def _needs(fields: Fields) -> tuple[str, ...]:
+    if "needs" not in fields:
+        return ()
+    place = fields["needs"]
+    if isinstance(place.content, list):
+        return tuple(element.text("needs") for element in place.content)
+    return (place.text("needs"),)
+
+
+def _seconds(place: Place) -> float:
+    text = place.text("timeout")
+    if not re.fullmatch(r"\d+(\.\d+)?", text) or float(text) == 0:
+        raise place.error(f'timeout is "{text}", expected seconds, more than 0')
+    return float(text)
+
+
+def _bytes(place: Place) -> int:
+    text = place.text("memory")
+    count = bytes_from_text(text)
+    if memory_of(os.getpid()) is None:
+        raise place.error("memory cannot be limited on this system", fix="use timeout: alone")
+    if not count:
+        raise place.error(f'memory is "{text}", expected a size such as 4GB or 500MiB')
+    return count

@@ -1,0 +1,104 @@
+"""YAML in which every mapping and every scalar knows its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A scalar, list or mapping of a YAML file: ``content`` is text, a list or a dict of places."""
+
+    content: str | list[Place] | dict[str, Place]
+    where: str
+    is_plain: bool = True
+    """Not quoted: only then are true, false and null more than words."""
+
+    def error(self, problem: str, *, because: str | None = None, fix: str | None = None) -> ConversionError:
+        return ConversionError(problem, where=self.where, because=because, fix=fix)
+
+    @property
+    def is_null(self) -> bool:
+        return self.is_plain and self.content in ("", "~", "null", "Null", "NULL")
+
+    def text(self, what: str) -> str:
+        if not isinstance(self.content, str) or self.is_null:
+            raise self.error(f"{what} is {self.kind}, expected a word or a number")
+        return self.content
+
+    def truth(self, what: str) -> bool:
+        if self.is_plain and isinstance(self.content, str) and self.content.lower() in ("true", "false"):
+            return self.content.lower() == "true"
+        raise self.error(f"{what} is {self.kind}, expected true or false")
+
+    def items(self, what: str) -> dict[str, Place]:
+        if not isinstance(self.content, dict):
+            raise self.error(f"{what} is {self.kind}, expected a mapping: lines of KEY: VALUE")
+        return self.content
+
+    def elements(self, what: str) -> list[Place]:
+        if not isinstance(self.content, list):
+            raise self.error(f"{what} is {self.kind}, expected a list: lines that begin with -")
+        return self.content
+
+    @property
+    def kind(self) -> str:
+        """What stands here, for messages."""
+        if isinstance(self.content, str):
+            return "empty" if self.is_null else f'"{self.content}"'
+        return "a list" if isinstance(self.content, list) else "a mapping"
+
+
+def read_yaml(path: str) -> Place:
+    """The whole file; raises ``ConversionError`` with the line of what is wrong."""
+    try:
+        import yaml
+    except ImportError as error:
+        raise ConversionError(
+            "cannot be read without PyYAML", where=path, fix="pip install 'prototrt[batch]'"
+        ) from error
+    try:
+        node = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except (OSError, UnicodeDecodeError) as error:
+        problem = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise UnreadableFileError(f"cannot be read: {problem}", where=path, fix="give a YAML file") from error
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConversionError(f"is no YAML: {error.problem}", where=f"{path}:{line}") from error
+    except yaml.YAMLError as error:
+        raise ConversionError(f"is no YAML: {error}", where=path) from error
+    if node is None:
+        raise ConversionError("is empty", where=path, fix="write models: and a list of models")
+    return _place(node, path, ())
+
+
+def _place(node: Any, path: str, outer: tuple[Any, ...]) -> Place:
+    where = f"{path}:{node.start_mark.line + 1}"
+    if node in outer:
+        raise ConversionError("an alias stands inside what it stands for", where=where)
+    if node.id == "scalar":
+        return Place(node.value, where, node.style is None)
+    if node.id == "sequence":
+        return Place([_place(item, path, (*outer, node)) for item in node.value], where)
+    return Place(dict(_pairs(node, path, (*outer, node))), where)
+
+
+def _pairs(node: Any, path: str, outer: tuple[Any, ...]) -> Iterator[tuple[str, Place]]:
+    seen: dict[str, int] = {}
+    for key, value in node.value:
+        line = key.start_mark.line + 1
+        if key.id != "scalar":
+            raise ConversionError("a key is no word", where=f"{path}:{line}")
+        if key.value in seen:
+            raise ConversionError(
+                f'"{key.value}" is given twice, first in line {seen[key.value]}', where=f"{path}:{line}"
+            )
+        seen[key.value] = line
+        place = _place(value, path, outer)
+        # An empty value stands nowhere; its key does.
+        yield key.value, place if place.content else Place(place.content, f"{path}:{line}", place.is_plain)

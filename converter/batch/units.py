@@ -1,0 +1,15 @@
+"""Sizes as people write them."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {"": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def bytes_from_text(text: str) -> int | None:
+    """``4GB`` or ``500 MiB`` in bytes; None where it is no size."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(\w*)", text)
+    if not match or match[2] not in _UNITS:
+        return None
+    return int(float(match[1]) * _UNITS[match[2]])

@@ -1,0 +1,64 @@
+"""Everything beside a model that decides which bytes come out."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+import prototrt
+from prototrt.caffe_proto.errors import BuildError
+from prototrt.converter.tensorrt.api import find_backend
+
+_SOURCES = (".binpb", ".ptx", ".py")
+
+
+def versions(backends: Iterable[str]) -> dict[str, str]:
+    """Of prototrt, of each flavour of TensorRT, of ONNX, and of the GPU where a plan depends on it."""
+    found = {"prototrt": f"{prototrt.__version__} {_sources()}", "onnx": _installed("onnx")}
+    for name in sorted(set(backends)):
+        found[name] = _backend(name)
+    return found
+
+
+def _backend(name: str) -> str:
+    try:
+        backend = find_backend(name)
+    except BuildError:
+        return "none"  # whoever needs it will be told
+    gpu = f" for {_gpu()}" if backend.name == "enterprise" else ""
+    return f"{backend.name} {backend.version}{gpu}"
+
+
+def _sources() -> str:
+    """A digest of our own code: the version stays the same while somebody works on it."""
+    root = Path(prototrt.__file__).parent
+    digest = hashlib.sha256()
+    for part in ("caffe_proto", "converter", "plugins", "surgery"):
+        for path in sorted((root / part).rglob("*")):
+            if path.suffix in _SOURCES:
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _installed(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+def _gpu() -> str:
+    """Name of the first GPU, by CUDA's driver."""
+    name = ctypes.create_string_buffer(128)
+    device = ctypes.c_int()
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "no GPU"
+    if cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0):
+        return "no GPU"
+    cuda.cuDeviceGetName(name, len(name), device)
+    return name.value.decode()

@@ -1,0 +1,85 @@
+"""What a worker does with one entry: read, rewrite, check, build, write."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import click
+
+from prototrt.caffe_proto.errors import ConversionError
+from prototrt.converter.batch.entry import Entry, Outcome, Status
+from prototrt.converter.options import Building, Checking, ModelOptions, Rewriting
+from prototrt.converter.progress import BuildProgress
+
+T = TypeVar("T")
+
+_KNOWN = ("prototxt", "weights")
+
+_NO_MEMORY = ("bad_alloc", "out of memory", "outofmemory", "cannot allocate memory")
+
+
+def work(entry: Entry) -> Outcome:
+    """Convert the entry. Whatever goes wrong is told, not raised."""
+    began = time.perf_counter()
+    try:
+        warnings, facts = _converted(entry)
+        return Outcome(entry, Status.CONVERTED, 0, time.perf_counter() - began, "", warnings, facts)
+    except Exception as error:
+        status, exit_code, message = _failure(entry, error)
+        return Outcome(entry, status, exit_code, time.perf_counter() - began, message)
+
+
+def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The warnings, and what a report tells."""
+    given = {**entry.options, "model": entry.prototxt, "weights": entry.weights, "target": entry.target}
+    options, rewriting = _own(ModelOptions, given), _own(Rewriting, given)
+    building, checking = _own(Building, given), _own(Checking, given)
+    model = options.load()
+    graph = rewriting.rewrite(options, model, tile=building.kept_tiles)
+    warnings, checks = graph.warnings, None
+    if checking.inputs or checking.expect:
+        verification = checking.verify(graph)
+        verification.refuse()
+        warnings, checks = (*warnings, *verification.warnings), verification.as_dict()
+    with BuildProgress(None) as progress:
+        manifest = building.write(graph, progress)
+    return warnings, {
+        "caffe_layers": len(model.layers),
+        "nodes": len(graph.nodes),
+        "bytes": sum(os.path.getsize(path) for path in written_files(entry.target)),
+        "verification": checks or manifest.get("verification"),
+        "further_files": [
+            os.path.abspath(source.file) for source in graph.sources if source.role not in _KNOWN
+        ],
+    }
+
+
+def written_files(target: str) -> list[str]:
+    """What a conversion may leave: the engine or model, its manifest, an ONNX model's data."""
+    return [path for path in (target, f"{target}.json", f"{target}.data") if os.path.isfile(path)]
+
+
+def _own(kind: type[T], given: dict[str, Any]) -> T:
+    return kind(**{field.name: given[field.name] for field in fields(kind) if field.name in given})  # type: ignore[arg-type]
+
+
+def _failure(entry: Entry, error: Exception) -> tuple[Status, int, str]:
+    text = str(error)
+    if isinstance(error, MemoryError) or any(words in text.lower() for words in _NO_MEMORY):
+        return Status.OUT_OF_MEMORY, 4, f"{entry.prototxt}: {out_of_memory(entry)}"
+    if isinstance(error, ConversionError):
+        return Status.FAILED, error.exit_code, text
+    if isinstance(error, click.UsageError):  # options that contradict each other
+        return Status.FAILED, 3, f"{entry.where}: {error.message}"
+    return Status.FAILED, 1, f"this is a mistake in prototrt\n{traceback.format_exc()}"
+
+
+def out_of_memory(entry: Entry) -> str:
+    """What to say of it."""
+    if entry.memory is None:
+        return "the machine has not enough memory\n  fix: run fewer at once (--jobs)"
+    return f"it took more than {entry.memory / 1e6:,.0f} MB\n  fix: allow more memory in {entry.where}"

@@ -1,0 +1,140 @@
+"""A process of its own for models, so that a crash, a hang or a lack of memory ends one model only."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import IO
+
+from prototrt.converter.batch.entry import Entry, Outcome, Status
+from prototrt.converter.batch.watch import Watch
+from prototrt.converter.batch.work import out_of_memory, work
+
+_LAST_LINES = 5
+
+
+class Worker:
+    """Runs one entry after the other in a process, and starts another when that has died.
+
+    Used from one thread, except for ``stop``.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._told: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by close()
+        self._stopped = False
+
+    def run(self, entry: Entry) -> Outcome:
+        """The outcome, whatever happens to the process."""
+        began = time.perf_counter()
+        process = self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        watch = Watch(process, entry.timeout, entry.memory)
+        try:
+            pickle.dump(entry, process.stdin)
+            process.stdin.flush()
+            outcome: Outcome = pickle.load(process.stdout)
+            return outcome
+        except (EOFError, OSError, pickle.UnpicklingError):
+            process.kill()
+            process.wait()
+            _remove_leftovers(entry, process.pid)
+            status, message = self._death(entry, process.returncode, watch.verdict)
+            return Outcome(entry, status, 4, time.perf_counter() - began, message)
+        finally:
+            watch.stop()
+
+    def stop(self) -> None:
+        """End the process at once, from any thread."""
+        self._stopped = True
+        if self._process is not None:
+            self._process.kill()
+
+    def close(self) -> None:
+        """Let the process go."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for stream in (self._process.stdin, self._process.stdout):
+                _close_quietly(stream)
+        self._told.close()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        """The process, or a new one where there is none that lives."""
+        if self._process is None or self._process.poll() is not None:
+            self._told.seek(0)
+            self._told.truncate()
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+            environment["PYTHONSAFEPATH"] = "1"  # what lies in the user's folder is no module of ours
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", "from prototrt.converter.batch.worker import serve; serve()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._told,
+                env=environment,
+            )
+        return self._process
+
+    def _death(self, entry: Entry, returncode: int, verdict: Status | None) -> tuple[Status, str]:
+        """What the end of the process means."""
+        if verdict is Status.TIMED_OUT:
+            late = f"not done after {entry.timeout:g} s\n  fix: raise its timeout in {entry.where}"
+            return verdict, f"{entry.prototxt}: {late}"
+        last = self._last_words()
+        was_killed = returncode == -signal.SIGKILL and not self._stopped  # so does Linux when memory runs out
+        if verdict is Status.OUT_OF_MEMORY or "bad_alloc" in last or was_killed:
+            return Status.OUT_OF_MEMORY, f"{entry.prototxt}: {out_of_memory(entry)}"
+        how = f"signal {signal.Signals(-returncode).name}" if returncode < 0 else f"exit code {returncode}"
+        return Status.CRASHED, f"{entry.prototxt}: its process ended with {how}{last}"
+
+    def _last_words(self) -> str:
+        """What the process told last, each line indented."""
+        self._told.seek(0)
+        lines = self._told.read().decode(errors="replace").splitlines()
+        return "".join(f"\n  {line}" for line in lines[-_LAST_LINES:])
+
+
+def _remove_leftovers(entry: Entry, pid: int) -> None:
+    """The files that the dead process was writing; see converter/files.py."""
+    folder, name = os.path.split(os.path.realpath(entry.target))
+    for path in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name)}*.{pid}.part")):
+        os.unlink(path)
+
+
+def _close_quietly(stream: IO[bytes] | None) -> None:
+    """Closing a pipe to the dead may fail on what was not sent."""
+    if stream is not None:
+        try:
+            stream.close()
+        except OSError:
+            return
+
+
+def serve() -> None:
+    """The process: entries come on stdin, outcomes go to stdout."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to hear
+    threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
+    outcomes = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # a library that prints must not write between the outcomes
+    while True:
+        try:
+            entry = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        pickle.dump(work(entry), outcomes)
+        outcomes.flush()
+
+
+def _end_with(parent: int) -> None:
+    """End when the parent has died: nobody is left who would end a hang."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)

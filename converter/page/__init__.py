@@ -1,0 +1,1 @@
+"""One HTML file that shows a net beside what becomes of it, and needs no network."""

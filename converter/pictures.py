@@ -1,0 +1,94 @@
+"""Pictures of a net in files; the suffix says of which kind."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.converter.files import atomic_write
+from prototrt.converter.options import ModelOptions, Rewriting
+from prototrt.converter.page.facts import page_facts
+from prototrt.converter.page.writing import page
+from prototrt.surgery.dot import dot_from_graph, dot_from_net
+
+RENDERED = (".svg", ".png", ".pdf")
+"""What the program ``dot`` makes."""
+
+
+def dot_text(options: ModelOptions, rewriting: Rewriting, stage: str) -> tuple[str, Sequence[str]]:
+    """The net (``"parsed"``) or the graph (``"rewritten"``) in Graphviz's language, and warnings."""
+    model = options.load_topology()
+    if stage == "rewritten":
+        graph = rewriting.rewrite(options, model, require_weights=False)
+        return dot_from_graph(graph), graph.warnings
+    return dot_from_net(model, **options.expansion)
+
+
+def write_picture(
+    target: str, options: ModelOptions, rewriting: Rewriting, stage: str, verification: str | None
+) -> Sequence[str]:
+    """Write the file; warnings. ``verification`` is a file of ``verify --json``, for pages."""
+    suffix = Path(target).suffix.lower()
+    if suffix == ".html":
+        content, warnings = _page(options, rewriting, verification)
+    else:
+        text, warnings = dot_text(options, rewriting, stage)
+        content = rendered(text, suffix, target) if suffix in RENDERED else text.encode()
+    with atomic_write(target) as stream:
+        stream.write(content)
+    return warnings
+
+
+def rendered(text: str, suffix: str, target: str) -> bytes:
+    """What Graphviz's program makes of the text."""
+    program = shutil.which("dot")
+    if program is None:
+        raise ConversionError(
+            f"{suffix} is made by Graphviz's program dot, which is not on the path",
+            where=target,
+            fix="install Graphviz (apt install graphviz, brew install graphviz), or write .html,"
+            " which needs no program",
+        )
+    made = subprocess.run([program, f"-T{suffix[1:]}"], input=text.encode(), capture_output=True, check=False)
+    if made.returncode:
+        told = made.stderr.decode(errors="replace").strip().splitlines()
+        raise ConversionError(
+            f"Graphviz's program dot failed with exit code {made.returncode}",
+            where=target,
+            because=told[-1] if told else None,
+            fix="write .dot, and look at it with another program",
+        )
+    return made.stdout
+
+
+def _page(
+    options: ModelOptions, rewriting: Rewriting, verification: str | None
+) -> tuple[bytes, Sequence[str]]:
+    model = options.load_topology()
+    try:
+        graph: Any = rewriting.rewrite(options, model, require_weights=False)
+    except ConversionError as error:
+        graph = error
+    checks = None if verification is None else read_verification(verification)
+    facts = page_facts(model, graph, options.expansion, checks)
+    return page(facts).encode(), facts["warnings"]
+
+
+def read_verification(path: str) -> Mapping[str, Any]:
+    """What ``verify --json`` has printed."""
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnreadableFileError(
+            f"cannot be read as JSON: {error}", where=path, fix="give what `prototrt verify --json` prints"
+        ) from error
+    if not isinstance(found, dict) or not {"holds", "comparisons"} <= found.keys():
+        raise UnreadableFileError(
+            "holds no verification", where=path, fix="give what `prototrt verify --json` prints"
+        )
+    return found

@@ -1,0 +1,150 @@
+"""What a picture shows: nodes, arrows and frames, before it is written in any language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+END, USER, SURGICAL, CONSTANT = "end", "user", "surgical", "constant"
+"""Inputs and outputs; what stands in the prototxt; what surgery made; a number or an array."""
+FROM_CONSTANT, FED_BACK = "from constant", "fed back"
+
+NODE_STYLES: Mapping[str, Mapping[str, str]] = {
+    END: {"shape": "oval", "style": "filled", "fillcolor": "#e3f1da"},
+    USER: {"shape": "box", "style": "filled", "fillcolor": "#dde8f7"},
+    SURGICAL: {"shape": "box", "style": "filled,dashed", "fillcolor": "#fdf1d8", "color": "#a86f00"},
+    CONSTANT: {"shape": "plaintext", "fontsize": "8", "height": "0", "margin": "0.03"},
+}
+EDGE_STYLES: Mapping[str, Mapping[str, str]] = {
+    "": {},
+    FROM_CONSTANT: {"arrowsize": "0.5", "color": "#999999"},
+    FED_BACK: {"style": "dashed", "color": "#b02020", "fontcolor": "#b02020", "constraint": "false"},
+}
+_FONTS = (
+    '  graph [fontname="Helvetica", fontsize="11"];',
+    '  node [fontname="Helvetica", fontsize="11"];',
+    '  edge [fontname="Helvetica", fontsize="9"];',
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnNode:
+    """``lines`` stand in it, ``notes`` are for who looks closer; ``layer`` is the Caffe layer's name."""
+
+    id: str
+    lines: tuple[str, ...]
+    kind: str
+    layer: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnEdge:
+    source: str
+    target: str
+    label: str
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnFrame:
+    """A frame round what it holds: the body of a Scan."""
+
+    id: str
+    lines: tuple[str, ...]
+    is_dashed: bool
+    layer: str | None
+    items: list[DrawnNode | DrawnFrame]
+
+
+Item = DrawnNode | DrawnFrame
+
+
+@dataclass(slots=True)
+class Drawing:
+    """A picture in the making: every id is used once."""
+
+    title: str
+    items: list[Item] = field(default_factory=list)
+    edges: list[DrawnEdge] = field(default_factory=list)
+    _ids: set[str] = field(default_factory=set)
+    _open: list[list[Item]] = field(default_factory=list)
+
+    def node(
+        self,
+        wanted: str,
+        lines: tuple[str, ...],
+        kind: str,
+        layer: str | None = None,
+        notes: Iterable[str] = (),
+    ) -> str:
+        """Draw a node; its id is the one that is wanted, or that with a number."""
+        name = self._free(wanted)
+        self._here.append(DrawnNode(name, lines, kind, layer, tuple(notes)))
+        return name
+
+    def edge(self, source: str, target: str, label: str, kind: str = "") -> None:
+        self.edges.append(DrawnEdge(source, target, label, kind))
+
+    @contextmanager
+    def frame(self, wanted: str, lines: tuple[str, ...], is_dashed: bool, layer: str) -> Iterator[None]:
+        """What is drawn in this block stands in a frame."""
+        frame = DrawnFrame(self._free(f"cluster {wanted}"), lines, is_dashed, layer, [])
+        self._here.append(frame)
+        self._open.append(frame.items)
+        yield
+        self._open.pop()
+
+    def text(self) -> str:
+        """In Graphviz's language. Arrows stand last: one must not pull a node into a frame."""
+        head = [f"digraph {quoted(self.title)} {{", *_FONTS]
+        return "\n".join([*head, *_item_lines(self.items, "  "), *map(_edge_line, self.edges), "}"]) + "\n"
+
+    @property
+    def _here(self) -> list[Item]:
+        return self._open[-1] if self._open else self.items
+
+    def _free(self, wanted: str) -> str:
+        name, count = wanted, 1
+        while name in self._ids:
+            count += 1
+            name = f"{wanted} ({count})"
+        self._ids.add(name)
+        return name
+
+
+def _item_lines(items: Sequence[Item], indent: str) -> Iterator[str]:
+    for item in items:
+        if isinstance(item, DrawnNode):
+            label = {"label": "\n".join(item.lines), **NODE_STYLES[item.kind]}
+            yield f"{indent}{quoted(item.id)}{_attributes(label)};"
+        else:
+            yield f"{indent}subgraph {quoted(item.id)} {{"
+            for key, setting in _frame_style(item).items():
+                yield f"{indent}  {key}={quoted(setting)};"
+            yield from _item_lines(item.items, indent + "  ")
+            yield f"{indent}}}"
+
+
+def _frame_style(frame: DrawnFrame) -> dict[str, str]:
+    dashed = {"style": "dashed", "color": "#a86f00"}
+    return {"label": "\n".join(frame.lines)} | (
+        dashed if frame.is_dashed else {"style": "solid", "color": "#3a5f9a"}
+    )
+
+
+def _edge_line(edge: DrawnEdge) -> str:
+    attributes = {"label": edge.label, **EDGE_STYLES[edge.kind]}
+    return f"  {quoted(edge.source)} -> {quoted(edge.target)}{_attributes(attributes)};"
+
+
+def _attributes(attributes: Mapping[str, str]) -> str:
+    given = ", ".join(f"{key}={quoted(setting)}" for key, setting in attributes.items() if setting)
+    return f" [{given}]" if given else ""
+
+
+def quoted(text: str) -> str:
+    """A name in Graphviz's language."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

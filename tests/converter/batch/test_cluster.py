@@ -1,0 +1,92 @@
+"""Batches on a Dask cluster of this machine."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prototrt.caffe_proto.errors import ConversionError
+from prototrt.converter.batch.cluster import ClusterPool
+from prototrt.converter.batch.entry import Status
+from prototrt.converter.batch.runner import run_entries
+from prototrt.tests.converter.batch.support import entry, long_entry
+
+distributed = pytest.importorskip("distributed", reason="needs Dask")
+pytestmark = [pytest.mark.trt, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    workers = {
+        "plain": {"cls": distributed.Nanny, "options": {"nthreads": 1}},
+        "rtx": {"cls": distributed.Nanny, "options": {"nthreads": 1, "resources": {"rtx": 1}}},
+    }
+    scheduler = {"cls": distributed.Scheduler, "options": {"host": "127.0.0.1", "dashboard_address": ":0"}}
+    with distributed.SpecCluster(workers=workers, scheduler=scheduler) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def pool(cluster: Any) -> Iterator[ClusterPool]:
+    pool = ClusterPool(cluster.scheduler_address)
+    yield pool
+    pool.close()
+
+
+def test_models_are_converted(pool: ClusterPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    entries = [
+        replace(found, prototxt=f"{found.name}.prototxt", target=f"{found.name}.plan")
+        for found in (entry(tmp_path, f"n{number}") for number in range(3))
+    ]
+    outcomes = run_entries(entries, pool, None, False, print)
+    assert [outcome.entry for outcome in outcomes] == entries
+    assert {outcome.status for outcome in outcomes} == {Status.CONVERTED}
+    assert all((tmp_path / f"n{number}.plan").exists() for number in range(3))
+
+
+def test_what_a_model_needs(pool: ClusterPool, tmp_path: Path) -> None:
+    assert pool.run(entry(tmp_path, needs=("rtx",))).status is Status.CONVERTED
+    outcome = pool.run(entry(tmp_path, needs=("sm_90", "rtx")))
+    assert (outcome.status, outcome.exit_code) == (Status.FAILED, 4)
+    assert outcome.message == (
+        "models.yaml:2: no worker has all that small needs: sm_90, rtx\n"
+        "  because the workers have rtx\n"
+        '  fix: start one with `dask worker SCHEDULER --resources "sm_90=1,rtx=1"`'
+    )
+
+
+def test_a_hang_ends_the_model_only(pool: ClusterPool, tmp_path: Path) -> None:
+    assert pool.run(long_entry(tmp_path, timeout=1.0)).status is Status.TIMED_OUT
+    assert pool.run(entry(tmp_path)).status is Status.CONVERTED
+
+
+def test_a_worker_that_dies_is_replaced(cluster: Any, pool: ClusterPool, tmp_path: Path) -> None:
+    """The model begins anew elsewhere; the first worker dies one second into its work."""
+    (address,) = [nanny.worker_address for name, nanny in cluster.workers.items() if name == "rtx"]
+    with distributed.Client(cluster.scheduler_address, set_as_default=False) as client:
+        pid = client.run(os.getpid, workers=[address])[address]
+    threading.Timer(1.0, os.kill, (pid, 9)).start()
+    outcome = pool.run(long_entry(tmp_path, needs=("rtx",), timeout=4.0))
+    assert outcome.status is Status.TIMED_OUT  # it has begun a second time
+
+
+def test_versions_are_those_of_the_workers(pool: ClusterPool) -> None:
+    from prototrt.converter.batch.versions import versions
+
+    assert pool.versions(["rtx"]) == versions(["rtx"])
+
+
+def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prototrt.converter.batch.cluster._CONNECT_SECONDS", 1)
+    with pytest.raises(ConversionError) as raised:
+        ClusterPool("tcp://127.0.0.1:9")
+    first, *_, last = str(raised.value).splitlines()
+    assert first == "tcp://127.0.0.1:9: no Dask scheduler answers"
+    assert last == "  fix: start one with `dask scheduler`, and give the address it tells"

@@ -1,0 +1,262 @@
+"""models.yaml: what is read out of it, and what is said of mistakes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from prototrt.caffe_proto.errors import ConversionError
+from prototrt.converter.batch.entry import Entry
+from prototrt.converter.batch.keys import FILES, PARAMETERS
+from prototrt.converter.batch.spec import read_models
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "deploy.prototxt").touch()
+        (tmp_path / name / "last.caffemodel").touch()
+
+
+def read(text: str) -> list[Entry]:
+    Path("models.yaml").write_text(text)
+    return read_models("models.yaml", "out")
+
+
+def test_a_model_has_the_commands_defaults() -> None:
+    (entry,) = read("models:\n- prototxt: a/deploy.prototxt\n  weights: a/last.caffemodel\n")
+    assert (entry.name, entry.target, entry.where) == ("a-deploy", "out/a-deploy.plan", "models.yaml:2")
+    assert (entry.prototxt, entry.weights) == ("a/deploy.prototxt", "a/last.caffemodel")
+    assert entry.options["sequence"] == "auto"
+    assert entry.options["ways"] == ("network",)
+    assert (entry.timeout, entry.memory, entry.needs) == (None, None, ())
+
+
+def test_options_are_read_as_the_command_line_reads_them() -> None:
+    (entry,) = read(
+        """
+defaults: {tf32: true, phase: TRAIN, timeout: 1.5}
+models:
+- prototxt: a/deploy.prototxt
+  random-weights: 7
+  name: one
+  format: onnx
+  phase: test
+  shapes: {data: 1x3x8x8, cont: [4, 1]}
+  min-shapes: {data: [1, 3, 8, 8]}
+  output: [fc, prob]
+  stage: deploy
+  on: [network, onnx]
+  inputs: "{folder}/in.npz"
+  expect: out.npz
+  memory: 1.5GiB
+  needs: [rtx, big]
+"""
+    )
+    options = entry.options
+    assert entry.target == "out/one.onnx"
+    assert (options["tf32"], options["phase"], options["random_weights"]) == (True, "TEST", 7)
+    assert options["shapes"] == (("data", (1, 3, 8, 8)), ("cont", (4, 1)))
+    assert options["min_shapes"] == {"data": (1, 3, 8, 8)}
+    assert (options["outputs"], options["stages"]) == (("fc", "prob"), ("deploy",))
+    assert (options["ways"], options["inputs"], options["expect"]) == (
+        ("network", "onnx"),
+        "a/in.npz",
+        "out.npz",
+    )
+    assert (entry.timeout, entry.memory, entry.needs) == (1.5, 1_610_612_736, ("rtx", "big"))
+
+
+def test_a_file_of_states_is_relative_to_the_list() -> None:
+    Path("a/models.yaml").write_text(
+        "models:\n- {prototxt: deploy.prototxt, random-weights: 1, state: const s.npz}\n"
+        "- {prototxt: deploy.prototxt, random-weights: 1, state: zero, name: z}\n"
+    )
+    entries = read_models("a/models.yaml", "out")
+    assert [entry.options["state"] for entry in entries] == ["const:a/s.npz", "zero"]
+
+
+def test_every_option_of_the_commands_is_a_key() -> None:
+    for name in ("backend", "sequence", "cont", "force", "allow_unknown", "verify", "layers", "onnx_lstm"):
+        assert name in PARAMETERS
+    assert set(FILES) <= set(PARAMETERS)
+
+
+def test_globs_and_matrices_are_written_out() -> None:
+    entries = read(
+        """
+models:
+- prototxt: "*/deploy.prototxt"
+  weights: "{folder}/*.caffemodel"
+  matrix:
+    sequence: [loop, unroll]
+    shapes: [{data: 1x3}, {data: [2, 3]}]
+"""
+    )
+    assert [entry.name for entry in entries] == [
+        f"{folder}-deploy-{sequence}-data-{sizes}"
+        for folder in "ab"
+        for sequence in ("loop", "unroll")
+        for sizes in ("1x3", "2x3")
+    ]
+    assert [entry.weights for entry in entries] == [f"{folder}/last.caffemodel" for folder in "aaaabbbb"]
+    assert entries[1].options["shapes"] == (("data", (2, 3)),)
+
+
+def test_paths_are_relative_to_the_list() -> None:
+    Path("a/models.yaml").write_text(
+        "models:\n- prototxt: ../*/deploy.prototxt\n  weights: '{folder}/last.caffemodel'\n"
+    )
+    entries = read_models("a/models.yaml", "out")
+    assert [entry.prototxt for entry in entries] == ["a/../a/deploy.prototxt", "a/../b/deploy.prototxt"]
+    assert [entry.weights for entry in entries] == ["a/last.caffemodel", "a/../b/last.caffemodel"]
+    assert [entry.name for entry in entries] == ["deploy", "b-deploy"]
+
+
+def test_names_are_filled_in_and_made_plain() -> None:
+    text = """
+models:
+- prototxt: "*/deploy.prototxt"
+  random-weights: 1
+  name: "{folder}: {cont}"
+  matrix: {cont: [keep, drop], sequence: [loop]}
+"""
+    assert [entry.name for entry in read(text)] == [
+        f"{folder}-{cont}-loop" for folder in "ab" for cont in ("keep", "drop")
+    ]
+
+
+MODEL = "models:\n- prototxt: a/deploy.prototxt\n  random-weights: 1\n"
+MISTAKES = {
+    "empty": ("", "models.yaml: is empty\n  fix: write models: and a list of models"),
+    "no yaml": (
+        "models: [\n",
+        "models.yaml:2: is no YAML: expected the node content, but found '<stream end>'",
+    ),
+    "no models": (
+        "defaults: {}\n",
+        "models.yaml:1: there are no models\n  fix: write models: and a list of models",
+    ),
+    "a list": ("- a\n", "models.yaml:1: the file is a list, expected a mapping: lines of KEY: VALUE"),
+    "unknown top key": (
+        MODEL + "model: 1\n",
+        'models.yaml:4: there is no key "model"\n  fix: write defaults or models',
+    ),
+    "unknown key": (
+        MODEL + "  sequense: loop\n",
+        'models.yaml:4: there is no key "sequense"\n  fix: write sequence',
+    ),
+    "a key twice": (
+        MODEL + "  random-weights: 2\n",
+        'models.yaml:4: "random-weights" is given twice, first in line 3',
+    ),
+    "a bad choice": (
+        MODEL + "  sequence: lop\n",
+        "models.yaml:4: sequence: 'lop' is not one of 'auto', 'loop', 'unroll', 'step'.",
+    ),
+    "a bad shape": (
+        MODEL + "  shape: {data: 1x0}\n",
+        'models.yaml:4: shape: "data:1x0" is no shape: write the blob\'s name, a colon, and sizes of 1 or more'
+        " with x between them, as in data:1x3x224x224",
+    ),
+    "no truth": (
+        MODEL + "  tf32: yes please\n",
+        'models.yaml:4: tf32 is "yes please", expected true or false',
+    ),
+    "nothing": (MODEL + "  sequence:\n", "models.yaml:4: sequence is empty, expected a word or a number"),
+    "a mapping": (
+        MODEL + "  name: {a: b}\n",
+        "models.yaml:4: name is a mapping, expected a word or a number",
+    ),
+    "no prototxt": (
+        "models:\n- random-weights: 1\n",
+        "models.yaml:2: the model has no prototxt\n  fix: give prototxt: FILE",
+    ),
+    "no weights": (
+        "models:\n- prototxt: a/deploy.prototxt\n",
+        "models.yaml:2: the model has no weights\n"
+        "  fix: give weights: FILE, or random-weights: SEED to try the topology",
+    ),
+    "two sorts of weights": (
+        MODEL + "  weights: a/last.caffemodel\n",
+        "models.yaml:2: the model has weights and random-weights\n  fix: leave one of them out",
+    ),
+    "nothing found": (
+        "models:\n- prototxt: c*/x.prototxt\n  random-weights: 1\n",
+        'models.yaml:2: no file is called "c*/x.prototxt"',
+    ),
+    "several weights": (
+        "models:\n- prototxt: a/deploy.prototxt\n  weights: '*/last.caffemodel'\n",
+        'models.yaml:3: 2 files are called "*/last.caffemodel", expected one',
+    ),
+    "an unknown word": (
+        MODEL + "  name: '{foldr}'\n",
+        'models.yaml:4: "{foldr}" cannot be filled in\n  fix: use some of {stem}, {folder}',
+    ),
+    "one name twice": (
+        MODEL + MODEL.removeprefix("models:\n"),
+        'models.yaml:4: two models are called "a-deploy"\n  because the first is in models.yaml:2\n'
+        "  fix: give each a name: of its own, such as {folder}-{stem}",
+    ),
+    "a bad format": (
+        MODEL + "  format: tflite\n",
+        'models.yaml:4: format is "tflite", expected plan or onnx',
+    ),
+    "no time": (MODEL + "  timeout: 0\n", 'models.yaml:4: timeout is "0", expected seconds, more than 0'),
+    "no size": (
+        MODEL + "  memory: 4 cows\n",
+        'models.yaml:4: memory is "4 cows", expected a size such as 4GB or 500MiB',
+    ),
+    "a matrix of prototxts": (
+        MODEL + "  matrix: {prototxt: [a]}\n",
+        "models.yaml:4: a matrix cannot vary prototxt",
+    ),
+    "no column": (
+        MODEL + "  matrix: {sequence: loop}\n",
+        'models.yaml:4: matrix: sequence is "loop", expected a list: lines that begin with -',
+    ),
+    "outputs of no inputs": (
+        MODEL + "  expect: x.npz\n",
+        "models.yaml:2: outputs are expected of inputs that are not given\n  fix: give inputs: FILE.npz, too",
+    ),
+    "an endless alias": ("models: &m\n- *m\n", "models.yaml:1: an alias stands inside what it stands for"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_mistakes(case: str) -> None:
+    text, message = MISTAKES[case]
+    with pytest.raises(ConversionError) as raised:
+        read(text)
+    assert str(raised.value) == message
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    with pytest.raises(ConversionError) as raised:
+        read("models:\n- prototxt: a/deploy.prototxt\n- weights: b\n")
+    assert str(raised.value).endswith("\n2 problems")
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(ConversionError) as raised:
+        read_models("nowhere.yaml", "out")
+    assert str(raised.value) == (
+        "nowhere.yaml: cannot be read: No such file or directory\n  fix: give a YAML file"
+    )
+
+
+def test_the_list_in_the_documentation_is_read() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "batch.md").read_text()
+    (example,) = re.findall(r"^```yaml\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    for folder in ("digits", "zoo/one", "zoo/two"):
+        Path(folder).mkdir(parents=True)
+        Path(folder, "deploy.prototxt").touch()
+        Path(folder, "last.caffemodel").touch()
+    entries = read(example)
+    assert len(entries) == 1 + 2 * 4
+    assert entries[-1].name == "two-unroll-data-4x3x224x224"
+    assert entries[-1].weights == "zoo/two/last.caffemodel"

@@ -1,0 +1,137 @@
+"""Each model is isolated: what ends its process ends that model only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from prototrt.converter.batch.entry import Outcome, Status
+from prototrt.converter.batch.worker import Worker
+from prototrt.tests.converter.batch.support import NET, entry, long_entry
+
+pytestmark = pytest.mark.trt
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    worker = Worker()
+    yield worker
+    worker.close()
+
+
+def converts(worker: Worker, folder: Path) -> Outcome:
+    outcome = worker.run(entry(folder, "next"))
+    assert outcome.status is Status.CONVERTED, outcome.message
+    return outcome
+
+
+def test_a_conversion_tells_what_was_made(worker: Worker, tmp_path: Path) -> None:
+    outcome = converts(worker, tmp_path)
+    size = sum(os.path.getsize(tmp_path / name) for name in ("next.plan", "next.plan.json"))
+    assert (outcome.exit_code, outcome.message, outcome.warnings) == (0, "", ())
+    counts = {"caffe_layers": 2, "nodes": 2, "bytes": size}
+    assert outcome.facts == {**counts, "verification": None, "further_files": []}
+
+
+def test_one_process_takes_one_model_after_the_other(worker: Worker, tmp_path: Path) -> None:
+    converts(worker, tmp_path)
+    assert worker._process is not None
+    first = worker._process.pid
+    converts(worker, tmp_path)
+    assert worker._process.pid == first
+
+
+def test_a_mistake_in_the_model(worker: Worker, tmp_path: Path) -> None:
+    wrong = entry(tmp_path, "wrong", NET.replace("InnerProduct", "Mystery"))
+    outcome = worker.run(wrong)
+    assert (outcome.status, outcome.exit_code) == (Status.FAILED, 3)
+    assert outcome.message.startswith(f'{wrong.prototxt}:3: layer "fc" (Mystery): there is no rule for')
+    converts(worker, tmp_path)
+
+
+def test_options_that_contradict_each_other(worker: Worker, tmp_path: Path) -> None:
+    outcome = worker.run(entry(tmp_path, onnx_lstm=True))
+    assert (outcome.status, outcome.exit_code) == (Status.FAILED, 3)
+    assert outcome.message == "models.yaml:2: --onnx-lstm is for ONNX models, but FILE does not end in .onnx"
+
+
+def test_our_own_mistake(worker: Worker, tmp_path: Path) -> None:
+    outcome = worker.run(entry(tmp_path, sequence="nonsense"))  # which the list of models would refuse
+    assert (outcome.status, outcome.exit_code) == (Status.FAILED, 1)
+    assert outcome.message.startswith("this is a mistake in prototrt\nTraceback ")
+
+
+def test_a_hang(worker: Worker, tmp_path: Path) -> None:
+    slow = long_entry(tmp_path, timeout=2.0)
+    began = time.perf_counter()
+    outcome = worker.run(slow)
+    assert time.perf_counter() - began < 10
+    assert (outcome.status, outcome.exit_code) == (Status.TIMED_OUT, 4)
+    assert outcome.message == (
+        f"{slow.prototxt}: not done after 2 s\n  fix: raise its timeout in models.yaml:2"
+    )
+    assert os.listdir(tmp_path) == ["long.prototxt"]
+    converts(worker, tmp_path)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is watched on Linux only")
+def test_too_much_memory(worker: Worker, tmp_path: Path) -> None:
+    large = long_entry(tmp_path, memory=30_000_000, timeout=60.0)
+    outcome = worker.run(large)
+    assert (outcome.status, outcome.exit_code) == (Status.OUT_OF_MEMORY, 4)
+    assert outcome.message == (
+        f"{large.prototxt}: it took more than 30 MB\n  fix: allow more memory in models.yaml:2"
+    )
+    converts(worker, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "told"),
+    [
+        (signal.SIGSEGV, Status.CRASHED, "its process ended with signal SIGSEGV"),
+        (
+            signal.SIGKILL,  # what Linux sends where memory runs out
+            Status.OUT_OF_MEMORY,
+            "the machine has not enough memory\n  fix: run fewer at once (--jobs)",
+        ),
+    ],
+)
+def test_a_crash(worker: Worker, tmp_path: Path, number: int, status: Status, told: str) -> None:
+    converts(worker, tmp_path)
+    assert worker._process is not None
+    threading.Timer(1.0, os.kill, (worker._process.pid, number)).start()
+    doomed = long_entry(tmp_path)
+    outcome = worker.run(doomed)
+    assert (outcome.status, outcome.exit_code) == (status, 4)
+    assert outcome.message == f"{doomed.prototxt}: {told}"
+    converts(worker, tmp_path)
+
+
+def test_what_is_printed_does_not_come_between(
+    worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Libraries print to stdout, and the last words of a crash are told."""
+    code = 'import os\nos.write(1, b"a library talks\\n")\n'
+    (tmp_path / "tensorrt_rtx.py").write_text(code + "os.abort()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    outcome = worker.run(entry(tmp_path))
+    assert outcome.status is Status.CRASHED
+    assert outcome.message.endswith(": its process ended with signal SIGABRT\n  a library talks")
+
+
+def test_a_dead_process_leaves_no_half_written_files(worker: Worker, tmp_path: Path) -> None:
+    converts(worker, tmp_path)
+    assert worker._process is not None
+    mine, other = f".long.plan.{worker._process.pid}.part", ".long.plan.1.part"
+    (tmp_path / mine).touch()
+    (tmp_path / other).touch()
+    worker.run(long_entry(tmp_path, timeout=0.2))
+    assert not (tmp_path / mine).exists()
+    assert (tmp_path / other).exists()

@@ -1,0 +1,194 @@
+"""``prototrt batch`` and ``prototrt cache`` as a user types them, and how long they take."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import prototrt
+from prototrt.cli import main
+from prototrt.converter.batch.cache import Cache
+from prototrt.converter.batch.entry import Outcome, Status
+from prototrt.converter.batch.runner import usable_cores
+from prototrt.converter.batch.spec import read_models
+from prototrt.converter.batch.versions import versions
+from prototrt.tests.converter.batch.support import NET
+
+ROOT = Path(__file__).parents[1]
+LSTM = ROOT / "tests" / "goldens" / "caffe" / "lstm_t5_n3"
+
+pytestmark = pytest.mark.trt
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def batch(text: str, *arguments: str) -> Result:
+    Path("models.yaml").write_text(text)
+    result = CliRunner().invoke(main, ["batch", "models.yaml", "-o", "out", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def models(*keys: str) -> str:
+    head = f"models:\n- prototxt: {LSTM}/model.prototxt\n  name: lstm\n  backend: rtx\n"
+    return head + "".join(f"  {key}\n" for key in keys)
+
+
+CHECKED = (
+    "weights: '{folder}/model.caffemodel'",
+    "inputs: '{folder}/inputs.npz'",
+    "expect: '{folder}/outputs.npz'",
+)
+
+
+def test_a_batch_is_converted_checked_and_reported() -> None:
+    reports = ("--report-junit", "r.xml", "--report-json", "r.json", "--report-md", "r.md")
+    result = batch(models(*CHECKED, "matrix: {sequence: [loop, unroll]}"), *reports, "--jobs", "1")
+    assert result.exit_code == 0, result.output
+    assert [line.split(",")[0] for line in result.stderr.splitlines()] == [
+        "[1/2] lstm-loop: converted",
+        "[2/2] lstm-unroll: converted",
+    ]
+    assert result.stdout.startswith("2 models in ")
+    assert result.stdout.endswith(" s: 2 converted\n")
+    assert sorted(os.listdir()) == ["models.yaml", "out", "r.json", "r.md", "r.xml"]
+    assert sorted(os.listdir("out")) == [
+        f"lstm-{sequence}.plan{suffix}" for sequence in ("loop", "unroll") for suffix in ("", ".json")
+    ]
+    facts = json.loads(Path("r.json").read_text())
+    assert {one["against"] for one in facts["models"][0]["facts"]["verification"]["comparisons"]} == {
+        "reference",
+        "expected",
+    }
+
+
+def test_a_wrong_engine_is_not_written() -> None:
+    import numpy as np
+
+    outputs = dict(np.load(LSTM / "outputs.npz"))
+    outputs = {name: array + 1 for name, array in outputs.items()}
+    np.savez("wrong.npz", allow_pickle=False, **outputs)
+    result = batch(models(*CHECKED[:2], f"expect: {Path('wrong.npz').absolute()}"))
+    assert result.exit_code == 5
+    assert os.listdir("out") == []
+    assert "part here: they differ by 1, expected at most " in result.stderr
+
+
+def test_one_that_fails_does_not_hinder_the_others_with_keep_going() -> None:
+    text = models("random-weights: 1", "matrix: {output: [nothing, []]}")
+    stopped, went_on = batch(text, "--jobs", "1"), batch(text, "--jobs", "1", "--keep-going", "-q")
+    assert (stopped.exit_code, went_on.exit_code) == (3, 3)
+    assert stopped.stdout.endswith(": 1 failed, 1 skipped\n")
+    assert went_on.stdout == ""
+    assert went_on.stderr.startswith(f"lstm-nothing: failed: {LSTM}/model.prototxt: no layer writes")
+    assert sorted(os.listdir("out")) == ["lstm.plan", "lstm.plan.json"]
+
+
+def test_onnx_models_in_a_batch() -> None:
+    assert (
+        batch(models("random-weights: 1", "format: onnx").replace("backend: rtx", "verify: true")).exit_code
+        == 0
+    )
+    assert "lstm.onnx" in os.listdir("out")
+
+
+def test_json_is_printed_alone() -> None:
+    result = batch(models("random-weights: 1", "needs: rtx"), "--json")
+    assert json.loads(result.stdout)["models"][0]["status"] == "converted"
+    assert result.stderr.splitlines()[-1] == (
+        "warning: needs: is read with --scheduler alone; it was ignored for lstm"
+    )
+
+
+def test_a_second_run_converts_nothing_and_prune_forgets() -> None:
+    text = models("random-weights: 1", "matrix: {sequence: [loop, unroll]}")
+    assert batch(text, "--cache", "kept").stdout.endswith(": 2 converted\n")
+    first = {name: Path("out", name).read_bytes() for name in os.listdir("out")}
+    for name in first:
+        Path("out", name).unlink()
+    assert batch(text, "--cache", "kept").stdout.endswith(": 2 cached\n")
+    assert {name: Path("out", name).read_bytes() for name in os.listdir("out")} == first
+    pruned = CliRunner().invoke(main, ["cache", "prune", "kept", "--json"])
+    assert json.loads(pruned.stdout)["removed"] == 2
+    again = CliRunner().invoke(main, ["cache", "prune", "kept", "--max-size", "1GB"])
+    assert again.stdout == "0 removed (0.0 MB), 0 kept (0.0 MB)\n"
+    assert batch(text, "--cache", "kept").stdout.endswith(": 2 converted\n")
+
+
+def test_a_size_that_is_none() -> None:
+    result = CliRunner().invoke(main, ["cache", "prune", "kept", "--max-size", "much"])
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == (
+        "Error: Invalid value for '--max-size': \"much\" is no size: write 500MB, 10GB or 2GiB"
+    )
+
+
+def test_a_list_that_is_wrong_writes_nothing() -> None:
+    result = batch(models("sequense: loop"))
+    assert result.exit_code == 3
+    assert result.stderr == ('error: models.yaml:5: there is no key "sequense"\n  fix: write sequence\n')
+    assert os.listdir() == ["models.yaml"]
+
+
+@pytest.mark.parametrize("sequence", ["loop", "unroll"])
+def test_rtx_plans_are_the_same_from_run_to_run(sequence: str) -> None:
+    """In other processes, too: each batch starts its own."""
+    text = models(CHECKED[0], f"sequence: {sequence}")
+    plans = []
+    for _ in range(2):
+        assert batch(text).exit_code == 0
+        plans.append(Path("out/lstm.plan").read_bytes())
+    model = prototrt.load(LSTM / "model.prototxt", LSTM / "model.caffemodel")
+    plans.append(bytes(prototrt.build(prototrt.rewrite(model, sequence=sequence), "rtx").plan))
+    assert plans[0] == plans[1] == plans[2]
+
+
+# ---------------------------------------------------------------- time
+
+
+def seeds(count: int) -> str:
+    return models(f"matrix: {{random-weights: {list(range(count))}}}")
+
+
+def seconds(text: str, *arguments: str) -> float:
+    began = time.perf_counter()
+    result = batch(text, "-q", *arguments)
+    assert result.exit_code == 0, result.output
+    return time.perf_counter() - began
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(usable_cores() < 2, reason="needs two cores")
+def test_two_jobs_take_at_most_six_tenths_of_the_time_of_one() -> None:
+    if os.getloadavg()[0] > 0.5:
+        pytest.skip("other work on this machine would be measured, too")
+    one, two = seconds(seeds(40), "--jobs", "1"), seconds(seeds(40), "--jobs", "2")
+    assert two <= 0.6 * one
+
+
+@pytest.mark.slow
+def test_a_thousand_cached_models_take_less_than_five_seconds() -> None:
+    """One has been converted; the others are kept as if they had."""
+    Path("small.prototxt").write_text(NET)
+    one, text = (seeds(count).replace(f"{LSTM}/model", "small") for count in (1, 1000))
+    assert batch(one).exit_code == 0
+    entries = read_models("models.yaml", "out")
+    cache = Cache("kept", versions(["rtx"]))
+    Path("models.yaml").write_text(text)
+    for entry in read_models("models.yaml", "out"):
+        key = cache.key(entry)
+        assert key is not None
+        cache.store(key, Outcome(replace(entry, target=entries[0].target), Status.CONVERTED))
+    began = time.perf_counter()
+    assert batch(text, "--cache", "kept").stdout.endswith(": 1000 cached\n")
+    assert time.perf_counter() - began < 5
+    assert len(os.listdir("out")) == 2000

@@ -1,0 +1,114 @@
+"""Around the commands: shell completion, man pages, and JSON wherever a table is printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from prototrt.cli import main
+from prototrt.converter.command_frame import EXIT_CODES
+
+ROOT = Path(__file__).parents[1]
+DIGITS = ROOT / "samples" / "digits"
+DEPLOY, WEIGHTS = str(DIGITS / "deploy.prototxt"), str(DIGITS / "digits.caffemodel")
+
+
+def complete(shell: str, words: str, index: int) -> list[str]:
+    """What click answers to the question of a shell."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev"), "_PROTOTRT_COMPLETE": f"{shell}_complete"}
+    environment |= {"COMP_WORDS": words, "COMP_CWORD": str(index)}
+    if shell == "fish":
+        environment["COMP_CWORD"] = words.split()[index] if index < len(words.split()) else ""
+    code = "from prototrt.cli import main; main(prog_name='prototrt')"
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_scripts_for_shells(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shell == "bash" and shutil.which("bash") is None:
+        pytest.skip("click asks bash for its version")
+    monkeypatch.setenv("_PROTOTRT_COMPLETE", f"{shell}_source")
+    result = CliRunner().invoke(main, [], prog_name="prototrt")
+    assert f"_PROTOTRT_COMPLETE={shell}_complete" in result.stdout
+    program = shutil.which(shell)
+    if program is not None:
+        flag = "--no-execute" if shell == "fish" else "-n"
+        subprocess.run([program, flag], input=result.stdout, text=True, check=True)
+
+
+def test_commands_options_choices_and_files_are_completed() -> None:
+    assert complete("bash", "prototrt con", 1) == ["plain,convert"]
+    assert complete("bash", "prototrt cache ", 2) == ["plain,prune"]
+    assert complete("bash", "prototrt convert --min", 2) == ["plain,--min-shapes"]
+    assert complete("bash", "prototrt convert --sequence u", 3) == ["plain,unroll"]
+    assert complete("bash", "prototrt convert x", 2) == ["file,x"]
+    assert complete("bash", "prototrt convert -o y", 3) == ["file,y"]
+    kind, name, told = complete("zsh", "prototrt lay", 1)
+    assert (kind, name) == ("plain", "layers")
+    assert told.startswith("List the supported layer types")
+    (line,) = complete("fish", "prototrt lay", 1)
+    assert line.startswith("plain,layers\tList the supported layer types")
+
+
+def test_man_pages(tmp_path: Path) -> None:
+    pytest.importorskip("click_man", reason="needs click-man")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev")}
+    # In a process of its own: click-man changes the commands that it reads.
+    make = [sys.executable, str(ROOT / "docs" / "make_man.py"), str(tmp_path)]
+    subprocess.run(make, env=environment, capture_output=True, check=True)
+    pages = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    commands = {f"prototrt-{name}.1" for name in main.commands}
+    assert {"prototrt.1", "prototrt-cache-prune.1", *commands} == set(pages)
+    for page in pages.values():
+        for line in EXIT_CODES.splitlines()[2:]:
+            assert line.split(maxsplit=1)[1] in page
+    assert "--keep-going" in pages["prototrt-batch.1"].replace("\\-", "-")
+    if (program := shutil.which("man")) is not None:
+        subprocess.run([program, "-l", str(tmp_path / "prototrt.1")], stdout=subprocess.DEVNULL, check=True)
+
+
+# ---------------------------------------------------------------- --json
+
+
+def printed(*arguments: str) -> object:
+    result = CliRunner().invoke(main, [*arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_layers_as_json() -> None:
+    rows = printed("layers")
+    assert isinstance(rows, list)
+    assert {"type": "Dropout", "becomes": "nothing"}.items() <= next(
+        row for row in rows if row["type"] == "Dropout"
+    ).items()
+
+
+@pytest.mark.trt
+def test_a_conversion_as_json(tmp_path: Path) -> None:
+    target = str(tmp_path / "digits.plan")
+    facts = printed("convert", DEPLOY, WEIGHTS, "-o", target, "--backend", "rtx")
+    assert isinstance(facts, dict)
+    assert facts["manifest"] == json.loads(Path(f"{target}.json").read_text())
+    assert (facts["file"], facts["caffe_layers"]) == (target, 19)
+    assert facts["nodes"] > 19
+
+
+def test_a_run_as_json(tmp_path: Path) -> None:
+    inputs, target = str(tmp_path / "in.npz"), str(tmp_path / "out.npz")
+    np.savez(inputs, data=np.zeros((40, 1, 32, 16), np.float32), cont=np.zeros((40, 1), np.float32))
+    assert printed("run", DEPLOY, WEIGHTS, "--inputs", inputs, "-o", target, "--calls", "2") == {
+        "file": target,
+        "calls": 2,
+        "outputs": {"prob": {"shape": [40, 1, 11], "dtype": "float32"}},
+    }
