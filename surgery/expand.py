@@ -310,6 +310,18 @@ def _refuse_missing_weights(model: Model, names: Sequence[str]) -> None:
         )
 
 
+_READ_AFTER_WRITING = {"Convolution", "Deconvolution", "Eltwise", "InnerProduct", "Pooling"}
+"""Layers that write their top before they have read all of their bottom."""
+
+
+def _warn_of_overwriting(build: LayerBuilder, layer: Layer) -> None:
+    """Tell of a layer in place which Caffe computes wrongly: its numbers are not ours."""
+    blobs = zip(layer.message.bottom, layer.message.top, strict=False)
+    multiplies = layer.type == "Eltwise" and layer.param.operation == layer.param.PROD
+    if layer.type in _READ_AFTER_WRITING and not multiplies and any(bottom == top for bottom, top in blobs):
+        build.warn("works in place, where Caffe overwrites what it still has to read: taken as if it did not")
+
+
 def _expand_layer(
     build: LayerBuilder, rule: LayerRule, layer: Layer, blobs: Blobs, wanted: Collection[str]
 ) -> None:
@@ -331,6 +343,8 @@ def _expand_layer(
         )
     for index, value in enumerate(results):
         refuse_oversized(layer, index, value, build.symbols)
+    if not is_operator:
+        _warn_of_overwriting(build, layer)
     blobs.absent.update(layer.tops[len(results) :])
     for index, (top, value) in enumerate(zip(layer.tops, results, strict=False)):
         # Operators take shapes and sizes from blobs: what is known must stay known.
