@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import os
 import pickle
@@ -18,6 +19,8 @@ from prototrt.converter.batch.watch import Watch
 from prototrt.converter.batch.work import out_of_memory, work
 
 _LAST_LINES = 5
+_PR_SET_PDEATHSIG = 1
+"""Of Linux' ``sys/prctl.h``."""
 
 
 class Worker:
@@ -75,7 +78,7 @@ class Worker:
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             environment["PYTHONSAFEPATH"] = "1"  # what lies in the user's folder is no module of ours
             self._process = subprocess.Popen(
-                [sys.executable, "-c", "from prototrt.converter.batch.worker import serve; serve()"],
+                [sys.executable, "-c", f"from {__name__} import serve; serve({os.getpid()})"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._told,
@@ -118,10 +121,11 @@ def _close_quietly(stream: IO[bytes] | None) -> None:
             return
 
 
-def serve() -> None:
-    """The process: entries come on stdin, outcomes go to stdout."""
+def serve(parent: int) -> None:
+    """The process: entries come on stdin, outcomes go to stdout. It ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to hear
-    threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
+    _ask_to_be_killed_with_the_parent()
+    threading.Thread(target=_end_with, args=[parent], daemon=True).start()
     outcomes = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a library that prints must not write between the outcomes
     while True:
@@ -133,8 +137,20 @@ def serve() -> None:
         outcomes.flush()
 
 
+def _ask_to_be_killed_with_the_parent() -> None:
+    """Linux does it even while a library holds Python's lock, in which no thread of ours would run.
+
+    The parent is, to Linux, the thread that started us: the one that uses the ``Worker``.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _end_with(parent: int) -> None:
-    """End when the parent has died: nobody is left who would end a hang."""
+    """End when the parent has died: nobody is left who would end a hang.
+
+    Which process it is must be told: it may have died before we could ask.
+    """
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)

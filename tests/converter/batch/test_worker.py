@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -135,3 +136,54 @@ def test_a_dead_process_leaves_no_half_written_files(worker: Worker, tmp_path: P
     worker.run(long_entry(tmp_path, timeout=0.2))
     assert not (tmp_path / mine).exists()
     assert (tmp_path / other).exists()
+
+
+PARENT = """
+import sys, threading
+from pathlib import Path
+from prototrt.converter.batch.worker import Worker
+from prototrt.tests.converter.batch.support import {entry}
+
+worker = Worker()
+print(worker._started().pid, flush=True)
+outcome = worker.run({entry}(Path(sys.argv[1])))
+print("done", flush=True)
+threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry_of", "state"),
+    [("long_entry", "starting"), ("long_entry", "working"), ("entry", "waiting")],
+)
+def test_a_process_ends_with_its_parent(entry_of: str, state: str, tmp_path: Path) -> None:
+    """However the parent ends, and whatever the process is at: it would hold its memory for ever."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", PARENT.format(entry=entry_of), str(tmp_path)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        if state == "waiting":
+            assert parent.stdout.readline() == b"done\n"
+        elif state == "working":
+            time.sleep(3)
+        parent.kill()
+    assert ends(pid)
+
+
+def ends(pid: int) -> bool:
+    """Within ten seconds; where it does not, it is ended here."""
+    for _ in range(100):
+        if not is_alive(pid):
+            return True
+        time.sleep(0.1)
+    os.kill(pid, signal.SIGKILL)
+    return False
+
+
+def is_alive(pid: int) -> bool:
+    """Not counting the dead that nobody has asked after."""
+    told = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout
+    return bool(told.strip()) and not told.startswith("Z")
