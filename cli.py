@@ -176,6 +176,7 @@ def inspect(options: ModelOptions, as_json: bool) -> None:
     """Show the layers of MODEL: shapes, parameters, multiply-adds, recurrent pairs.
 
     Multiply-adds are those of one call; element-wise work is not counted.
+    "per step" are those of one of the T steps of a recurrent layer.
     """
     from prototrt.converter.report import print_inspection
     from prototrt.surgery.inspection import inspect

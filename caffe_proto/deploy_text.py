@@ -21,6 +21,12 @@ def deploy_text(model: Model, shapes: Shapes | None = None) -> str:
     the data stays in the transform_param of the input, where Caffe passes over it. Raises ConversionError.
     """
     given = shapes or {}
+    if model.framework != "caffe":
+        raise NetError(
+            "this is a net of Caffe2, which has no prototxt of Caffe's",
+            where=model.file,
+            fix="give it to the other commands as it is: a predict net has nothing that serves training alone",
+        )
     raise_all(list(_problems(model, given)))
     net = message_class("NetParameter")(name=model.name)
     for layer in model.layers:

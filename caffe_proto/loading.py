@@ -11,6 +11,7 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.files import is_netdef
 from prototrt.caffe_proto.caffe2.loading import load_caffe2
 from prototrt.caffe_proto.caffemodel import open_caffemodel
+from prototrt.caffe_proto.counts import refuse_wrong_counts
 from prototrt.caffe_proto.deploy import cut_training
 from prototrt.caffe_proto.errors import ConversionError, NetError, WeightsError, raise_all
 from prototrt.caffe_proto.files import HDF5_SIGNATURE, ZIP_SIGNATURES, read_prototxt, told_to_the_user
@@ -82,6 +83,7 @@ def _model(
 ) -> Model:
     unknown = _unknown_fields(net, included)
     _complete_layers(included, file)
+    refuse_wrong_counts(included, file)
     entries, cuts = cut_training(included, file)
     source = _open_weights(weights, random_weights)
     untangled = untangle(entries, file)

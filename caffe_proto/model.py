@@ -37,6 +37,11 @@ class Layer:
         return "bottom"
 
     @property
+    def top_word(self) -> str:
+        """What the framework calls a blob that a layer writes."""
+        return "top"
+
+    @property
     def param(self) -> Message:
         """The parameters of the layer's type, ``relu_param`` for a ReLU. Unset fields read as defaults."""
         field = parameter_field(self.type)

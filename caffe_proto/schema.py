@@ -27,6 +27,7 @@ _PARAMETER_FIELDS = {
     "LSTMController": "recurrent_param",
     "LSTMTopic": "recurrent_param",
     "RNN": "recurrent_param",
+    "ReLU6": "relu_param",
     "SoftmaxWithLoss": "softmax_param",
     "VanillaRNN": "recurrent_param",
 }

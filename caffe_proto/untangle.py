@@ -103,12 +103,15 @@ def _write(walk: _Walk, entry: Entry, blob: str, position: int) -> _Value:
 
 
 def _written_while_others_read(walk: _Walk) -> list[ConversionError]:
-    """Layers that work in place on what other layers read, too."""
+    """Layers that work in place on what other layers read, too, or they themselves once more."""
     errors: list[ConversionError] = []
     for blob, values in walk.values.items():
         for old, new in pairwise(values):
-            others = [reader for reader in old.readers if reader is not new.writer]
-            if new.writer in old.readers and others:
+            others = list(old.readers)
+            if new.writer not in others:
+                continue
+            others.remove(new.writer)  # once: that is what it works on
+            if others:
                 told = ", ".join(f'"{other.message.name}" in line {other.line}' for other in others)
                 errors.append(
                     NetError(

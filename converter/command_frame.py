@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 import prototrt
-from prototrt.converter.options import with_state_file
+from prototrt.converter.options import refuse_overwriting, with_state_file
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -73,7 +73,9 @@ class Guarded(click.Command):
     """A command whose failures become messages and exit codes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, with_state_file(args))
+        rest = super().parse_args(ctx, with_state_file(args))
+        refuse_overwriting(ctx.params)
+        return rest
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

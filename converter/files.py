@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -40,6 +40,13 @@ def why_unwritable(path: str | os.PathLike[str]) -> str | None:
     if not os.access(target if _is_device(target) else target.parent, os.W_OK):
         return f'the folder "{Path(path).parent}" is not writable'
     return None
+
+
+def overwritten(path: str | os.PathLike[str], read: Iterable[str]) -> str | None:
+    """The file among those that are read which writing there would replace, under whatever name."""
+    if not os.path.isfile(path):
+        return None
+    return next((file for file in read if os.path.exists(file) and os.path.samefile(path, file)), None)
 
 
 def _is_device(target: Path) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -291,6 +291,21 @@ class Checking:
         return verify_files(
             graph, self.ways, self.inputs, self.expect, calls=self.calls, seed=self.seed, layers=self.layers
         )
+
+
+def refuse_overwriting(given: Mapping[str, Any]) -> None:
+    """A command writes no file that it reads: a slip of the hand must not cost the user a model."""
+    target = given.get("target")
+    if target is None:
+        return
+    from prototrt.converter.files import overwritten
+
+    state = (given.get("state") or "").partition(":")[2]
+    files = [given.get(name) for name in ("model", "weights", "inputs")]
+    read = [file for file in [*files, state] if file]
+    for written in (target, f"{target}.json"):
+        if file := overwritten(written, read):
+            raise click.UsageError(f'-o would overwrite "{file}", which is read: give another output file')
 
 
 def refuse_options_beside(plan: str, *allowed: str) -> None:

@@ -98,10 +98,12 @@ def results_facts(path: str, results: Sequence[Mapping[str, Array]]) -> dict[str
 
 def print_inspection(inspection: Inspection) -> None:
     """The table of layers, the totals, inputs, outputs and recurrent pairs."""
-    table = _table(("layer", "type", "line", "tops", "parameters", "multiply-adds"), right=(2, 4, 5))
+    headers = ("layer", "type", "line", "tops", "parameters", "multiply-adds", "per step")
+    table = _table(headers, right=(2, 4, 5, 6))
     for layer in inspection.layers:
         tops = "\n".join(map(_blob, layer.tops))
-        numbers = (f"{layer.parameters:,}", f"{layer.multiply_adds:,}")
+        of_a_step = "" if layer.multiply_adds_per_step is None else f"{layer.multiply_adds_per_step:,}"
+        numbers = (f"{layer.parameters:,}", f"{layer.multiply_adds:,}", of_a_step)
         table.add_row(layer.name, layer.type, str(layer.line or "-"), tops, *numbers)
     table.add_section()
     totals = (f"{inspection.parameters:,}", f"{inspection.multiply_adds:,}")
@@ -145,7 +147,8 @@ def _blob(blob: Blob) -> str:
 
 
 def _sizes(shape: Shape) -> str:
-    return "x".join(map(str, shape)) if shape else "scalar"
+    """As in 1x3x224x224; a size that is known only when an engine runs is a name in brackets."""
+    return "x".join(str(dim) if isinstance(dim, int) else f"[{dim}]" for dim in shape) if shape else "scalar"
 
 
 def _warnings(warnings: Sequence[str]) -> str:

@@ -30,6 +30,7 @@ from prototrt.surgery.layer_builder import LayerBuilder, LayerRule, Options, lay
 from prototrt.surgery.limits import refuse_oversized
 from prototrt.surgery.profiles import Profile
 from prototrt.surgery.registry import Registry
+from prototrt.surgery.unread import warn_of_unread_parameters
 
 RULES: Mapping[str, Registry[str, LayerRule]] = {"caffe": layer_rule, "caffe2": operator_rule}
 """Whose layers a model has, and the rules for them."""
@@ -309,12 +310,26 @@ def _refuse_missing_weights(model: Model, names: Sequence[str]) -> None:
         )
 
 
+_READ_AFTER_WRITING = {"Convolution", "Deconvolution", "Eltwise", "InnerProduct", "Pooling"}
+"""Layers that write their top before they have read all of their bottom."""
+
+
+def _warn_of_overwriting(build: LayerBuilder, layer: Layer) -> None:
+    """Tell of a layer in place which Caffe computes wrongly: its numbers are not ours."""
+    blobs = zip(layer.message.bottom, layer.message.top, strict=False)
+    multiplies = layer.type == "Eltwise" and layer.param.operation == layer.param.PROD
+    if layer.type in _READ_AFTER_WRITING and not multiplies and any(bottom == top for bottom, top in blobs):
+        build.warn("works in place, where Caffe overwrites what it still has to read: taken as if it did not")
+
+
 def _expand_layer(
     build: LayerBuilder, rule: LayerRule, layer: Layer, blobs: Blobs, wanted: Collection[str]
 ) -> None:
     check_bottoms(rule, layer)
     is_operator = isinstance(layer, Operator)
     build.begin(layer)
+    if not is_operator:
+        warn_of_unread_parameters(build, layer)
     bottoms = [blobs.read(layer, index) for index in range(len(layer.bottoms))]
     since = len(build.nodes)
     results = rule(build, layer, *bottoms)
@@ -322,12 +337,14 @@ def _expand_layer(
     # The last outputs of some operators are no tensors, and only those may be missing.
     if len(results) > len(layer.tops) or (len(results) < len(layer.tops) and not is_operator):
         raise NetError(
-            f"has {counted(len(layer.tops), 'top')}, expected {len(results)}",
+            f"has {counted(len(layer.tops), layer.top_word)}, expected {len(results)}",
             origin=layer.origin,
-            fix="list as many tops as the layer makes",
+            fix=f"list as many {layer.top_word}s as the layer makes",
         )
     for index, value in enumerate(results):
         refuse_oversized(layer, index, value, build.symbols)
+    if not is_operator:
+        _warn_of_overwriting(build, layer)
     blobs.absent.update(layer.tops[len(results) :])
     for index, (top, value) in enumerate(zip(layer.tops, results, strict=False)):
         # Operators take shapes and sizes from blobs: what is known must stay known.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from prototrt.caffe_proto import Model
@@ -24,7 +24,10 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class LayerFacts:
-    """One layer. ``parameters`` are stored numbers, ``multiply_adds`` are those of one call."""
+    """One layer. ``parameters`` are stored numbers, ``multiply_adds`` are those of one call.
+
+    ``multiply_adds_per_step`` are those of one of the T steps of a recurrent layer; other layers have no steps.
+    """
 
     name: str
     type: str
@@ -32,6 +35,7 @@ class LayerFacts:
     tops: tuple[Blob, ...]
     parameters: int
     multiply_adds: int
+    multiply_adds_per_step: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ def inspect(
     """Take a net's measure. Works without weights: shapes do not depend on them."""
     expansion = expand(model, shapes=shapes, outputs=outputs, cont=cont, require_weights=False)
     graph, tops = expansion.graph, expansion.tops
-    work = multiply_adds(graph)
+    work, work_of_a_step = multiply_adds(graph), multiply_adds_per_step(graph)
     return Inspection(
         name=model.name,
         file=model.file,
@@ -94,6 +98,7 @@ def inspect(
                 ),
                 parameters=expansion.parameters.get(layer.name, 0),
                 multiply_adds=work[layer.origin],
+                multiply_adds_per_step=work_of_a_step.get(layer.origin),
             )
             for layer in model.layers
             if not layer.tops or any(top in tops for top in layer.tops)  # the others are behind the outputs
@@ -117,6 +122,27 @@ def multiply_adds(graph: Graph) -> Counter[Origin]:
             # The operators of a step net have origins of their own.
             counts[node.origin] += steps * sum(multiply_adds(node.op.body).values())
         counts[node.origin] += node.op.multiply_adds(inputs, [value.shape for value in node.outputs])
+    return counts
+
+
+def multiply_adds_per_step(graph: Graph) -> dict[Origin, int]:
+    """Multiplications of one step of each recurrent layer.
+
+    Those are its share of what is computed for all T steps at once, and the bodies of its Scans.
+    What is computed once a call, of a static input, is no part of a step, unless there is but one.
+    """
+    steps = {
+        node.origin: steps_of(node.op, tuple(value.shape for value in node.inputs))
+        for node in graph.nodes
+        if isinstance(node.op, Scan)
+    }
+    counts = dict.fromkeys(steps, 0)
+    for node in graph.nodes:
+        count = steps.get(node.origin)
+        if isinstance(node.op, Scan) or (count and node.outputs[0].shape[:1] == (count,)):
+            counts[node.origin] += (
+                multiply_adds(replace(graph, nodes=(node,)))[node.origin] // steps[node.origin]
+            )
     return counts
 
 

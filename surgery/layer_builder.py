@@ -64,12 +64,14 @@ class LayerBuilder(Builder):
         """Which of the arrays in ``options.state_arrays`` were asked for."""
         self.mean_files: list[str] = []
         self._read: list[Value] = []
+        self._unread = 0
         self._owned: dict[tuple[str, int], Array] = {}
 
     def begin(self, layer: Layer) -> None:
         """From now on nodes and parameters belong to this layer."""
         self.origin = layer.origin
         self._read = []
+        self._unread = 0
 
     def parameter(
         self, layer: Layer, shape: Shape, what: str, *, filler: Message | None = None, kind: str = "weight"
@@ -89,8 +91,13 @@ class LayerBuilder(Builder):
         self.parameters[layer.name] = self.parameters.get(layer.name, 0) + array.size
         return value
 
+    def leave_unread(self, count: int) -> None:
+        """The layer has this many blobs that nothing is computed from."""
+        self._unread = count
+
     def end(self, layer: Layer) -> None:
-        """Refuse blobs in the file that the layer has no use for."""
+        """Refuse blobs in the file that the layer has no use for, and a ``param`` for blobs it has not."""
+        self._refuse_surplus_specs(layer)
         if layer.blobs is not None and len(layer.blobs) != len(self._read):
             read = ", ".join(f"{value.shape}" for value in self._read) or "none"
             raise WeightsError(
@@ -98,6 +105,16 @@ class LayerBuilder(Builder):
                 origin=layer.origin,
                 because=f"the layer's blobs have the shapes {read}",
                 fix="use the prototxt that these weights were trained with",
+            )
+
+    def _refuse_surplus_specs(self, layer: Layer) -> None:
+        """Source: caffe ``src/caffe/net.cpp``, ``Net::Init``."""
+        specs, blobs = len(layer.shared), self._unread + len(self._read)
+        if specs > blobs:
+            raise NetError(
+                f"param is stated {specs} times, expected at most {blobs}, once a blob of the layer",
+                origin=layer.origin,
+                fix=f"remove param {blobs}" if specs == blobs + 1 else f"remove param {blobs} to {specs - 1}",
             )
 
     def _array(
@@ -143,9 +160,8 @@ class LayerBuilder(Builder):
         owned = self._owned.setdefault(owner or (layer.name, index), array)
         if owner is None or owned.shape == array.shape:
             return
-        spec = layer.message.param[index]
         has_as_many = owned.size == array.size
-        if has_as_many and spec.share_mode == type(spec).PERMISSIVE:
+        if has_as_many and _is_permissive(layer, index):
             return
         fix = "give the blobs different param names"
         raise WeightsError(
@@ -172,6 +188,14 @@ def _owner(layer: Layer, index: int) -> tuple[str, int] | None:
     return layer.shared[index] if index < len(layer.shared) else None
 
 
+def _is_permissive(layer: Layer, index: int) -> bool:
+    """Whether the blob shares numbers that its owner holds in another shape. HDF5 files have only the owner's."""
+    if _owner(layer, index) is None:
+        return False
+    spec = layer.message.param[index]
+    return bool(spec.share_mode == type(spec).PERMISSIVE)
+
+
 def _stored(layer: Layer, index: int, shape: tuple[int, ...], what: str) -> Array:
     assert layer.blobs is not None
     if index >= len(layer.blobs):
@@ -181,7 +205,7 @@ def _stored(layer: Layer, index: int, shape: tuple[int, ...], what: str) -> Arra
             fix="use the prototxt that these weights were trained with",
         )
     blob = layer.blobs[index]
-    if not _fits(blob, shape):
+    if not _fits(blob, shape) and not (_is_permissive(layer, index) and prod(blob.shape) == prod(shape)):
         raise WeightsError(
             f"shape in the weights file is {blob.shape}, expected {shape}",
             origin=layer.origin,

@@ -122,8 +122,11 @@ def lower_scans(graph: Graph, sequence: str, force: bool = False) -> Graph:
     steps = {node: node.inputs[node.op.states].shape[0] for node in scans if isinstance(node.op, Scan)}
     if sequence == "step":
         raise_all([_not_one_step(node, steps[node]) for node in scans if steps[node] != 1])
-    if sequence == "unroll" and not force:
-        raise_all([_too_many(node, steps[node]) for node in scans if _exceeds(steps[node])])
+    if sequence == "unroll":
+        copies = {node: _copies(node) for node in scans}
+        raise_all([_unknown(node, count) for node, count in copies.items() if isinstance(count, str)])
+        if not force:
+            raise_all([_too_many(node, count) for node, count in copies.items() if _exceeds(count)])
     chosen = {
         node for node in scans if sequence in ("unroll", "step") or (sequence == "auto" and steps[node] == 1)
     }
@@ -132,8 +135,25 @@ def lower_scans(graph: Graph, sequence: str, force: bool = False) -> Graph:
     return run_passes(graph, [lambda before: unroll_scans(before, chosen), fold_constants, drop_unused])
 
 
+def _copies(node: Node) -> int | str:
+    """How often the innermost steps of a Scan run."""
+    assert isinstance(node.op, Scan)
+    steps = node.inputs[node.op.states].shape[0]
+    inner = [_copies(each) for each in node.op.body.nodes if isinstance(each.op, Scan)]
+    unknown = next((count for count in (steps, *inner) if isinstance(count, str)), None)
+    return unknown or int(steps) * max([1, *map(int, inner)])
+
+
 def _exceeds(steps: int | str) -> bool:
-    return isinstance(steps, str) or steps > UNROLL_AT_MOST
+    return isinstance(steps, int) and steps > UNROLL_AT_MOST
+
+
+def _unknown(node: Node, steps: str) -> ConversionError:
+    return NetError(
+        f"runs {steps} steps, which are known only when the engine runs, but --sequence unroll writes them out",
+        origin=node.origin,
+        fix=f"use --sequence loop, or give {steps} one size in --min-shapes and --max-shapes",
+    )
 
 
 def _not_one_step(node: Node, steps: int | str) -> ConversionError:

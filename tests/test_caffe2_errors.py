@@ -257,3 +257,14 @@ def test_random_fills_want_a_seed(folder: Path) -> None:
     model = prototrt.load("predict_net.pb", "init_net.pb", random_weights=7)
     session = prototrt.Session(prototrt.rewrite(model, shapes={"x": (1, 3)}))
     assert session.run({"x": np.ones((1, 3))})["y"].shape == (1, 2)
+
+
+def test_deploy_writes_no_prototxt_of_it(folder: Path) -> None:
+    (folder / "predict_net.pb").write_bytes((FOLDER / "predict_net.pb").read_bytes())
+    result = CliRunner().invoke(main, ["deploy", "predict_net.pb", "-o", "deploy.prototxt"])
+    assert result.exit_code == 3
+    assert result.output == (
+        "error: predict_net.pb: this is a net of Caffe2, which has no prototxt of Caffe's\n"
+        "  fix: give it to the other commands as it is: a predict net has nothing that serves training alone\n"
+    )
+    assert [path.name for path in folder.iterdir()] == ["predict_net.pb"]

@@ -148,6 +148,30 @@ def test_usage_errors(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert os.listdir(tmp_path) == []
 
 
+OVERWRITES = {
+    "model": (["dot", "net", "-o", "net"], "net"),
+    "weights": (["convert", "net", "weights", "-o", "./weights"], "weights"),
+    "weights, by the manifest": (["convert", "net", "a.plan.json", "-o", "a.plan"], "a.plan.json"),
+    "inputs": (["run", "net", "weights", "--inputs", "in.npz", "-o", "in.npz"], "in.npz"),
+    "states": (["convert", "net", "weights", "--state", "const", "in.npz", "-o", "in.npz"], "in.npz"),
+}
+
+
+@pytest.mark.parametrize("case", OVERWRITES)
+def test_no_command_writes_over_what_it_reads(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("net", "weights", "a.plan.json", "in.npz"):
+        Path(name).write_text("precious")
+    arguments, file = OVERWRITES[case]
+    result = run(*arguments)
+    assert result.exit_code == 2
+    message = f'Error: -o would overwrite "{file}", which is read: give another output file'
+    assert result.stderr.splitlines()[-1] == message
+    assert Path(file).read_text() == "precious"
+
+
 # ---------------------------------------------------------------- failures
 
 
@@ -229,6 +253,10 @@ def test_inspect_counts_what_is_stored_and_multiplied() -> None:
         "score": 40 * 11 * 48,
     }
     assert facts["multiply_adds"] == sum(work.values())
+    of_a_step = {layer["name"]: layer["multiply_adds_per_step"] for layer in facts["layers"]}
+    assert of_a_step.pop("lstm1") == (4 * 64) * (64 + 64)
+    assert of_a_step.pop("lstm2") == (4 * 48) * (64 + 48)
+    assert set(of_a_step.values()) == {None}  # the others have no steps
     (conv1,) = (layer for layer in facts["layers"] if layer["name"] == "conv1")
     assert (conv1["type"], conv1["line"]) == ("Convolution", 22)
     assert conv1["tops"] == [{"name": "conv1", "shape": [40, 12, 32, 16]}]

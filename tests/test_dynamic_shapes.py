@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.errors import ConversionError, ShapeError
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.golden_cases import Case, caffe_cases
 from prototrt.tests.small_nets import WAYS
@@ -133,6 +133,30 @@ def test_batch_varies_in_every_sequence() -> None:
 def test_message(arguments: dict[str, Any], message: str) -> None:
     model = CASES["net_lenet"].load()
     with pytest.raises(ShapeError) as caught:
+        prototrt.rewrite(model, **arguments)
+    assert str(caught.value).split(": ", 1)[1] == message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"min_shapes": {"x": (1, 3, 6)}},
+            'layer "lstm" (LSTM), bottom "cont": shape is (5, 3), expected (\'x.0\', 3)\n'
+            '  because T is x.0 and N is 3, the first dimensions of bottom "x"\n'
+            "  fix: give it the same sizes as that bottom in --min-shapes, --opt-shapes and --max-shapes",
+        ),
+        (
+            {"min_shapes": {"x": (1, 3, 6), "cont": (1, 3)}, "sequence": "unroll", "force": True},
+            'layer "lstm" (LSTM): runs x.0 steps, which are known only when the engine runs,'
+            " but --sequence unroll writes them out\n"
+            "  fix: use --sequence loop, or give x.0 one size in --min-shapes and --max-shapes",
+        ),
+    ],
+)
+def test_message_about_steps(arguments: dict[str, Any], message: str) -> None:
+    model = CASES["lstm_t5_n3"].load()
+    with pytest.raises(ConversionError) as caught:
         prototrt.rewrite(model, **arguments)
     assert str(caught.value).split(": ", 1)[1] == message
 

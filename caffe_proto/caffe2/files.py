@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 
@@ -37,6 +38,8 @@ class ReadNet:
 
 def is_netdef(file: str) -> bool:
     """Whether the file holds a Caffe2 net, in binary or as text; False where it cannot be read."""
+    if not os.path.isfile(file):  # a pipe would be waited for
+        return False
     try:
         with open(file, "rb") as stream:
             data = stream.read()

@@ -24,6 +24,10 @@ class Operator(Layer):
         return "input"
 
     @property
+    def top_word(self) -> str:
+        return "output"
+
+    @property
     def arguments(self) -> Arguments:
         return Arguments(self.message)
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-# cuDNN's order of the gates, by the words of RecurrentParamSet.
+# cuDNN's order of the gates; those of an LSTM by the words of RecurrentParamSet.
 GATES = {
     "lstm": ("input_gate", "forget_gate", "cell", "output_gate"),
-    "gru": ("reset_gate", "update_gate", "output_gate"),
+    "gru": ("reset", "update", "new"),
 }
 
 

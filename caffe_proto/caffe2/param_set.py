@@ -68,12 +68,30 @@ def set_parameter(fill: Fill, blobs: MutableMapping[str, StoredBlob | PackedBlob
     if isinstance(weights, StoredBlob):
         weights = _begin(fill.origin, arguments, weights)
         blobs[message.output[0]] = weights
-    key = (
-        arguments.integer("layer", 0),
-        arguments.text("input_type", ""),
-        arguments.text("param_type", ""),
-    )
-    weights.parts[key] = values
+    weights.parts[(arguments.integer("layer", 0), *_parameter(arguments, weights.mode))] = values
+
+
+def _parameter(arguments: Arguments, mode: str) -> tuple[str, str]:
+    """Which matrix or bias is set: its source, and its name in the layout.
+
+    Caffe2 counts four gates of the input and four of the recurrence, and gives cuDNN the number,
+    whatever the mode is: of a GRU, numbers 0 to 2 are of the input and 3 to 5 of the recurrence.
+    Source: caffe2 ``operators/rnn/recurrent_op_cudnn.cc``, ``RecurrentParamAccessOp``.
+    """
+    source, parameter = arguments.text("input_type", ""), arguments.text("param_type", "")
+    gate, _, kind = parameter.rpartition("_")
+    if gate not in GATES["lstm"] or kind not in ("w", "b") or source not in ("input", "recurrent"):
+        raise WeightsError(
+            f'input_type is "{source}" and param_type "{parameter}", expected input or recurrent, and one of'
+            f" {', '.join(GATES['lstm'])} with _w or _b"
+        )
+    gates, number = GATES[mode], GATES["lstm"].index(gate) + 4 * (source == "recurrent")
+    if number >= 2 * len(gates):
+        raise WeightsError(
+            f"the {source} {parameter} has the number {number}, expected less than {2 * len(gates)}",
+            because=f"a {mode} has {len(gates)} gates of the input and {len(gates)} of the recurrence",
+        )
+    return ("input", "recurrent")[number // len(gates)], f"{gates[number % len(gates)]}_{kind}"
 
 
 def _begin(origin: Origin, arguments: Arguments, before: StoredBlob) -> PackedBlob:

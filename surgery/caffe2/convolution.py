@@ -8,9 +8,9 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.errors import ShapeError, UnsupportedLayerError, WeightsError
 from prototrt.surgery.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import known, operator_rule, refuse_order
-from prototrt.surgery.caffe2.windows import Geometry, geometry_of
+from prototrt.surgery.caffe2.windows import Geometry, geometry_of, transposed_geometry_of
 from prototrt.surgery.ir import Value, fixed
-from prototrt.surgery.ops import Convolution, Deconvolution, Pad, Slice
+from prototrt.surgery.ops import ADD, Convolution, Deconvolution, Pad, Slice
 
 
 @operator_rule("Conv")
@@ -23,8 +23,9 @@ def convolution(
     Inputs: x (N, C, ...), weights (outputs, C / group, kernel...), bias (outputs,).
     """
     refuse_order(operator)
-    kernel, geometry, group = _kernel(build, operator, x, weights)
-    channels = fixed(x.shape[1], "axis 1 (channels)")
+    kernel = known(build, operator, 1, weights)
+    geometry = geometry_of(operator, x.shape, default_kernel=kernel.shape[2:])
+    group, channels = _group(operator, kernel, geometry), fixed(x.shape[1], "axis 1 (channels)")
     if kernel.shape[1] * group != channels or kernel.shape[0] % group:
         raise _unfit(operator, kernel.shape, channels, group)
     pad = geometry.before
@@ -41,32 +42,41 @@ def transposed(
 ) -> list[Value]:
     """The transpose of Conv: every element adds a scaled kernel to the result.
 
-    Becomes: Deconvolution; Slice where the padding differs between the ends; Pad for ``adj``.
+    Becomes: Deconvolution; Slice where the padding differs between the ends; Pad, Add for ``adj``.
     Inputs: x (N, C, ...), weights (C, outputs / group, kernel...), bias (outputs,).
     """
     refuse_order(operator)
-    kernel, geometry, group = _kernel(build, operator, x, weights)
-    channels = fixed(x.shape[1], "axis 1 (channels)")
+    kernel = known(build, operator, 1, weights)
+    geometry = transposed_geometry_of(operator, x.shape, kernel.shape[2:])
+    group, channels = _group(operator, kernel, geometry), fixed(x.shape[1], "axis 1 (channels)")
     if kernel.shape[0] != channels or channels % group:
         raise _unfit(operator, kernel.shape, channels, group)
-    arguments = operator.arguments
-    if any(arguments.has(name) and arguments.integer(name, 0) for name in ("adj", "adj_h", "adj_w")):
-        raise UnsupportedLayerError("adj is set, expected 0", fix="cut the net before it with --output BLOB")
-    outputs = kernel.shape[1] * group
-    pad = tuple(min(ends) for ends in zip(geometry.before, geometry.after, strict=True))
-    op = Deconvolution(geometry.stride, pad, geometry.dilation, group)
-    y = build.add(op, x, build.constant(kernel, "kernel"), _bias(build, operator, bias, outputs))
-    for axis, (least, before, after) in enumerate(zip(pad, geometry.before, geometry.after, strict=True), 2):
-        if before != after:
-            size = fixed(y.shape[axis], f"axis {axis}") - (before - least) - (after - least)
-            y = build.add(Slice(axis, before - least, size), y)
-    return [y]
+    shift = _bias(build, operator, bias, kernel.shape[1] * group)
+    grows = min(geometry.after) < 0
+    # What adj adds behind the last kernel is nothing but the bias.
+    inner = build.constant(np.zeros_like(shift.data), "no_bias") if grows else shift
+    y = _cut(build, geometry, x, build.constant(kernel, "kernel"), inner, group)
+    if not grows:
+        return [y]
+    more = tuple(max(-after, 0) for after in geometry.after)
+    y = build.add(Pad((0,) * len(y.shape), (0, 0, *more)), y, hint="grown")
+    return [build.add(ADD, y, build.aligned(shift, len(y.shape), 1))]
 
 
-def _kernel(build: Builder, operator: Operator, x: Value, weights: Value) -> tuple[np.ndarray, Geometry, int]:
-    """The weights, which must be known, and the geometry, which they must fit."""
-    kernel = known(build, operator, 1, weights)
-    geometry = geometry_of(operator, x.shape, default_kernel=kernel.shape[2:])
+def _cut(build: Builder, geometry: Geometry, x: Value, kernel: Value, bias: Value, group: int) -> Value:
+    """The transposed convolution without its padding, which may differ between the ends."""
+    after = [max(pad, 0) for pad in geometry.after]
+    pad = tuple(map(min, geometry.before, after))
+    y = build.add(Deconvolution(geometry.stride, pad, geometry.dilation, group), x, kernel, bias)
+    for axis, (least, first, last) in enumerate(zip(pad, geometry.before, after, strict=True), 2):
+        if first != last:
+            size = fixed(y.shape[axis], f"axis {axis}") - (first - least) - (last - least)
+            y = build.add(Slice(axis, first - least, size), y, hint="cut")
+    return y
+
+
+def _group(operator: Operator, kernel: np.ndarray, geometry: Geometry) -> int:
+    """How many groups there are; the geometry must be that of the kernel."""
     if kernel.shape[2:] != geometry.kernel:
         raise WeightsError(
             f"shape is {kernel.shape}, expected a kernel of {geometry.kernel}",
@@ -76,7 +86,7 @@ def _kernel(build: Builder, operator: Operator, x: Value, weights: Value) -> tup
     group = operator.arguments.integer("group", 1)
     if group < 1:
         raise UnsupportedLayerError(f"group is {group}, expected at least 1")
-    return kernel, geometry, group
+    return group
 
 
 def _bias(build: Builder, operator: Operator, bias: Value | None, outputs: int) -> Value:

@@ -86,10 +86,9 @@ def operands(build: Builder, operator: Operator, a: Value, b: Value) -> tuple[Va
     rank = len(a.shape)
     if all(dim == 1 for dim in b.shape):
         return a, build.reshape(b, (1,) * rank)
-    if arguments.has("axis_str"):
-        axis = arguments.text("order", "NCHW").find(arguments.text("axis_str", ""))
-    else:
-        axis = arguments.integer("axis", -1)
+    axis, letter = arguments.integer("axis", -1), arguments.text("axis_str", "")
+    if axis == -1 and letter:
+        axis = _axis_of_letter(letter, arguments.text("order", "NCHW"))
     first = rank - len(b.shape) if axis == -1 else axis
     covered = a.shape[max(first, 0) : max(first, 0) + len(b.shape)]
     if first < 0 or len(covered) != len(b.shape) or not _fit(covered, b.shape):
@@ -98,6 +97,12 @@ def operands(build: Builder, operator: Operator, a: Value, b: Value) -> tuple[Va
             blob=f'input "{operator.bottom_blob(1)}"',
         )
     return a, build.aligned(b, rank, first)
+
+
+def _axis_of_letter(letter: str, order: str) -> int:
+    if len(letter) != 1 or letter not in order:
+        raise NetError(f'axis_str is "{letter}", expected one letter of the order "{order}"')
+    return order.index(letter)
 
 
 def _fit(covered: tuple[object, ...], shape: tuple[object, ...]) -> bool:

@@ -5,48 +5,109 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.errors import ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import axis_of, flattened, operator_rule
-from prototrt.surgery.ir import Value, fixed
-from prototrt.surgery.ops import ADD, GREATER, MULTIPLY, SUBTRACT, Gather, Select
+from prototrt.surgery.ir import Dim, Shape, Value, fixed
+from prototrt.surgery.ops import ADD, AND, GREATER, MINIMUM, MULTIPLY, SUBTRACT, Gather, Select
+
+# Which places of row i are kept: those before i + 1, from i on, before i, behind i.
+_TRIANGLES = {"upper": (True, 1), "lower": (False, 1), "upperdiag": (True, 0), "lowerdiag": (False, 0)}
+_WITH_INPUT = ("sequence", "window")
 
 
 @operator_rule("SequenceMask")
-def sequence_mask(build: Builder, operator: Operator, x: Value, lengths: Value | None = None) -> list[Value]:
-    """``x`` with ``fill_val`` (minus infinity) in the places from its row's length on.
+def sequence_mask(build: Builder, operator: Operator, x: Value, rows_of: Value | None = None) -> list[Value]:
+    """``x`` with ``fill_val`` (minus infinity) in the places from its row's length on, or in others.
 
-    Becomes: Greater, Select.
+    Becomes: Greater, Select; Add and And for windows.
     Inputs: x (rows..., places...), cut at ``axis``; lengths (rows,), int32. With
-    ``repeat_from_axis`` the axes from there on share a place. Of the modes only "sequence".
+    ``repeat_from_axis`` the axes from there on share a place, with ``batch`` those up to it share
+    the rows. Modes "window" (``radius`` around the second input), "upper", "lower", "upperdiag"
+    and "lowerdiag" mask other places.
+    Source: caffe2 ``operators/boolean_mask_ops.cc``, its functors (their text says the opposite).
     """
-    arguments = operator.arguments
-    mode = arguments.text("mode", "")
-    if mode != "sequence" or lengths is None:
-        raise UnsupportedLayerError(f'mode is "{mode}", expected "sequence", with lengths as second input')
+    arguments, mode = operator.arguments, operator.arguments.text("mode", "")
+    if mode not in (*_WITH_INPUT, *_TRIANGLES):
+        known_modes = ", ".join((*_WITH_INPUT, *_TRIANGLES))
+        raise UnsupportedLayerError(f'mode is "{mode}", expected one of {known_modes}')
+    if (rows_of is None) == (mode in _WITH_INPUT):
+        expected = "2 inputs" if mode in _WITH_INPUT else "1 input"
+        raise NetError(f'has {len(operator.bottoms)} inputs, expected {expected} for mode "{mode}"')
     axis = axis_of(operator, x.shape, 1)
-    end = arguments.integer("repeat_from_axis", -1)
-    end = len(x.shape) if end < 0 else end
-    if not axis < end <= len(x.shape):
-        raise UnsupportedLayerError(f"repeat_from_axis is {end}, expected an axis behind axis {axis}")
-    places = fixed(flattened(x.shape[axis:end]), "the number of places")
-    rows = (flattened(x.shape[:axis]), places, flattened(x.shape[end:]))
-    if flattened(lengths.shape) != rows[0]:
+    shared, end = _shared(operator, x.shape, axis), _repeated(operator, x.shape, axis, mode)
+    rows, places = (
+        flattened(x.shape[shared:axis]),
+        fixed(flattened(x.shape[axis:end]), "the number of places"),
+    )
+    if rows_of is not None and flattened(rows_of.shape) != rows:
         raise ShapeError(
-            f"shape is {lengths.shape}, expected ({rows[0]},)", blob=f'input "{operator.bottom_blob(1)}"'
+            f"shape is {rows_of.shape}, expected ({rows},)", blob=f'input "{operator.bottom_blob(1)}"'
         )
-    place = build.constant(np.arange(places, dtype=np.int32).reshape(1, -1, 1), "places")
-    is_inside = build.add(GREATER, build.reshape(lengths, (rows[0], 1, 1)), place, hint="is_inside")
-    fill = build.scalar(arguments.number("fill_val", -np.inf), 3)
-    return [build.reshape(build.add(Select(), is_inside, build.reshape(x, rows), fill), x.shape)]
+    is_kept = _kept(build, operator, rows_of, rows, places)
+    cut = build.reshape(x, (flattened(x.shape[:shared]), rows, places, flattened(x.shape[end:])))
+    fill = 0.0 if arguments.flag("grad") else arguments.number("fill_val", -np.inf)
+    return [build.reshape(build.add(Select(), is_kept, cut, build.scalar(fill, 4)), x.shape)]
+
+
+def _kept(build: Builder, operator: Operator, rows_of: Value | None, rows: Dim, places: int) -> Value:
+    """Where x stays: (1, rows, places, 1)."""
+    mode = operator.arguments.text("mode", "")
+    place = build.constant(np.arange(places, dtype=np.int32).reshape(1, 1, -1, 1), "places")
+    if rows_of is None:
+        number = np.arange(fixed(rows, "the number of rows"), dtype=np.int32)
+        return _in_triangle(build, build.constant(number.reshape(1, -1, 1, 1), "row"), place, mode)
+    row = build.reshape(rows_of, (1, rows, 1, 1))
+    if mode == "sequence":
+        return build.add(GREATER, row, place, hint="is_inside")
+    return _near(build, operator, row, place)
+
+
+def _shared(operator: Operator, shape: Shape, axis: int) -> int:
+    """How many axes at the front share the rows."""
+    if not operator.arguments.has("batch"):
+        return 0
+    batch = axis_of(operator, shape, 0, "batch")
+    if batch >= axis:
+        raise NetError(f"batch is {batch}, expected an axis before axis {axis}")
+    return batch + 1
+
+
+def _repeated(operator: Operator, shape: Shape, axis: int, mode: str) -> int:
+    """The first axis that shares a place. Caffe2 looks at it for lengths alone, and then not at ``batch``."""
+    arguments = operator.arguments
+    if not arguments.has("repeat_from_axis") or mode != "sequence":
+        return len(shape)
+    end = axis_of(operator, shape, -1, "repeat_from_axis")
+    if end <= axis or arguments.has("batch"):
+        raise UnsupportedLayerError(
+            f"repeat_from_axis is {end}, expected an axis behind axis {axis}, and no batch"
+        )
+    return end
+
+
+def _near(build: Builder, operator: Operator, row: Value, place: Value) -> Value:
+    """Where the place is at most ``radius`` from the number of the row."""
+    radius = operator.arguments.integer("radius", 10)
+    beyond = build.constant(np.full((1, 1, 1, 1), radius + 1, np.int32), "beyond")
+    from_below = build.add(GREATER, build.add(ADD, row, beyond), place, hint="is_before_end")
+    from_above = build.add(GREATER, build.add(ADD, place, beyond), row, hint="is_behind_begin")
+    return build.add(AND, from_below, from_above, hint="is_near")
+
+
+def _in_triangle(build: Builder, row: Value, place: Value, mode: str) -> Value:
+    is_before, with_diagonal = _TRIANGLES[mode]
+    greater, less = (row, place) if is_before else (place, row)
+    one = build.constant(np.full((1, 1, 1, 1), with_diagonal, np.int32), "diagonal")
+    return build.add(GREATER, build.add(ADD, greater, one), less, hint="is_inside")
 
 
 @operator_rule("ReversePackedSegs")
 def reverse_packed_segments(build: Builder, operator: Operator, x: Value, lengths: Value) -> list[Value]:
     """The first ``lengths[n]`` rows of column n from the last to the first, the rest as it is.
 
-    Becomes: Greater, Select, Gather.
-    Inputs: x (T, N, ...), lengths (N,), int32.
+    Becomes: Minimum, Greater, Select, Gather.
+    Inputs: x (T, N, ...), lengths (N,), int32; those above T, which Caffe2 refuses, count as T.
     """
     if len(x.shape) < 2 or lengths.shape != x.shape[1:2]:
         raise ShapeError(
@@ -54,7 +115,8 @@ def reverse_packed_segments(build: Builder, operator: Operator, x: Value, length
         )
     steps, columns = fixed(x.shape[0], "the number of steps T"), fixed(x.shape[1], "the number of columns N")
     t = build.constant(np.arange(steps, dtype=np.int32).reshape(-1, 1), "steps")
-    count = build.reshape(lengths, (1, columns))
+    whole = build.constant(np.full((1, 1), steps, np.int32), "whole")
+    count = build.add(MINIMUM, build.reshape(lengths, (1, columns)), whole, hint="count")
     last = build.add(SUBTRACT, count, build.constant(np.ones((1, 1), np.int32), "one"), hint="last")
     mirrored = build.add(SUBTRACT, last, t, hint="mirrored")
     row = build.add(Select(), build.add(GREATER, count, t, hint="is_inside"), mirrored, t, hint="row")

@@ -50,7 +50,8 @@ def layer_norm(
     """``(x - mean) / sqrt(variance + epsilon)`` over the axes from ``axis`` on, then scale and shift.
 
     Becomes: Reduce, Subtract, Multiply, Add, Sqrt, Divide.
-    Inputs: x, and with ``elementwise_affine`` scale and shift of the shape of those axes.
+    Inputs: x, and with ``elementwise_affine`` scale and shift of the shape of those axes; without
+    it Caffe2 does not look at them.
     Outputs: the result, means, standard deviations.
     """
     arguments, rank = operator.arguments, len(x.shape)
@@ -62,11 +63,13 @@ def layer_norm(
     epsilon = build.scalar(arguments.number("epsilon", 1e-5), rank)
     deviation = build.add(SQRT, build.add(ADD, variance, epsilon, hint="variance_epsilon"), hint="deviation")
     y = build.add(DIVIDE, centered, deviation, hint="normalized")
-    if arguments.flag("elementwise_affine") or scale is not None:
+    if arguments.flag("elementwise_affine"):
         if scale is None or shift is None:
             raise NetError("elementwise_affine is 1, but the inputs scale and bias are missing")
         y = build.add(MULTIPLY, y, _over(build, operator, 1, scale, x, axis), hint="scaled")
         y = build.add(ADD, y, _over(build, operator, 2, shift, x, axis), hint="shifted")
+    elif scale is not None:
+        build.warn("elementwise_affine is not set: the inputs scale and bias mean nothing, as in Caffe2")
     statistics = [build.reshape(value, (*x.shape[:axis], 1)) for value in (mean, deviation)]
     return [y, *statistics]
 

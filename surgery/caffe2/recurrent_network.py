@@ -12,7 +12,7 @@ from prototrt.surgery.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import operator_rule
 from prototrt.surgery.caffe2.step_net import StepNet
 from prototrt.surgery.ir import Value, fixed
-from prototrt.surgery.ops import Concat, Slice, Tile
+from prototrt.surgery.ops import Concat, Identity, Slice, Tile
 from prototrt.surgery.recurrent.scan import scan
 
 
@@ -54,7 +54,8 @@ class Unfolding:
             if target not in aliases:
                 break
             results.append(self._aliased(aliases[target]))
-            self._expose(aliases[target], results[-1])
+        for state in self.recurrence.states:
+            self._expose(state, [*map(aliases.get, self.operator.message.output)], results)
         return results
 
     def _run(self) -> None:
@@ -150,12 +151,26 @@ class Unfolding:
     def _joined(self, parts: list[Value]) -> Value:
         return parts[0] if len(parts) == 1 else self.build.add(Concat(0), *parts, hint="buffer")
 
-    def _expose(self, alias: Alias, value: Value) -> None:
-        """A last state whose initial value is an input is told as a recurrence."""
-        for state in self.recurrence.states:
-            before = self.inputs[state.initial]
-            if state.buffer == alias.source and alias.offset == -1 and before.shape == value.shape:
+    def _expose(self, state: State, aliases: Sequence[Alias | None], results: Sequence[Value]) -> None:
+        """A final state whose initial value is an input is told as a recurrence, by its alias if it has one."""
+        before, rows = self.inputs[state.initial], self.initial[state.buffer].shape
+        if before not in self.build.inputs or len(before.shape) == 1:
+            return
+        last = -fixed(rows[0], "the number of initial rows")
+        for alias, value in zip(aliases, results, strict=False):
+            ends = alias is not None and (alias.source, alias.offset) == (state.buffer, last)
+            if ends and value.shape == before.shape:
                 self.build.expose_state(before, value)
+                return
+        final, hint = self.final[state.buffer], f"{before.name}_last"
+        # A copy where the shapes are equal: the name is what a caller sees.
+        is_same = final.shape == before.shape
+        after = (
+            self.build.add(Identity(), final, hint=hint)
+            if is_same
+            else self.build.reshape(final, before.shape, hint=hint)
+        )
+        self.build.expose_state(before, after)
 
 
 def _places(parts: list[Value], start: int) -> list[tuple[Value, int]]:

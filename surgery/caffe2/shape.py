@@ -27,7 +27,7 @@ def concat(build: Builder, operator: Operator, x: Value, *others: Value) -> list
     inputs = [x, *others]
     refuse_mixed_types(*inputs)
     if operator.arguments.flag("add_axis"):
-        axis = operator.arguments.integer("axis", 1) % (len(x.shape) + 1)
+        axis = axis_of(operator, (1, *x.shape), 1)
         inputs = [build.reshape(value, (*value.shape[:axis], 1, *value.shape[axis:])) for value in inputs]
     else:
         axis = axis_of(operator, x.shape, _channels(operator))
@@ -46,7 +46,7 @@ def split(build: Builder, operator: Operator, x: Value, sizes: Value | None = No
     total = fixed(x.shape[axis], f"axis {axis}")
     parts = operator.arguments.integers("split")
     if sizes is not None:
-        parts = tuple(int(size) for size in known(build, operator, 1, sizes))
+        parts = tuple(int(size) for size in known(build, operator, 1, sizes).reshape(-1))
     if not parts and count and total % count == 0:
         parts = (total // count,) * count
     if len(parts) != count or sum(parts) != total or any(size < 1 for size in parts):
@@ -64,21 +64,22 @@ def split(build: Builder, operator: Operator, x: Value, sizes: Value | None = No
 def slice_operator(
     build: Builder, operator: Operator, x: Value, starts: Value | None = None, ends: Value | None = None
 ) -> list[Value]:
-    """A part of each axis, from ``starts`` to before ``ends``; -1 as an end means the end.
+    """A part of each axis, from ``starts`` to before ``ends``; -1 means the end, and so does what is beyond.
 
     Becomes: Slice, one an axis that is cut.
+    Source: caffe2 ``operators/slice_op.h``, ``SliceImpl``.
     """
     first, last = operator.arguments.integers("starts"), operator.arguments.integers("ends")
     if starts is not None and ends is not None:
-        first = tuple(int(place) for place in known(build, operator, 1, starts))
-        last = tuple(int(place) for place in known(build, operator, 2, ends))
+        first = tuple(int(place) for place in known(build, operator, 1, starts).reshape(-1))
+        last = tuple(int(place) for place in known(build, operator, 2, ends).reshape(-1))
     if len(first) != len(last) or len(first) > len(x.shape):
         raise NetError(f"starts are {list(first)} and ends {list(last)}, for an input of shape {x.shape}")
     for axis, (start, end) in enumerate(zip(first, last, strict=True)):
         if (start, end) == (0, -1):
             continue
         size = fixed(x.shape[axis], f"axis {axis}")
-        start, end = (place + size + 1 if place < 0 else place for place in (start, end))
+        start, end = (min(place + size + 1 if place < 0 else place, size) for place in (start, end))
         if not 0 <= start < end <= size:
             raise ShapeError(f"axis {axis} is cut from {start} to {end}, but has {size} elements")
         if (start, end) != (0, size):
@@ -95,7 +96,7 @@ def reshape(build: Builder, operator: Operator, x: Value, shape: Value | None = 
     """
     sizes = list(operator.arguments.integers("shape"))
     if shape is not None:
-        sizes = [int(size) for size in known(build, operator, 1, shape)]
+        sizes = [int(size) for size in known(build, operator, 1, shape).reshape(-1)]
     y = build.reshape(x, reshaped(x.shape, 0, len(x.shape), sizes))
     return [y, _integers(build, x.shape)] if all(isinstance(dim, int) for dim in x.shape) else [y]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prototrt.caffe_proto.caffe2.arguments import Arguments
 from prototrt.caffe_proto.caffe2.operators import Operator
@@ -30,6 +30,48 @@ def geometry_of(operator: Operator, shape: Shape, *, default_kernel: tuple[int, 
 
     ``default_kernel`` is that of the weights, for an operator which does not state it.
     """
+    stated, legacy = (
+        _stated(operator, shape, default_kernel),
+        operator.arguments.integer("legacy_pad", NOTSET),
+    )
+    if legacy == NOTSET or operator.arguments.flag("global_pooling"):
+        return stated
+    sizes = tuple(fixed(dim, "a size of the image") for dim in shape[2:])
+    spans = [
+        _legacy(legacy, size, dilated * (window - 1) + 1, step, pad)
+        for size, window, step, pad, dilated in zip(
+            sizes, stated.kernel, stated.stride, stated.before, stated.dilation, strict=True
+        )
+    ]
+    return replace(stated, before=tuple(b for b, _ in spans), after=tuple(a for _, a in spans))
+
+
+def transposed_geometry_of(operator: Operator, shape: Shape, default_kernel: tuple[int, ...]) -> Geometry:
+    """The same for ConvTranspose. ``after`` is what is left of the padding where ``adj`` adds to the
+    result; below 0, the result grows by it.
+
+    Source: caffe2 ``operators/conv_transpose_unpool_op_base.h``, ``ComputeSizeAndPad``.
+    """
+    geometry, legacy = (
+        _stated(operator, shape, default_kernel),
+        operator.arguments.integer("legacy_pad", NOTSET),
+    )
+    if any(step != 1 for step in geometry.dilation):
+        raise UnsupportedLayerError(f"dilation is {geometry.dilation}, expected 1: Caffe2 has no other here")
+    if legacy not in (NOTSET, VALID, SAME):
+        raise UnsupportedLayerError(f"legacy_pad is {legacy}, expected 0, 1 or 2")
+    if legacy != NOTSET:
+        nothing = (0,) * len(geometry.kernel)
+        geometry = replace(geometry, before=nothing, after=nothing)
+    added = _sizes(operator.arguments, "adj", len(geometry.kernel), 0)
+    if any(not 0 <= more < step for more, step in zip(added, geometry.stride, strict=True)):
+        raise NetError(f"adj is {added}, expected from 0 to less than the stride {geometry.stride}")
+    after = tuple(pad - more for pad, more in zip(geometry.after, added, strict=True))
+    return replace(geometry, after=after)
+
+
+def _stated(operator: Operator, shape: Shape, default_kernel: tuple[int, ...]) -> Geometry:
+    """The geometry before ``legacy_pad`` has its say."""
     arguments, axes = operator.arguments, len(shape) - 2
     if axes < 1:
         raise ShapeError(f"shape is {shape}, expected (N, C, ...)", blob=f'input "{operator.bottom_blob(0)}"')
@@ -41,16 +83,7 @@ def geometry_of(operator: Operator, shape: Shape, *, default_kernel: tuple[int, 
         return Geometry(sizes, (1,) * axes, (0,) * axes, (0,) * axes, (1,) * axes)
     if min((*kernel, *stride, *dilation)) < 1:
         raise NetError(f"kernel {kernel}, stride {stride} and dilation {dilation}, expected at least 1 each")
-    before, after = _pads(arguments, axes)
-    legacy = arguments.integer("legacy_pad", NOTSET)
-    if legacy == NOTSET:
-        return Geometry(kernel, stride, before, after, dilation)
-    sizes = tuple(fixed(dim, "a size of the image") for dim in shape[2:])
-    spans = [
-        _legacy(legacy, size, dilated * (window - 1) + 1, step, pad)
-        for size, window, step, pad, dilated in zip(sizes, kernel, stride, before, dilation, strict=True)
-    ]
-    return Geometry(kernel, stride, tuple(b for b, _ in spans), tuple(a for _, a in spans), dilation)
+    return Geometry(kernel, stride, *_pads(arguments, axes), dilation)
 
 
 def _legacy(legacy: int, size: int, window: int, stride: int, pad: int) -> tuple[int, int]:

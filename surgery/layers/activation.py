@@ -45,7 +45,7 @@ def relu6(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     The slope is that of ``relu_param``.
     Source: eric612/MobileNet-YOLO and NVIDIA/caffe ``src/caffe/layers/relu6_layer.cpp``.
     """
-    slope = layer.message.relu_param.negative_slope
+    slope = layer.param.negative_slope
     y = build.add(Clip(0, 6), x)
     if slope == 0:
         return [y]

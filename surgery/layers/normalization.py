@@ -41,6 +41,7 @@ def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     _refuse_learning(layer)
     uses_batch = stated(layer.param, "use_global_stats") is False
     if uses_batch and layer.blobs is None:
+        build.leave_unread(3)
         return [_of_batch(build, layer, x)]
     channels = fixed(x.shape[1], "axis 1 (channels)")
     mean = build.parameter(layer, (channels,), "mean", kind="bias")

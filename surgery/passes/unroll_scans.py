@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from prototrt.caffe_proto.errors import Origin
 from prototrt.surgery.builder import Builder
 from prototrt.surgery.ir import Graph, Node, Value
 from prototrt.surgery.ops import Concat, Scan, Slice, steps_of
@@ -16,6 +15,7 @@ def unroll_scans(graph: Graph, chosen: Collection[Node]) -> Graph:
     Before: ``h, y = Scan[body](h0, x)`` with x (T, ...)
     After:  for each t: a Slice and Reshape of x, the nodes of the body; at the end Reshapes
             and a Concat of the outputs. With T = 1 nothing is cut and nothing joined.
+            A Scan in the body is written out with it, unless there is only one copy of it.
     Left alone: everything else.
     """
     if not chosen:
@@ -44,9 +44,11 @@ def _unrolled(build: Builder, node: Node, scan: Scan) -> list[Value]:
     invariants = node.inputs[scan.states + scan.sequences :]
     written: dict[int, list[Value]] = {}
     for t in reversed(range(steps)) if scan.reverse else range(steps):
+        build.origin = node.origin
         here = [_element(build, sequence, t, steps) for sequence in sequences]
-        results = _inlined(build, scan.body, [*states, *here, *invariants], f"t{t}", node.origin)
+        results = _inlined(build, scan.body, [*states, *here, *invariants], f"t{t}", whole=steps > 1)
         states, written[t] = results[: scan.states], results[scan.states :]
+    build.origin = node.origin
     outputs = [
         _stacked(build, [written[t][index] for t in range(steps)])
         for index in range(len(node.outputs) - scan.states)
@@ -65,13 +67,16 @@ def _stacked(build: Builder, elements: list[Value]) -> Value:
     return rows[0] if len(rows) == 1 else build.add(Concat(0), *rows, hint="rows")
 
 
-def _inlined(build: Builder, body: Graph, inputs: list[Value], mark: str, origin: Origin) -> list[Value]:
-    """The body's outputs for these inputs, its nodes copied."""
+def _inlined(build: Builder, body: Graph, inputs: list[Value], mark: str, *, whole: bool) -> list[Value]:
+    """The body's outputs for these inputs, its nodes copied; ``whole``: without the Scans among them."""
     held = dict(zip(body.inputs, inputs, strict=True))
     for node in body.nodes:
+        read = node.reading(held)
         build.origin = node.origin
-        read = [held.get(value, value) for value in node.inputs]
-        hint = f"{mark}_{node.name.removeprefix(f'__{node.origin.layer}_')}"
-        held.update(zip(node.outputs, build.add_all(node.op, *read, hint=hint), strict=True))
-    build.origin = origin
+        if whole and isinstance(node.op, Scan):
+            results = _unrolled(build, read, node.op)
+        else:
+            hint = f"{mark}_{node.name.removeprefix(f'__{node.origin.layer}_')}"
+            results = build.add_all(node.op, *read.inputs, hint=hint)
+        held.update(zip(node.outputs, results, strict=True))
     return [held.get(value, value) for value in body.outputs]

@@ -50,8 +50,13 @@ class Bottoms:
             blob=bottom(self.layer, index),
             because=f"T is {self.steps} and N is {self.streams},"
             f" the first dimensions of {bottom(self.layer, 0)}",
-            fix=f"give it the shape {{ {' '.join(f'dim: {dim}' for dim in shape)} }}",
+            fix=self._fix(shape),
         )
+
+    def _fix(self, shape: tuple[Dim, ...]) -> str:
+        if any(isinstance(dim, str) for dim in shape):
+            return "give it the same sizes as that bottom in --min-shapes, --opt-shapes and --max-shapes"
+        return f"give it the shape {{ {' '.join(f'dim: {dim}' for dim in shape)} }}"
 
 
 def bottom(layer: Layer, index: int) -> str:

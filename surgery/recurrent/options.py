@@ -7,6 +7,7 @@ from typing import Any
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.ops import Identity
 from prototrt.surgery.recurrent.activations import activation_named
 from prototrt.surgery.recurrent.cells import LSTMForm
 
@@ -48,10 +49,12 @@ def hidden_sizes(param: Any) -> list[int]:
         sizes = [int(param.num_output)] * int(param.num_layers)
         if param.num_output < 1:
             raise NetError(f"num_output is {param.num_output}, expected at least 1")
+    if len(sizes) == 1:
+        sizes *= int(param.num_layers)
     if not sizes or min(sizes) < 1:
         raise NetError(
             f"num_layers is {param.num_layers} and hidden {sizes}, expected sizes of at least 1",
-            fix="state hidden once a layer, or num_output and num_layers",
+            fix="state hidden once a layer, or one size and num_layers",
         )
     if param.HasField("num_layers") and param.num_layers != len(sizes):
         raise NetError(
@@ -81,17 +84,32 @@ def lstm_form(param: Any) -> LSTMForm:
             because="a forget gate of 1 - i has no bias of its own",
             fix="state one of them",
         )
-    if param.projection_activation != "Identity" and not param.num_proj:
-        raise NetError("states projection_activation without num_proj", fix="state num_proj, too")
+    projection = activation_named(param.projection_activation, "projection_activation")
+    if not param.num_proj:
+        if not isinstance(projection, Identity):
+            raise _in_vain("projection_activation", "num_proj")
+        if param.proj_clip:
+            raise _in_vain("proj_clip", "num_proj")
     return LSTMForm(
         gate=activation_named(param.gate_activation, "gate_activation"),
         candidate=activation_named(param.candidate_activation, "candidate_activation"),
         cell=activation_named(param.cell_activation, "cell_activation"),
-        projection=activation_named(param.projection_activation, "projection_activation"),
+        projection=projection,
         coupled=bool(param.coupled_input_forget),
         cell_clip=clip(param, "cell_clip"),
         projection_clip=clip(param, "proj_clip"),
     )
+
+
+def holds_past_end(param: Any) -> bool:
+    """Whether the top behind a stream's end is the state that it keeps."""
+    if param.past_end == param.HOLD and not param.sequence_lengths:
+        raise _in_vain("past_end: HOLD", "sequence_lengths")
+    return bool(param.past_end == param.HOLD)
+
+
+def _in_vain(what: str, without: str) -> NetError:
+    return NetError(f"states {what} without {without}", fix=f"state {without}, too")
 
 
 def clip(param: Any, field: str) -> float:

@@ -21,6 +21,7 @@ from prototrt.surgery.recurrent.options import (
     clip,
     directions,
     hidden_sizes,
+    holds_past_end,
     is_caffes,
     lstm_form,
     refuse_foreign_fields,
@@ -59,7 +60,7 @@ def recurrent(
     layout = Layout(
         backwards,
         adds_up=param.bidirectional == param.SUM,
-        holds_past_end=param.past_end == param.HOLD,
+        holds_past_end=holds_past_end(param),
         input_clip=clip(param, "input_clip"),
         gates_input=family.gates_input,
     )

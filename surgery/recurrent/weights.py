@@ -123,17 +123,20 @@ def _caffe_pass(
     return PassWeights(cell, x, h, bias, h_bias, rest.pop(0) if projection else None, peepholes)
 
 
-def to_caffe(passes: Sequence[PassWeights]) -> list[Array]:
-    """The blobs of one Caffe layer. Biases are added up, but for a GRU, which then needs
-    ``linear_before_reset: true``."""
-    return [blob for one in passes for blob in _caffe_blobs(one)]
+def to_caffe(passes: Sequence[PassWeights], *, recurrent_bias: bool = True) -> list[Array]:
+    """The blobs of one Caffe layer. Biases are added up, but for a GRU with ``recurrent_bias``.
+
+    Such a GRU needs ``linear_before_reset: true``. Without ``recurrent_bias`` the blobs are those of one that
+    resets before the product, as Caffe2 and ONNX do unless told otherwise.
+    """
+    return [blob for one in passes for blob in _caffe_blobs(one, recurrent_bias and one.cell == "GRU")]
 
 
-def _caffe_blobs(one: PassWeights) -> Iterator[Array]:
+def _caffe_blobs(one: PassWeights, two_biases: bool) -> Iterator[Array]:
     yield one.x
-    yield one.x_bias if one.cell == "GRU" else one.bias
+    yield one.x_bias if two_biases else one.bias
     yield one.h
-    if one.cell == "GRU":
+    if two_biases:
         yield one.h_bias
     if one.peephole is not None:
         yield one.peephole
@@ -165,7 +168,9 @@ def from_pytorch(state: Mapping[str, Any], cell: str = "LSTM") -> list[PassWeigh
     """The passes in the parameters of ``torch.nn.LSTM``, ``GRU`` or ``RNN``, by their names there."""
     names = list(_pytorch_suffixes(state))
     if not names:
-        raise ValueError("there is no weight_ih_l0 among the parameters")
+        longer = sorted(name for name in state if name.endswith("weight_ih_l0"))
+        hint = f"; take what stands before it off {longer[0]} and its like" if longer else ""
+        raise ValueError(f"there is no weight_ih_l0 among the parameters{hint}")
     return [_pytorch_pass(state, suffix, cell) for suffix in names]
 
 
@@ -179,6 +184,8 @@ def _pytorch_suffixes(state: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _pytorch_pass(state: Mapping[str, Any], suffix: str, cell: str) -> PassWeights:
+    if f"weight_hh_{suffix}" not in state:
+        raise ValueError(f"there is weight_ih_{suffix} but no weight_hh_{suffix} among the parameters")
     x, h = np.asarray(state[f"weight_ih_{suffix}"]), np.asarray(state[f"weight_hh_{suffix}"])
     zeros = np.zeros(len(x), x.dtype)
     x_bias, h_bias = (np.asarray(state.get(f"bias_{kind}_{suffix}", zeros)) for kind in ("ih", "hh"))

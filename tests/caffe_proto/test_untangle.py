@@ -141,6 +141,12 @@ MISTAKES = {
         '  because it is read by layer "before" in line 3: Caffe finds it made twice\n'
         "  fix: give the top another name, and let the layers behind it read that",
     ),
+    "in place, and read once more by the same layer": (
+        ["in: -> x", "c: x -> y", "r: y y -> y"],
+        'net.prototxt:3: layer "r" (DummyLayer), top "y": the blob is written in place while others read it\n'
+        '  because it is read by layer "r" in line 3: Caffe finds it made twice\n'
+        "  fix: give the top another name, and let the layers behind it read that",
+    ),
     "in place twice": (
         ["in: -> x", "a: x -> x x"],
         'net.prototxt:2: layer "a" (DummyLayer), top "x": the blob is made twice\n'

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prototrt.caffe_proto.errors import ConversionError
-from prototrt.converter.files import atomic_write, why_unwritable
+from prototrt.converter.files import atomic_write, overwritten, why_unwritable
 
 
 def write_half(target: Path, interruption: BaseException) -> None:
@@ -81,3 +81,15 @@ def test_why_unwritable(tmp_path: Path) -> None:
     assert why_unwritable(tmp_path) == f'"{tmp_path}" is a folder'
     assert why_unwritable(tmp_path / "no" / "a") == f'the folder "{tmp_path / "no"}" does not exist'
     assert why_unwritable(tmp_path / "file" / "a") == f'the folder "{tmp_path / "file"}" does not exist'
+
+
+def test_a_file_that_is_read_is_known_under_another_name(tmp_path: Path) -> None:
+    model, link, other = tmp_path / "net", tmp_path / "link", tmp_path / "other"
+    model.touch()
+    other.touch()
+    link.symlink_to(model)
+    read = [str(tmp_path / "missing"), str(model)]
+    assert overwritten(link, read) == str(model)
+    assert overwritten(other, read) is None
+    assert overwritten(tmp_path / "missing", read) is None
+    assert overwritten(os.devnull, [os.devnull]) is None

@@ -14,6 +14,7 @@ from prototrt.caffe_proto import ConversionError
 from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.finite import count_not_finite
 from prototrt.surgery.ir import Array, Graph
+from prototrt.tests.small_nets import numbers, op, refusal, run
 
 FC = 'layer { name: "%s" type: "InnerProduct" bottom: "x" top: "%s" inner_product_param { num_output: %d } %s }'
 INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: %d } } }\n'
@@ -176,3 +177,34 @@ def test_a_caffemodel_cut_short_anywhere(rewrite: Rewrite) -> None:
         )
     Path("cut.caffemodel").write_bytes(whole)
     assert prototrt.rewrite(prototrt.load("net.prototxt", "cut.caffemodel")).warnings == ()
+
+
+def test_permissive_sharing_where_only_the_owner_is_stored() -> None:
+    spec = 'param { name: "w" share_mode: PERMISSIVE }'
+    field = "inner_product_param { bias_term: false num_output:"
+    layers = (
+        f'layer {{ name: "a" type: "InnerProduct" bottom: "x" top: "h" {spec} {field} 3 }} }}\n'
+        f'layer {{ name: "b" type: "InnerProduct" bottom: "h" top: "y" {spec} {field} 4 }} }}\n'
+    )
+    weights = numbers(3, 4)
+    x = numbers(2, 4, seed=1)
+    expected = x @ weights.T @ weights.reshape(4, 3).T
+    np.testing.assert_allclose(run(layers, {"x": x}, {"a/0": weights})["y"], expected, rtol=1e-5)
+
+
+def test_more_param_than_blobs() -> None:
+    assert refusal(op("ReLU", "param { lr_mult: 1 }"), {"x": (2, 3)}) == (
+        'net.prototxt:2: layer "op" (ReLU): param is stated 1 times, expected at most 0, once a blob of the layer\n'
+        "  fix: remove param 0"
+    )
+
+
+def test_what_is_stated_once_a_bottom_or_top() -> None:
+    fields = "propagate_down: true propagate_down: true loss_weight: 1 loss_weight: 1"
+    assert refusal(op("ReLU", fields), {"x": (2, 3)}) == (
+        'net.prototxt:2: layer "op" (ReLU): propagate_down is stated 2 times, expected 1, once a bottom\n'
+        "  fix: remove propagate_down: it only matters to training\n"
+        'net.prototxt:2: layer "op" (ReLU): loss_weight is stated 2 times, expected 1, once a top\n'
+        "  fix: remove loss_weight: it only matters to training\n"
+        "2 problems"
+    )

@@ -13,7 +13,7 @@ from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Array, Op
 from prototrt.surgery.ops import ELU, Clip, HardSigmoid, Identity, LeakyReLU, Sigmoid, Softsign, TanH
 from prototrt.surgery.recurrent.activations import activation_named
-from prototrt.tests.small_nets import inputs_of, loaded, stored
+from prototrt.tests.small_nets import WAYS, inputs_of, loaded, stored
 
 RANDOM = np.random.default_rng(9)
 
@@ -100,7 +100,7 @@ def test_activation(text: str, expected: Op) -> None:
         (
             "hidden: 3 hidden: 0",
             "num_layers is 1 and hidden [3, 0], expected sizes of at least 1\n"
-            "  fix: state hidden once a layer, or num_output and num_layers",
+            "  fix: state hidden once a layer, or one size and num_layers",
         ),
         (
             "hidden: 3 hidden: 2 num_layers: 3",
@@ -110,6 +110,11 @@ def test_activation(text: str, expected: Op) -> None:
         (
             'num_output: 2 projection_activation: "TanH"',
             "states projection_activation without num_proj\n  fix: state num_proj, too",
+        ),
+        ("num_output: 2 proj_clip: 1", "states proj_clip without num_proj\n  fix: state num_proj, too"),
+        (
+            "num_output: 2 past_end: HOLD",
+            "states past_end: HOLD without sequence_lengths\n  fix: state sequence_lengths, too",
         ),
         (
             "num_output: 2 sequence_lengths: true",
@@ -123,6 +128,19 @@ def test_refusal(parameters: str, expected: str, tmp_path: Path) -> None:
     with pytest.raises(ConversionError) as caught:
         prototrt.rewrite(load(tmp_path, parameters))
     assert str(caught.value) == f'{tmp_path}/net.prototxt:3: layer "l" (LSTM): {expected}'
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("hidden: 3 num_layers: 2", "num_output: 3 num_layers: 2"),
+        ("hidden: 3 num_layers: 2", "hidden: 3 hidden: 3"),
+        ('num_output: 3 projection_activation: "identity" proj_clip: 0 past_end: ZERO', "num_output: 3"),
+    ],
+)
+def test_two_ways_to_say_the_same(one: str, other: str, tmp_path: Path) -> None:
+    given = feeds()
+    np.testing.assert_array_equal(run(load(tmp_path, one), given), run(load(tmp_path, other), given))
 
 
 def test_layers_of_different_sizes_expose_no_states(tmp_path: Path) -> None:
@@ -173,6 +191,30 @@ def test_sequence_lengths(past_end: str, direction: str, tmp_path: Path) -> None
             np.testing.assert_array_equal(behind, np.broadcast_to(result[length - 1, n], behind.shape))
         elif past_end == "ZERO":
             np.testing.assert_array_equal(behind, np.zeros_like(behind))
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("direction", ["", "reverse: true", "bidirectional: CONCAT"])
+def test_sequence_lengths_with_any_number_of_steps(direction: str, on: str, tmp_path: Path) -> None:
+    """One graph for all T and N counts the steps; for one T it knows their numbers."""
+    model = load(tmp_path, f"num_output: 3 sequence_lengths: true {direction}", bottoms={"lengths": (3,)})
+    graph = prototrt.rewrite(
+        model,
+        min_shapes={"x": (1, 1, 2), "cont": (1, 1), "lengths": (1,)},
+        max_shapes={"x": (9, 5, 2), "cont": (9, 5), "lengths": (5,)},
+    )
+    session = prototrt.Session(graph, on=on)
+    for steps, lengths in ((4, [4, 2, 0]), (1, [0, 1]), (9, [8, 3, 1, 9, 5])):
+        shape = (steps, len(lengths))
+        given = {
+            "x": RANDOM.standard_normal((*shape, 2)).astype(np.float32),
+            "cont": RANDOM.integers(0, 2, shape).astype(np.float32),
+            "lengths": np.array(lengths, np.int32),
+        }
+        shapes = {name: array.shape for name, array in given.items()}
+        fixed = prototrt.Session(prototrt.rewrite(model, shapes=shapes)).run(given)["l"]
+        session.reset()
+        np.testing.assert_allclose(session.run(given)["l"], fixed, 1e-5, 1e-6)
 
 
 def test_forget_bias_is_added_to_the_bias(tmp_path: Path) -> None:

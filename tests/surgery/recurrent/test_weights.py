@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from prototrt import weights
 from prototrt.surgery.ir import Array
 from prototrt.surgery.recurrent.weights import PassWeights
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
+from prototrt.tests.small_nets import inputs_of, loaded, stored
 
 PACKED = [case for case in recurrent_cases() if case.folder.parent.name == "cudnn"]
 
@@ -120,6 +123,42 @@ def test_sizes_that_do_not_fit() -> None:
         weights.from_caffe([np.zeros(1)] * 3, "lstm")
     with pytest.raises(ValueError, match=r"^there is no weight_ih_l0 among the parameters$"):
         weights.from_pytorch({})
+
+
+def test_parameters_with_other_names() -> None:
+    matrix = np.zeros((4, 1))
+    with pytest.raises(ValueError, match=r"^there is no weight_ih_l0 among the parameters$"):
+        weights.from_pytorch({})
+    with pytest.raises(
+        ValueError, match=r"; take what stands before it off lstm\.weight_ih_l0 and its like$"
+    ):
+        weights.from_pytorch({"lstm.weight_ih_l0": matrix})
+    with pytest.raises(ValueError, match=r"^there is weight_ih_l0 but no weight_hh_l0 among the parameters$"):
+        weights.from_pytorch({"weight_ih_l0": matrix})
+
+
+@pytest.mark.parametrize("linear_before_reset", [0, 1])
+def test_a_gru_of_onnx_gives_what_onnxruntime_gives(linear_before_reset: int, tmp_path: Path) -> None:
+    onnx, onnxruntime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    random = np.random.default_rng(5)
+    shapes = {"x": (4, 2, 3), "W": (1, 15, 3), "R": (1, 15, 5), "B": (1, 30)}
+    arrays = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    helper = onnx.helper
+    node = helper.make_node("GRU", [*arrays], ["y"], hidden_size=5, linear_before_reset=linear_before_reset)
+    inputs = [helper.make_tensor_value_info(name, 1, shape) for name, shape in shapes.items()]
+    graph = helper.make_graph([node], "gru", inputs, [helper.make_tensor_value_info("y", 1, (4, 1, 2, 5))])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, arrays)
+
+    passes = weights.from_onnx(arrays["W"], arrays["R"], arrays["B"], cell="GRU")
+    blobs = weights.to_caffe(passes, recurrent_bias=bool(linear_before_reset))
+    field = "linear_before_reset: true" if linear_before_reset else ""
+    text = (
+        inputs_of({"x": (4, 2, 3)}) + 'layer { name: "gru" type: "GRU" bottom: "x" top: "gru"'
+        f" recurrent_param {{ num_output: 5 {field} }} }}"
+    )
+    result = prototrt.Session(prototrt.rewrite(loaded(tmp_path, text, stored("gru", blobs))))
+    np.testing.assert_allclose(result.run({"x": arrays["x"]})["gru"], expected[:, 0], 1e-4, 1e-5)
 
 
 def test_it_is_public() -> None:
