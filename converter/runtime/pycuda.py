@@ -14,7 +14,7 @@ DEFAULT_STREAM = 0
 
 
 class PyCudaDevice:
-    """PyCUDA's current context. It has no CUDA graphs."""
+    """PyCUDA's current context, of which all memory here is. It has no CUDA graphs."""
 
     name = "pycuda"
     can_capture = False
@@ -24,18 +24,24 @@ class PyCudaDevice:
         self._memory: dict[int, Any] = {}
         # PyCUDA takes streams as objects only; None is the default stream.
         self._streams: dict[int, Any] = {DEFAULT_STREAM: None}
-        self.activate()
+        self._context = self._current()
 
     def activate(self) -> None:
-        try:
-            current = self.cuda.Context.get_current()
-        except self.cuda.Error as error:
-            raise _refused("finding the current context", error) from error
+        if self._current() != self._context:
+            raise EngineError(
+                "another context of PyCUDA is current than when the engine was loaded",
+                because="its memory is of no use there",
+                fix="make the first one current again: push() it",
+            )
+
+    def _current(self) -> Any:
+        current = self._guarded("finding the current context", self.cuda.Context.get_current)
         if current is None:
             raise EngineError(
                 "PyCUDA has no current context in this thread",
                 fix="make one first, as `import pycuda.autoinit` does, or use device='cuda-python'",
             )
+        return current
 
     def allocate(self, size: int) -> int:
         memory = self._guarded("allocating memory", self.cuda.mem_alloc, max(size, 1))

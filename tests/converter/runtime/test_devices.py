@@ -184,6 +184,8 @@ def test_cuda_python_ends_a_capture_that_fails(fails: str, runtime: FakeRuntime)
     assert names.count("cudaStreamEndCapture") == 1  # or the stream would stay in capture
     if fails != "cudaStreamEndCapture":
         assert names.count("cudaGraphDestroy") == 1
+    if fails != "cudaGraphInstantiate":
+        assert "cudaGetLastError" in names  # or the next call would report this failure
 
 
 def test_the_default_stream_is_not_captured(runtime: FakeRuntime) -> None:
@@ -320,6 +322,19 @@ def test_pycuda_needs_a_context(driver: FakeDriver, monkeypatch: pytest.MonkeyPa
     )
 
 
+def test_pycuda_stays_in_its_context(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = PyCudaDevice()
+    device.activate()
+    monkeypatch.setattr(FakeDriver.Context, "current", object())
+    with pytest.raises(EngineError) as caught:
+        device.activate()
+    assert str(caught.value) == (
+        "another context of PyCUDA is current than when the engine was loaded\n"
+        "  because its memory is of no use there\n"
+        "  fix: make the first one current again: push() it"
+    )
+
+
 # ---------------------------------------------------------------- streams and DLPack
 
 
@@ -372,6 +387,18 @@ def test_dlpack_is_read_where_it_is(dtype: str) -> None:
     assert given.streams == [1]
     operand_of(given, "x", 42)
     assert given.streams == [1, 42]
+
+
+def test_dlpack_that_begins_further_on() -> None:
+    class FurtherOn(OnGpu):
+        def __dlpack__(self, stream: int) -> Any:
+            capsule = super().__dlpack__(stream)
+            tensor_in(capsule).byte_offset = 512
+            return capsule
+
+    array = np.zeros(3, np.float32)
+    operand: Any = operand_of(FurtherOn(array), "x", 0)
+    assert operand.address == array.ctypes.data + 512
 
 
 def test_dlpack_with_gaps() -> None:
