@@ -96,8 +96,9 @@ def test_verbosity(flags: list[str], passes: bool, mine: bool, tmp_path: Path) -
 def test_warnings_are_told_unless_quiet(tmp_path: Path) -> None:
     net = tmp_path / "odd.prototxt"
     net.write_text(
-        'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 } } }\n'
-        'layer { name: "y" type: "TanH" bottom: "x" top: "y" param { mystery: 1 } }\n'
+        'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 } } }\n'
+        'layer { name: "y" type: "InnerProduct" bottom: "x" top: "y" param { mystery: 1 }\n'
+        " inner_product_param { num_output: 3 } }\n"
     )
     assert run("inspect", str(net)).exit_code == 3
     assert done("inspect", str(net), "--allow-unknown").stderr.startswith(f"warning: {net}:2: ")
