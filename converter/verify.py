@@ -115,6 +115,12 @@ def verify_files(
 ) -> Verification:
     """Verify with inputs and expected outputs of npz files; without inputs with invented ones."""
     names = [value.name for value in graph.inputs]
+    if expect and not inputs and names:
+        raise NetError(
+            "outputs are expected of inputs that are not given",
+            where=expect,
+            fix="give --inputs FILE.npz, too",
+        )
     feeds = read_feeds(inputs, names, calls) if inputs else seeded_feeds(graph, calls or 1, seed)
     expected = None
     if expect is not None:
