@@ -81,6 +81,14 @@ def load_arrays(path: str) -> Feeds:
         raise UnreadableFileError(
             "is not an npz file",
             where=path,
-            because=str(error).splitlines()[0] if str(error) else "it ends too early",
+            because=_reason(error),
             fix=f'write it with numpy.savez("{Path(path).stem}.npz", NAME=array, ...)',
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """numpy takes any file that it does not know for a pickle, and advises to load it all the same."""
+    text = str(error)
+    if "pickle" in text:
+        return "it holds something else than arrays of numbers"
+    return text.splitlines()[0] if text else "it ends too early"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -60,8 +61,19 @@ class Verification:
             f" expected at most {difference.allowed:.3g}",
             origin=first.origin,
             blob=f'blob "{first.blob}"' if first.origin else None,
-            because=f"in call {first.call} {difference.max_rel:.2g} of the largest magnitude is more than"
-            f" {self.precision} explains: {self.tolerance.reason}",
+            because=f"in call {first.call} {self._why(first)}",
+        )
+
+    def _why(self, first: Comparison) -> str:
+        """Also where the difference is no part of the largest magnitude."""
+        difference = first.difference
+        if not math.isfinite(difference.max_abs):
+            return "one of them has NaN or infinity where the other has not"
+        if not math.isfinite(difference.max_rel):
+            return f"{first.against} is zero everywhere, {first.way} is not"
+        return (
+            f"{difference.max_rel:.2g} of the largest magnitude is more than"
+            f" {self.precision} explains: {self.tolerance.reason}"
         )
 
 
@@ -103,6 +115,12 @@ def verify_files(
 ) -> Verification:
     """Verify with inputs and expected outputs of npz files; without inputs with invented ones."""
     names = [value.name for value in graph.inputs]
+    if expect and not inputs and names:
+        raise NetError(
+            "outputs are expected of inputs that are not given",
+            where=expect,
+            fix="give --inputs FILE.npz, too",
+        )
     feeds = read_feeds(inputs, names, calls) if inputs else seeded_feeds(graph, calls or 1, seed)
     expected = None
     if expect is not None:

@@ -381,6 +381,14 @@ def test_verify_prints_a_table() -> None:
     )
 
 
+def test_verify_expects_nothing_of_invented_inputs() -> None:
+    result = CliRunner().invoke(main, ["verify", DEPLOY, WEIGHTS, "--expect", "out.npz"])
+    assert result.exit_code == 3
+    assert result.stderr == (
+        "error: out.npz: outputs are expected of inputs that are not given\n  fix: give --inputs FILE.npz, too\n"
+    )
+
+
 def test_verify_with_what_caffe_computed(tmp_path: Path) -> None:
     expected, files = strips(), (str(tmp_path / "in.npz"), str(tmp_path / "out.npz"))
     cont = np.ones((40, 1), np.float32)

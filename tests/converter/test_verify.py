@@ -94,6 +94,20 @@ def test_the_first_layer_is_named_though_only_outputs_are_compared(wrong: str) -
     )
 
 
+@pytest.mark.parametrize(
+    ("expected", "why"),
+    [
+        (0.0, "expected is zero everywhere, reference is not"),
+        (np.nan, "one of them has NaN or infinity where the other has not"),
+    ],
+)
+def test_a_difference_that_is_no_part_of_anything(expected: float, why: str) -> None:
+    wanted = [{"out": np.full_like(FEEDS[0]["x"], expected)}]
+    with pytest.raises(VerificationError) as caught:
+        verify(small_net(), FEEDS, ways=[], expected=wanted).refuse()
+    assert str(caught.value).splitlines()[-1] == f"  because in call 0 {why}"
+
+
 def test_the_worst_call_is_told(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Wrong, "first_call", 2)
     feeds = [{"x": FEEDS[0]["x"] * np.float32(scale)} for scale in (1, 1, 0.25, 0.5)]
