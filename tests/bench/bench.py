@@ -146,6 +146,19 @@ def recurrent(runs: int) -> Section:
     return Section(title, table(headers, rows), numbers, targets)
 
 
+def batches(models: int, runs: int) -> Section:
+    """Many small models, converted by one worker and by two."""
+    one, two = (measured("batches", str(models), str(jobs), runs=runs) for jobs in (1, 2))
+    ratio = two["seconds"] / one["seconds"]
+    rows = [("--jobs 1", one["seconds"], 1.0), ("--jobs 2", two["seconds"], ratio)]
+    return Section(
+        f"prototrt batch, {models} small models",
+        table(("", "s", "ratio"), rows),
+        {"1": one, "2": two},
+        [Target("batch: seconds of 2 jobs, of those of 1", ratio, 0.6)],
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small nets, one run of each")
@@ -160,6 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         *conversions(networks, folder, runs),
         loops(runs),
         recurrent(runs),
+        batches(4 if options.quick else 40, runs),
     ]
     for section in sections:
         print(section.text())
