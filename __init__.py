@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prototrt.caffe_proto import Model, load
     from prototrt.caffe_proto.errors import ConversionError
     from prototrt.converter.onnx.export import export_onnx
-    from prototrt.converter.session import Session
+    from prototrt.converter.sessions.session import Session
     from prototrt.converter.tensorrt.builder import Plan, build
     from prototrt.surgery.ir import Graph
     from prototrt.surgery.pipeline import rewrite
@@ -48,7 +48,7 @@ _HOMES = {
     "Graph": "prototrt.surgery.ir",
     "Model": "prototrt.caffe_proto",
     "Plan": "prototrt.converter.tensorrt.builder",
-    "Session": "prototrt.converter.session",
+    "Session": "prototrt.converter.sessions.session",
     "build": "prototrt.converter.tensorrt.builder",
     "export_onnx": "prototrt.converter.onnx.export",
     "load": "prototrt.caffe_proto",

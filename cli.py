@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 import prototrt
-from prototrt.converter.batch.options import BatchOptions, Bytes, batch_options
-from prototrt.converter.command_frame import (
+from prototrt.converter.commandline.batch.options import BatchOptions, Bytes, batch_options
+from prototrt.converter.commandline.frame import (
     EXIT_CODES,
     Guarded,
     common_options,
@@ -21,16 +21,21 @@ from prototrt.converter.command_frame import (
     tell,
     warn,
 )
-from prototrt.converter.options.building import Building, build_options
-from prototrt.converter.options.checking import Checking, check_options
-from prototrt.converter.options.model import ModelOptions, drawing_options, model_options, net_options
-from prototrt.converter.options.parameter_types import ON, OutputFile
-from prototrt.converter.options.refusals import refuse_options_beside
-from prototrt.converter.options.rewriting import Rewriting, rewrite_options
+from prototrt.converter.commandline.options.building import Building, build_options
+from prototrt.converter.commandline.options.checking import Checking, check_options
+from prototrt.converter.commandline.options.model import (
+    ModelOptions,
+    drawing_options,
+    model_options,
+    net_options,
+)
+from prototrt.converter.commandline.options.parameter_types import ON, OutputFile
+from prototrt.converter.commandline.options.refusals import refuse_options_beside
+from prototrt.converter.commandline.options.rewriting import Rewriting, rewrite_options
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
-    from prototrt.converter.session import Session
+    from prototrt.converter.sessions.session import Session
     from prototrt.surgery.ir import Graph
 
 HELP = ["-h", "--help"]
@@ -94,8 +99,8 @@ def convert(options: ModelOptions, rewriting: Rewriting, building: Building, as_
     """
     import time
 
-    from prototrt.converter.progress import BuildProgress, terminal
-    from prototrt.converter.report import conversion_facts, conversion_summary
+    from prototrt.converter.commandline.progress import BuildProgress, terminal
+    from prototrt.converter.commandline.report import conversion_facts, conversion_summary
 
     began = time.perf_counter()
     model = options.load()
@@ -125,7 +130,7 @@ def deploy(options: ModelOptions, target: str | None) -> None:
     Data layers become inputs, losses the answers that they look at. Caffe reads the
     result, with the same weights.
     """
-    from prototrt.caffe_proto.deploy_text import deploy_text, transformations
+    from prototrt.caffe_proto.net.deploy_text import deploy_text, transformations
 
     model = options.load_topology()
     text = deploy_text(model, dict(options.shapes))
@@ -177,8 +182,8 @@ def inspect(options: ModelOptions, as_json: bool) -> None:
     Multiply-adds are those of one call; element-wise work is not counted.
     "per step" are those of one of the T steps of a recurrent layer.
     """
-    from prototrt.converter.report import print_inspection
-    from prototrt.surgery.inspection import inspect
+    from prototrt.converter.commandline.report import print_inspection
+    from prototrt.surgery.views.inspection import inspect
 
     inspection = inspect(options.load_topology(), **options.expansion)
     if as_json:
@@ -220,8 +225,8 @@ def run(
     fed in every call, NAME/0, NAME/1, ... in that call alone. The outputs of several calls
     are written as NAME/0, NAME/1, ...
     """
-    from prototrt.converter.feeds import read_feeds, refuse_misfits, unread_arrays, write_results
-    from prototrt.converter.report import results_facts, results_summary
+    from prototrt.converter.commandline.report import results_facts, results_summary
+    from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays, write_results
 
     with _session(options, rewriting, on, trust) as session:
         names = [value.name for value in session.signature.inputs]
@@ -247,7 +252,7 @@ def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_j
 
     Where a tolerance is broken, the first layer at which it is is named, and the exit code is 5.
     """
-    from prototrt.converter.report import print_verification
+    from prototrt.converter.commandline.report import print_verification
 
     model = options.load()
     verification = checking.verify(_rewritten(options, rewriting, model), rewriting.truth(options, model))
@@ -265,8 +270,8 @@ def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_j
 @common_options
 def layers(markdown: bool, as_json: bool) -> None:
     """List the supported layer types and what each becomes."""
-    from prototrt.converter.report import print_support
-    from prototrt.surgery.support import markdown_table, supported_layers
+    from prototrt.converter.commandline.report import print_support
+    from prototrt.surgery.views.support import markdown_table, supported_layers
 
     if as_json:
         print_json([row.as_dict() for row in supported_layers()])
@@ -286,8 +291,8 @@ def batch(options: BatchOptions, as_json: bool) -> None:
     Each in a process of its own: a crash, a hang or a lack of memory ends that model only.
     The exit code is that of the worst model.
     """
-    from prototrt.converter.batch.command import run_batch, warnings_of
     from prototrt.converter.batch.reports import json_report
+    from prototrt.converter.commandline.batch.command import run_batch, warnings_of
 
     result = run_batch(options, settings_of_command().quiet)
     warn(warnings_of(options, result))
@@ -325,8 +330,8 @@ def prune(folder: str, older_than: float | None, max_size: int | None, as_json: 
 @common_options
 def doctor(as_json: bool) -> None:
     """Tell what is installed here, what can be built and run with it, and what to install."""
+    from prototrt.converter.commandline.report import print_diagnosis
     from prototrt.converter.doctor import diagnose
-    from prototrt.converter.report import print_diagnosis
 
     diagnosis = diagnose()
     if as_json:

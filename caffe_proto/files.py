@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from prototrt.caffe_proto.errors import UnreadableFileError
-from prototrt.caffe_proto.scalars import text_from_bytes
 from prototrt.caffe_proto.suggestions import close_names
+from prototrt.caffe_proto.text.scalars import text_from_bytes
 
 HEAD = 4096
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"

@@ -9,20 +9,20 @@ from dataclasses import replace
 import numpy as np
 
 from prototrt.caffe_proto.caffe2.files import is_netdef
-from prototrt.caffe_proto.caffemodel import open_caffemodel
-from prototrt.caffe_proto.counts import refuse_wrong_counts
-from prototrt.caffe_proto.deploy import cut_training
 from prototrt.caffe_proto.errors import ConversionError, NetError, WeightsError, raise_all
 from prototrt.caffe_proto.files import HDF5_SIGNATURE, ZIP_SIGNATURES, read_prototxt, told_to_the_user
 from prototrt.caffe_proto.model import Layer, Model
-from prototrt.caffe_proto.overrides import Setting, override
-from prototrt.caffe_proto.phase import PHASES, NetState, differs_in_training, is_included
-from prototrt.caffe_proto.prototxt import ParsedNet, parse_net
+from prototrt.caffe_proto.net.counts import refuse_wrong_counts
+from prototrt.caffe_proto.net.deploy import cut_training
+from prototrt.caffe_proto.net.phase import PHASES, NetState, differs_in_training, is_included
+from prototrt.caffe_proto.net.untangle import Untangled, untangle
 from prototrt.caffe_proto.schema import Message
-from prototrt.caffe_proto.sharing import find_owners, share_stored, with_places
-from prototrt.caffe_proto.untangle import Untangled, untangle
-from prototrt.caffe_proto.upgrade import Entry, upgraded_layers
+from prototrt.caffe_proto.text.overrides import Setting, override
+from prototrt.caffe_proto.text.prototxt import ParsedNet, parse_net
+from prototrt.caffe_proto.upgrades.upgrade import Entry, upgraded_layers
 from prototrt.caffe_proto.weights import NoWeights, RandomWeights, StoredBlob, Weights, checked_count
+from prototrt.caffe_proto.weights.caffemodel import open_caffemodel
+from prototrt.caffe_proto.weights.sharing import find_owners, share_stored, with_places
 
 PathLike = str | os.PathLike[str]
 
@@ -200,7 +200,7 @@ def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
     if head != HDF5_SIGNATURE and not head.startswith(ZIP_SIGNATURES):
         return open_caffemodel(file)
     # Imported where they are needed: few weights are stored so, and reading zip files takes much code.
-    from prototrt.caffe_proto.array_files import open_hdf5, open_npz
+    from prototrt.caffe_proto.weights.array_files import open_hdf5, open_npz
 
     return open_hdf5(file) if head == HDF5_SIGNATURE else open_npz(file)
 

@@ -49,8 +49,8 @@ def checked(graph: Graph, way: str, truth: Graph | None = None) -> dict[str, Any
 
     ``truth`` as for ``verify``.
     """
-    from prototrt.converter.seeded import seeded_feeds
-    from prototrt.converter.verify import verify
+    from prototrt.converter.verification.seeded import seeded_feeds
+    from prototrt.converter.verification.verify import verify
 
     verification = verify(graph, seeded_feeds(graph, CHECKED_CALLS), ways=[way], truth=truth)
     verification.refuse()

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from prototrt.converter.files import atomic_write, is_device
 from prototrt.surgery.ir import Graph, Value
 from prototrt.surgery.ops import Scan
-from prototrt.surgery.precision import precision_of
+from prototrt.surgery.passes.precision import precision_of
 
 MANIFEST_FORMAT = 1
 

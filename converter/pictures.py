@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.converter.commandline.options.model import ModelOptions
+from prototrt.converter.commandline.options.rewriting import Rewriting
 from prototrt.converter.files import atomic_write
-from prototrt.converter.options.model import ModelOptions
-from prototrt.converter.options.rewriting import Rewriting
 from prototrt.converter.page.facts import page_facts
 from prototrt.converter.page.writing import page
-from prototrt.surgery.dot import dot_from_graph, dot_from_net
+from prototrt.surgery.views.dot import dot_from_graph, dot_from_net
 
 RENDERED = (".svg", ".png", ".pdf")
 """What the program ``dot`` makes."""

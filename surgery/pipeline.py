@@ -9,8 +9,9 @@ from typing import TypeAlias
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
-from prototrt.surgery.expand import expand
+from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Array, Graph, Node
+from prototrt.surgery.ir.profiles import Profile
 from prototrt.surgery.ops import Scan
 from prototrt.surgery.passes.compute_in_half import compute_in_half
 from prototrt.surgery.passes.drop_identities import drop_identities
@@ -19,6 +20,7 @@ from prototrt.surgery.passes.elide_tiles import elide_tiles
 from prototrt.surgery.passes.fold_constants import fold_constants
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
 from prototrt.surgery.passes.merge_reshapes import merge_reshapes
+from prototrt.surgery.passes.precision import PRECISIONS, precision_of
 from prototrt.surgery.passes.rejoin_rows import rejoin_rows
 from prototrt.surgery.passes.scale_products import scale_products
 from prototrt.surgery.passes.share_products import share_products
@@ -26,8 +28,6 @@ from prototrt.surgery.passes.sink_sums import sink_sums
 from prototrt.surgery.passes.stack_scans import stack_scans
 from prototrt.surgery.passes.turn_scans import turn_scans
 from prototrt.surgery.passes.unroll_scans import unroll_scans
-from prototrt.surgery.precision import PRECISIONS, precision_of
-from prototrt.surgery.profiles import Profile
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import prototrt
-from prototrt.converter.comparison import difference_of
-from prototrt.converter.tolerances import TOLERANCES
+from prototrt.converter.verification.comparison import difference_of
+from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, Graph
 
 GOLDENS = Path(__file__).parent / "goldens"

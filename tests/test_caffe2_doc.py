@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prototrt.surgery.support import markdown_table, supported_operators
+from prototrt.surgery.views.support import markdown_table, supported_operators
 from prototrt.tests.caffe2_cases import GOLDENS
 
 DOC = GOLDENS.parents[1] / "docs" / "caffe2.md"

@@ -9,8 +9,8 @@ import numpy as np
 from click.testing import CliRunner
 
 from prototrt.cli import main
-from prototrt.converter.options.parameter_types import ON
-from prototrt.converter.session import ENGINE, WAYS
+from prototrt.converter.commandline.options.parameter_types import ON
+from prototrt.converter.sessions.session import ENGINE, WAYS
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run, strips
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 import prototrt
 from prototrt.cli import main
-from prototrt.surgery.expand import expand
+from prototrt.surgery.expansion.expand import expand
 
 ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "samples" / "digits"

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import prototrt
 from prototrt.caffe_proto.schema import Message, is_repeated, message_class, parameter_field
-from prototrt.surgery.expand import expand
-from prototrt.surgery.frameworks import framework_named
+from prototrt.surgery.expansion.expand import expand
+from prototrt.surgery.expansion.frameworks import framework_named
 from prototrt.tests.memory import little_memory, only_conversion_errors
 
 GOLDENS = Path(__file__).parent / "goldens" / "caffe"

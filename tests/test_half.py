@@ -12,11 +12,11 @@ from click.testing import CliRunner, Result
 
 import prototrt
 from prototrt.cli import main
-from prototrt.converter.comparison import difference_of
-from prototrt.converter.tolerances import TOLERANCES
+from prototrt.converter.verification.comparison import difference_of
+from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, DType, Graph, walk
 from prototrt.surgery.ops import Cast
-from prototrt.surgery.precision import precision_of
+from prototrt.surgery.passes.precision import precision_of
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.digit_strips import DIGITS
 from prototrt.tests.golden_cases import Case, caffe_cases, check_half, recurrent_runs, rewritten

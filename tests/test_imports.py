@@ -20,7 +20,7 @@ def imported_by(*modules: str) -> set[str]:
         (["prototrt.cli"], {"numpy", "google", "tensorrt_rtx", "rich"}),
         (["prototrt.caffe_proto"], {"tensorrt", "tensorrt_rtx", "onnx", "click", "rich"}),
         (["prototrt.surgery.pipeline"], {"tensorrt", "tensorrt_rtx", "onnx", "click", "rich"}),
-        (["prototrt.converter.session"], {"tensorrt", "tensorrt_rtx", "onnx", "click", "rich"}),
+        (["prototrt.converter.sessions.session"], {"tensorrt", "tensorrt_rtx", "onnx", "click", "rich"}),
         (["prototrt.converter.tensorrt.builder"], {"tensorrt", "tensorrt_rtx", "onnx", "click", "rich"}),
     ],
     ids=lambda item: item[0] if isinstance(item, list) else "",

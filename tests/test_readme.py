@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from prototrt.cli import main
-from prototrt.converter.command_frame import EXIT_CODES
-from prototrt.surgery.support import markdown_table, supported_layers
+from prototrt.converter.commandline.frame import EXIT_CODES
+from prototrt.surgery.views.support import markdown_table, supported_layers
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -9,7 +9,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto import ConversionError
-from prototrt.caffe_proto.deploy_text import deploy_text
+from prototrt.caffe_proto.net.deploy_text import deploy_text
 
 MODELS = Path(__file__).parents[1] / ".." / "shared" / "models"
 NET = """

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
 from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.scalars import text_from_bytes
 from prototrt.caffe_proto.schema import Message
+from prototrt.caffe_proto.text.scalars import text_from_bytes
 
 _LISTS = ("floats", "ints", "strings", "nets", "tensors")
 _WORDS = {"f": "a number", "i": "a whole number", "s": "a text", "n": "a net", "t": "a tensor"}

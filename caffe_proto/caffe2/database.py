@@ -21,13 +21,13 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.files import ReadNet, parse_binary
 from prototrt.caffe_proto.caffe2.init_net import InitNet, narrowed
 from prototrt.caffe_proto.caffe2.schema import DTYPES, message_class
-from prototrt.caffe_proto.damage import damaged
 from prototrt.caffe_proto.errors import NetError, UnreadableFileError, UnsupportedLayerError, WeightsError
 from prototrt.caffe_proto.files import told_to_the_user
 from prototrt.caffe_proto.schema import Message
-from prototrt.caffe_proto.stored_blob import Run, add_numbers, array_of
 from prototrt.caffe_proto.weights import Array, StoredBlob
-from prototrt.caffe_proto.wire import Buffer, Field, Wire, WireError, fields, signed
+from prototrt.caffe_proto.weights.damage import damaged
+from prototrt.caffe_proto.weights.stored_blob import Run, add_numbers, array_of
+from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, WireError, fields, signed
 
 _SIZES = struct.Struct("<ii")
 _PART = "#%"  # behind the name of a blob that lies in several records, before the number of the part

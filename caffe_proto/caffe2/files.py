@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.errors import UnreadableFileError, raise_all
 from prototrt.caffe_proto.files import HEAD, looks_binary, read_small, refuse_strangers
-from prototrt.caffe_proto.prototxt import parse_net
-from prototrt.caffe_proto.scalars import text_from_bytes
 from prototrt.caffe_proto.schema import Message, is_repeated
-from prototrt.caffe_proto.tokens import Kind, Tokens
-from prototrt.caffe_proto.wire import Buffer, Field, Wire, WireError, fields
+from prototrt.caffe_proto.text.prototxt import parse_net
+from prototrt.caffe_proto.text.scalars import text_from_bytes
+from prototrt.caffe_proto.text.tokens import Kind, Tokens
+from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, WireError, fields
 
 # Numbers of NetDef, and of OperatorDef.
 OP, OPERATOR_TYPE = 2, 4

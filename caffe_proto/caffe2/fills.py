@@ -10,14 +10,14 @@ import numpy as np
 
 from prototrt.caffe_proto.caffe2.files import OP, looks_like_operators, parse_binary, read_net
 from prototrt.caffe_proto.caffe2.schema import message_class
-from prototrt.caffe_proto.damage import damage_told
 from prototrt.caffe_proto.errors import Origin, UnreadableFileError
 from prototrt.caffe_proto.files import HEAD, refuse_strangers, told_to_the_user
-from prototrt.caffe_proto.scalars import text_from_bytes
 from prototrt.caffe_proto.schema import Message
-from prototrt.caffe_proto.stored_blob import Run, add_numbers, array_of
+from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights import Array
-from prototrt.caffe_proto.wire import Buffer, Field, Wire, fields
+from prototrt.caffe_proto.weights.damage import damage_told
+from prototrt.caffe_proto.weights.stored_blob import Run, add_numbers, array_of
+from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, fields
 
 # Numbers of OperatorDef and Argument.
 _ARG, _ARG_NAME, _ARG_FLOATS = 5, 1, 5

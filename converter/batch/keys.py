@@ -11,10 +11,10 @@ import click
 
 from prototrt.caffe_proto.suggestions import choices
 from prototrt.converter.batch.tree import Place
-from prototrt.converter.options.building import build_options
-from prototrt.converter.options.checking import check_options
-from prototrt.converter.options.model import model_options
-from prototrt.converter.options.rewriting import rewrite_options
+from prototrt.converter.commandline.options.building import build_options
+from prototrt.converter.commandline.options.checking import check_options
+from prototrt.converter.commandline.options.model import model_options
+from prototrt.converter.commandline.options.rewriting import rewrite_options
 
 OWN_KEYS = ("name", "prototxt", "weights", "format", "needs", "timeout", "memory", "matrix")
 FILES = ("inputs", "expect", "state")

@@ -12,11 +12,11 @@ import click
 
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.batch.entry import Entry, Outcome, Status
-from prototrt.converter.options.building import Building
-from prototrt.converter.options.checking import Checking
-from prototrt.converter.options.model import ModelOptions
-from prototrt.converter.options.rewriting import Rewriting
-from prototrt.converter.progress import BuildProgress
+from prototrt.converter.commandline.options.building import Building
+from prototrt.converter.commandline.options.checking import Checking
+from prototrt.converter.commandline.options.model import ModelOptions
+from prototrt.converter.commandline.options.rewriting import Rewriting
+from prototrt.converter.commandline.progress import BuildProgress
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from prototrt.converter.onnx.model import OnnxModel
 from prototrt.surgery.ir import Graph, Node, Op, Value
-from prototrt.surgery.registry import Registry
+from prototrt.surgery.ir.registry import Registry
 
 Lowering: TypeAlias = Callable[..., list[str]]
 """``lowering(model, op, *inputs) -> names of the outputs``. Inputs that the op lists in

@@ -11,8 +11,8 @@ import numpy as np
 
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
-from prototrt.surgery.builder import Builder
 from prototrt.surgery.ir import Array, Graph, Node, Op, Shape, Value, bodies, fixed, wiring
+from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MatMul, Scan, Slice
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.recurrent.cells import LSTMCell

@@ -10,10 +10,10 @@ from typing import Any
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.page.pieces import pieces_of
-from prototrt.surgery.dot import drawing_of_graph, drawing_of_model, drawing_of_net
-from prototrt.surgery.drawing import EDGE_STYLES, NODE_STYLES, Drawing, DrawnEdge, DrawnFrame, Item
-from prototrt.surgery.inspection import LayerFacts, inspect
 from prototrt.surgery.ir import Graph
+from prototrt.surgery.views.dot import drawing_of_graph, drawing_of_model, drawing_of_net
+from prototrt.surgery.views.drawing import EDGE_STYLES, NODE_STYLES, Drawing, DrawnEdge, DrawnFrame, Item
+from prototrt.surgery.views.inspection import LayerFacts, inspect
 
 _FLOAT32 = 4  # bytes
 

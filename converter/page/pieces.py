@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from prototrt.surgery.drawing import CONSTANT, END, FED_BACK, Drawing, DrawnEdge, DrawnFrame, DrawnNode, Item
+from prototrt.surgery.views.drawing import (
+    CONSTANT,
+    END,
+    FED_BACK,
+    Drawing,
+    DrawnEdge,
+    DrawnFrame,
+    DrawnNode,
+    Item,
+)
 
 FEWEST, MOST = 40, 90
 """Items of a piece; the cut is made where the fewest arrows cross it."""

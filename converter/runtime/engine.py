@@ -7,7 +7,7 @@ from typing import Any
 
 from prototrt.caffe_proto.errors import EngineError
 from prototrt.converter.runtime.device import Device
-from prototrt.converter.signature import Signature
+from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.converter.tensorrt.network import recording_logger
 from prototrt.converter.tensorrt.tile_plugin import register_tile_plugin

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.converter.evaluation import converted
 from prototrt.converter.runtime.dlpack import device_tensor, refuse_gaps
+from prototrt.converter.sessions.evaluation import converted
 from prototrt.surgery.ir import Array, Value
 
 

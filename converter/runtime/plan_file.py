@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.errors import EngineError, UnreadableFileError
-from prototrt.converter.signature import Signature
+from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import DType, Range, Recurrence, Value
 
 FORMAT = 1

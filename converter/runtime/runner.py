@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.errors import EngineError, NetError, ShapeError
-from prototrt.converter.evaluation import converted
 from prototrt.converter.runtime.device import ALIGNMENT
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.runtime.launcher import Launcher
 from prototrt.converter.runtime.memory import Buffer, Memory
 from prototrt.converter.runtime.operands import DeviceArray, as_input, as_output, operand_of
 from prototrt.converter.runtime.state import States
-from prototrt.converter.signature import concrete
+from prototrt.converter.sessions.evaluation import converted
+from prototrt.converter.sessions.signature import concrete
 from prototrt.surgery.ir import Array, Dim, Value
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from prototrt.converter.runtime.memory import Buffer, Memory
-from prototrt.converter.signature import STREAM_AXIS, refuse_streams
+from prototrt.converter.sessions.signature import STREAM_AXIS, refuse_streams
 from prototrt.surgery.ir import Array, Recurrence, Value
 
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from prototrt.caffe_proto.errors import UnsupportedLayerError, raise_all
 from prototrt.converter.tensorrt.network import Network, Tensor
 from prototrt.surgery.ir import Graph, Node, Op, Value, walk
-from prototrt.surgery.registry import Registry
+from prototrt.surgery.ir.registry import Registry
 
 Lowering: TypeAlias = Callable[..., list[Tensor]]
 """``lowering(network, op, *inputs) -> outputs``. Inputs that the op lists in ``constants``

@@ -10,11 +10,11 @@ from prototrt.caffe_proto.caffe2.init_net import GIVEN, GIVEN_FLOATS, constant_f
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.schema import INT32
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.surgery.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import known, operator_rule
+from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import DType, Value, element_count
-from prototrt.surgery.layer_builder import LayerBuilder
-from prototrt.surgery.profiles import symbolic
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ir.profiles import symbolic
 
 
 @operator_rule("Input")

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.surgery.blobs import Blobs
 from prototrt.surgery.caffe2.operator_rule import NO_RULE, operator_rule
-from prototrt.surgery.frameworks import Framework
+from prototrt.surgery.expansion.blob_values import BlobValues
+from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.ir import Value
 
 
@@ -39,5 +39,5 @@ class Caffe2(Framework):
                 fix=f"give the shapes: {' '.join(f'--shape {name}:SIZExSIZE' for name in missing)}",
             )
 
-    def outputs(self, blobs: Blobs, wanted: Sequence[Value]) -> Sequence[Value]:
+    def outputs(self, blobs: BlobValues, wanted: Sequence[Value]) -> Sequence[Value]:
         return list(dict.fromkeys((*wanted, *blobs.final_states())))

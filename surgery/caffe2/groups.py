@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.surgery.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     channel_axis,
@@ -16,6 +15,7 @@ from prototrt.surgery.caffe2.operator_rule import (
     refuse_order,
 )
 from prototrt.surgery.ir import Shape, Value, fixed
+from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ABS, ADD, DIVIDE, MAXIMUM, MULTIPLY, SQRT, SUBTRACT, Reduce, ReduceKind
 
 

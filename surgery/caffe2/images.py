@@ -9,11 +9,11 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.surgery.builder import Builder
 from prototrt.surgery.caffe2.linear import gathered
 from prototrt.surgery.caffe2.operator_rule import expect_axes, known, operator_rule, refuse_order
 from prototrt.surgery.caffe2.windows import pads_of
 from prototrt.surgery.ir import Array, Value, fixed
+from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT, MatMul, Pad
 
 LONGEST = 1 << 20

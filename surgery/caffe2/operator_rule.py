@@ -9,11 +9,11 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError, WeightsError
-from prototrt.surgery.builder import Builder
+from prototrt.surgery.expansion.layer_builder import LayerRule
 from prototrt.surgery.ir import Array, Dim, DType, Node, Shape, Value, element_count
-from prototrt.surgery.layer_builder import LayerRule
-from prototrt.surgery.registry import Registry
-from prototrt.surgery.repeated import is_repeated
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ir.registry import Registry
+from prototrt.surgery.ir.uniform_constants import is_repeated
 
 operator_rule: Registry[str, LayerRule] = Registry("operator rule")
 """``rule(build, operator, *inputs) -> outputs``. Fewer outputs than the operator has: the rest are no tensors."""

@@ -7,10 +7,10 @@ from dataclasses import replace
 from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.surgery.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import operator_rule, refuse_order
 from prototrt.surgery.caffe2.windows import Geometry, cropped, geometry_of
 from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import AveragePool, MaxPool, Pad
 
 

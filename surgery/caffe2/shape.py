@@ -10,7 +10,6 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET, MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.surgery.builder import Builder
 from prototrt.surgery.caffe2.elementwise import refuse_mixed_types
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
@@ -21,6 +20,7 @@ from prototrt.surgery.caffe2.operator_rule import (
     operator_rule,
 )
 from prototrt.surgery.ir import Shape, Value, fixed
+from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Concat, Slice, Tile, Transpose
 
 

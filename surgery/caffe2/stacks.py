@@ -16,13 +16,13 @@ from prototrt.caffe_proto.caffe2.advice import (
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.packed import GATES, PackedLayout
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError, WeightsError
-from prototrt.surgery.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import expect_axes, known, operator_rule
 from prototrt.surgery.ir import Array, Value, fixed
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ir.uniform_constants import map_elements, stacked
 from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT, Concat, Sigmoid, Slice, TanH, Transpose
 from prototrt.surgery.recurrent.cells import LSTMCell
 from prototrt.surgery.recurrent.scan import Step, scan
-from prototrt.surgery.repeated import map_elements, stacked
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,12 +9,12 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.surgery.fillers import filled
+from prototrt.surgery.expansion.fillers import filled
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule, refuse_in_place
+from prototrt.surgery.expansion.limits import refuse_too_many
 from prototrt.surgery.ir import Array, DType, Value
-from prototrt.surgery.layer_builder import LayerBuilder, layer_rule, refuse_in_place
+from prototrt.surgery.ir.profiles import symbolic
 from prototrt.surgery.layers.preprocessing import preprocessed
-from prototrt.surgery.limits import refuse_too_many
-from prototrt.surgery.profiles import symbolic
 
 
 @layer_rule("Input")

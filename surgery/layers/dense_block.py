@@ -8,10 +8,10 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule, stated
 from prototrt.surgery.ir import Array, Value, fixed
-from prototrt.surgery.layer_builder import LayerBuilder, layer_rule, stated
+from prototrt.surgery.ir.uniform_constants import is_repeated, map_elements
 from prototrt.surgery.ops import Affine, Concat, Convolution, LeakyReLU
-from prototrt.surgery.repeated import is_repeated, map_elements
 
 EPSILON = 1e-5
 MOST_TRANSITIONS = 200

@@ -9,8 +9,8 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule, refuse_in_place
 from prototrt.surgery.ir import Value
-from prototrt.surgery.layer_builder import LayerBuilder, layer_rule, refuse_in_place
 from prototrt.surgery.ops import (
     ABS,
     ADD,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
 from prototrt.surgery.ir import DType, Value, element_count
-from prototrt.surgery.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
 from prototrt.surgery.ops import ADD, Cast, Gather
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import ShapeError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Shape, Value, fixed
-from prototrt.surgery.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.recurrent.cells import lstm_unit
 
 

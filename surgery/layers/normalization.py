@@ -6,8 +6,9 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
 from prototrt.surgery.ir import Value, fixed
-from prototrt.surgery.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
+from prototrt.surgery.ir.uniform_constants import map_elements
 from prototrt.surgery.layers.scale import affine
 from prototrt.surgery.ops import (
     ADD,
@@ -23,7 +24,6 @@ from prototrt.surgery.ops import (
     ReduceKind,
     Softmax,
 )
-from prototrt.surgery.repeated import map_elements
 
 
 @layer_rule("BatchNorm")

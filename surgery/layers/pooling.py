@@ -10,8 +10,8 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Shape, Value, element_count, fixed
-from prototrt.surgery.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ops import AveragePool, Concat, MaxPool, MaxPoolIndex, Pad, StochasticPool
 
 

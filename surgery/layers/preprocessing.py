@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.binaryproto import read_binaryproto
-from prototrt.caffe_proto.data_layers import transformation
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnreadableFileError
+from prototrt.caffe_proto.net.data_layers import transformation
+from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
+from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Array, Value, fixed
-from prototrt.surgery.layer_builder import LayerBuilder
 from prototrt.surgery.ops import SUBTRACT
 
 

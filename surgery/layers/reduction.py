@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule
 from prototrt.surgery.ir import DType, Shape, Value, element_count, fixed
-from prototrt.surgery.layer_builder import LayerBuilder, canonical_axis, layer_rule
 from prototrt.surgery.ops import ABS, MULTIPLY, Cast, Concat, Reduce, ReduceKind, TopK
 
 

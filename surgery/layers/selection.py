@@ -6,8 +6,8 @@ from typing import Any
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule
 from prototrt.surgery.ir import DataSize, DType, Range, Value, fixed
-from prototrt.surgery.layer_builder import LayerBuilder, canonical_axis, layer_rule
 from prototrt.surgery.ops import Cast, Compress, Gather, Slice
 
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.expansion.limits import refuse_too_many
 from prototrt.surgery.ir import DType, Value, fixed
-from prototrt.surgery.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.limits import refuse_too_many
 from prototrt.surgery.ops import (
     ABS,
     ADD,

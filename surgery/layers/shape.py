@@ -9,8 +9,8 @@ from typing import Any
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, refuse_in_place
 from prototrt.surgery.ir import Dim, Shape, Value, element_count, fixed
-from prototrt.surgery.layer_builder import LayerBuilder, canonical_axis, layer_rule, refuse_in_place
 from prototrt.surgery.ops import Concat, Reverse, Slice, Transpose
 from prototrt.surgery.ops.shape import measure
 

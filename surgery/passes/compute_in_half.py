@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from prototrt.surgery.builder import Builder, names_in
-from prototrt.surgery.half_weights import HalfWeights, why_not_half
 from prototrt.surgery.ir import DType, Graph, Node, Op, Value
+from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import Cast, Scan
-from prototrt.surgery.precision import Role, role_of
+from prototrt.surgery.passes.half_weights import HalfWeights, why_not_half
+from prototrt.surgery.passes.precision import Role, role_of
 
 HALF, FULL = DType.FLOAT16, DType.FLOAT32
 
@@ -19,7 +19,7 @@ def compute_in_half(graph: Graph) -> Graph:
 
     Before: ``p = MatMul(x, const w)``, ``y = TanH(p)``, ``z = Softmax(y)``, all float32
     After:  ``p = MatMul(Cast(x), const w)``, ``y = TanH(p)`` in float16, ``z = Softmax(Cast(y))`` in float32
-    What becomes of each primitive says ``surgery/precision.py``; in the body of a Scan products alone
+    What becomes of each primitive says ``surgery/passes/precision.py``; in the body of a Scan products alone
     are float16, since rounding adds up from step to step. Weights are cast now.
     Left alone: inputs, outputs and the states of Scans, which stay float32; whole numbers; a
     primitive with numbers that float16 cannot hold, of which a warning tells.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from prototrt.surgery.builder import Builder
 from prototrt.surgery.ir import Graph, Node, Value, bodies
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ir.uniform_constants import are_equal, stacked
 from prototrt.surgery.passes.all_steps import ALL_STEPS, AllSteps
-from prototrt.surgery.repeated import are_equal, stacked
 
 
 @dataclass(slots=True)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from prototrt.surgery.builder import Builder
 from prototrt.surgery.ir import DType, Value
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ir.uniform_constants import MOST_WRITTEN_OUT
 from prototrt.surgery.ops import ADD
 from prototrt.surgery.recurrent.scan import Step, scan
-from prototrt.surgery.repeated import MOST_WRITTEN_OUT
 
 
 def numbers(build: Builder, count: int, hint: str) -> Value:

@@ -6,9 +6,9 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule, stated
 from prototrt.surgery.ir import Array, Dim, Value, element_count, fixed
-from prototrt.surgery.layer_builder import LayerBuilder, layer_rule, stated
-from prototrt.surgery.recurrent.blobs import Blobs
+from prototrt.surgery.ir.uniform_constants import map_elements, stacked
 from prototrt.surgery.recurrent.bottoms import Bottoms, bottom
 from prototrt.surgery.recurrent.cells import (
     IDENTITY,
@@ -21,11 +21,11 @@ from prototrt.surgery.recurrent.cells import (
     lstm_unit,
     part,
 )
+from prototrt.surgery.recurrent.directions import InputWeights, Layout, Pass, run_passes
 from prototrt.surgery.recurrent.gru import updated
-from prototrt.surgery.recurrent.passes import InputWeights, Layout, Pass, run_passes
 from prototrt.surgery.recurrent.rules import LSTM_FIELDS, Family, read_lstm, recurrent
 from prototrt.surgery.recurrent.states import States
-from prototrt.surgery.repeated import map_elements, stacked
+from prototrt.surgery.recurrent.stored_blobs import StoredBlobs
 
 
 @layer_rule("Lstm")
@@ -47,7 +47,7 @@ def lstm_of_forks(build: LayerBuilder, layer: Layer, x: Value, clip: Value | Non
     cont = None if clip is None else _as_cont(build, layer, clip, steps, streams)
     bottoms = Bottoms(layer, sequence, cont, (), None, (), 0)
     states = States(build, ("h", "c"), [[hidden], [hidden]], sequence, always_zero=clip is None)
-    blobs = Blobs(build, layer)
+    blobs = StoredBlobs(build, layer)
     top = run_passes(build, bottoms, [lambda size, _: _read(blobs, hidden, size)], Layout(), states)
     states.exposed_tops()
     shape = (*x.shape[:2], hidden) if len(x.shape) == 3 else (x.shape[0], hidden)
@@ -85,7 +85,7 @@ def _as_cont(build: LayerBuilder, layer: Layer, clip: Value, steps: Dim, streams
     return build.reshape(clip, (steps, streams), hint="clip")
 
 
-def _read(blobs: Blobs, hidden: int, inputs: int) -> Pass:
+def _read(blobs: StoredBlobs, hidden: int, inputs: int) -> Pass:
     matrix = blobs.weights((4 * hidden, inputs), "W_x")
     recurrent_matrix = blobs.weights((4 * hidden, hidden), "W_h")
     weights = InputWeights(matrix, blobs.bias((4 * hidden,), "b"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prototrt.surgery.builder import Builder
 from prototrt.surgery.ir import Op, Value, fixed
+from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT
 from prototrt.surgery.recurrent.cells import SIGMOID, TANH, activated, delta_product, part
 from prototrt.surgery.recurrent.scan import Step

@@ -9,13 +9,14 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Value
-from prototrt.surgery.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.ir.uniform_constants import map_elements, stacked
 from prototrt.surgery.ops import ADD, Concat
 from prototrt.surgery.recurrent.activations import activation_named
-from prototrt.surgery.recurrent.blobs import Blobs
 from prototrt.surgery.recurrent.bottoms import Bottoms, Expected, read_bottoms
 from prototrt.surgery.recurrent.cells import LSTMCell, LSTMForm, RNNCell, activated
+from prototrt.surgery.recurrent.directions import InputWeights, Layout, Pass, run_passes
 from prototrt.surgery.recurrent.gru import GRUCell
 from prototrt.surgery.recurrent.options import (
     clip,
@@ -26,10 +27,9 @@ from prototrt.surgery.recurrent.options import (
     lstm_form,
     refuse_foreign_fields,
 )
-from prototrt.surgery.recurrent.passes import InputWeights, Layout, Pass, run_passes
 from prototrt.surgery.recurrent.single_step import share_single_step
 from prototrt.surgery.recurrent.states import States
-from prototrt.surgery.repeated import map_elements, stacked
+from prototrt.surgery.recurrent.stored_blobs import StoredBlobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Family:
 
     states: tuple[str, ...]
     fields: Collection[str]
-    read: Callable[[Blobs, int, int, Sequence[int]], Pass]
+    read: Callable[[StoredBlobs, int, int, Sequence[int]], Pass]
     statics: int = 1
     gates_input: bool = False
 
@@ -64,14 +64,14 @@ def recurrent(
         input_clip=clip(param, "input_clip"),
         gates_input=family.gates_input,
     )
-    blobs = Blobs(build, layer)
+    blobs = StoredBlobs(build, layer)
     top = run_passes(
         build, bottoms, [_reader(family, blobs, bottoms, size) for size in sizes], layout, states
     )
     return [top, *states.exposed_tops()]
 
 
-def _reader(family: Family, blobs: Blobs, bottoms: Bottoms, hidden: int) -> Callable[[int, bool], Pass]:
+def _reader(family: Family, blobs: StoredBlobs, bottoms: Bottoms, hidden: int) -> Callable[[int, bool], Pass]:
     statics = [bottoms.static_size(place) for place in range(len(bottoms.statics))]
     return lambda inputs, first: family.read(blobs, hidden, inputs, statics if first else [])
 
@@ -156,7 +156,7 @@ def vanilla_rnn(
 NAMES = ("W_xc", "b_c", "W_xc_static", "W_xc_topic")
 
 
-def read_lstm(blobs: Blobs, hidden: int, inputs: int, statics: Sequence[int]) -> Pass:
+def read_lstm(blobs: StoredBlobs, hidden: int, inputs: int, statics: Sequence[int]) -> Pass:
     """The weights of an LSTM: those of x, static inputs, h, peepholes, projections."""
     build, param = blobs.build, blobs.param
     form = lstm_form(param)
@@ -198,7 +198,7 @@ class Coupling:
     Also adds forget_bias: it is known now.
     """
 
-    blobs: Blobs
+    blobs: StoredBlobs
     form: LSTMForm
     hidden: int
 
@@ -233,7 +233,7 @@ class Coupling:
         return build.stacked(parts, "b_c")
 
 
-def _read_rnn(blobs: Blobs, hidden: int, inputs: int, statics: Sequence[int]) -> Pass:
+def _read_rnn(blobs: StoredBlobs, hidden: int, inputs: int, statics: Sequence[int]) -> Pass:
     build, param = blobs.build, blobs.param
     weights = blobs.inputs(hidden, inputs, statics, ("W_xh", "b_h", "W_xh_static"))
     matrix = blobs.weights((hidden, hidden), "W_hh")
@@ -250,14 +250,14 @@ def _read_rnn(blobs: Blobs, hidden: int, inputs: int, statics: Sequence[int]) ->
     return Pass(weights, RNNCell(matrix, candidate), hidden, top)
 
 
-def _read_vanilla_rnn(blobs: Blobs, hidden: int, inputs: int, statics: Sequence[int]) -> Pass:
+def _read_vanilla_rnn(blobs: StoredBlobs, hidden: int, inputs: int, statics: Sequence[int]) -> Pass:
     weights = blobs.inputs(hidden, inputs, statics, NAMES)
     matrix = blobs.weights((hidden, hidden), "W_hc")
     candidate = activation_named(blobs.param.candidate_activation, "candidate_activation")
     return Pass(weights, RNNCell(matrix, candidate), hidden, lambda outputs: outputs[0])
 
 
-def _read_gru(blobs: Blobs, hidden: int, inputs: int, statics: Sequence[int]) -> Pass:
+def _read_gru(blobs: StoredBlobs, hidden: int, inputs: int, statics: Sequence[int]) -> Pass:
     build, param = blobs.build, blobs.param
     weights = blobs.inputs(3 * hidden, inputs, statics, NAMES)
     matrix = blobs.weights((3 * hidden, hidden), "W_hc")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from prototrt.surgery.builder import Builder
 from prototrt.surgery.ir import Graph, Value
+from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Scan
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
+from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Value
-from prototrt.surgery.layer_builder import LayerBuilder
 
 
 def share_single_step(build: LayerBuilder, layer: Layer, tops: list[Value], state: int) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Array, Value
-from prototrt.surgery.layer_builder import LayerBuilder
 from prototrt.surgery.ops import ADD, Concat, Gather, Reduce, ReduceKind, Select
 
 

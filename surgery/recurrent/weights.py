@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from prototrt.surgery.repeated import is_repeated
+from prototrt.surgery.ir.uniform_constants import is_repeated
 
 Array: TypeAlias = npt.NDArray[Any]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import prototrt
 from prototrt.caffe_proto import RandomWeights
-from prototrt.caffe_proto.caffemodel_writer import write
+from prototrt.caffe_proto.weights.caffemodel_writer import write
 from prototrt.surgery.ir import Array
 
 MODELS = Path(__file__).parent / "models"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto import ConversionError
-from prototrt.caffe_proto.binaryproto import read_binaryproto
 from prototrt.caffe_proto.schema import message_class
+from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
 
 MEAN = message_class("BlobProto")(num=1, channels=3, height=1, width=2, data=range(6)).SerializeToString()
 GOLDENS = Path(__file__).parents[1] / "goldens"

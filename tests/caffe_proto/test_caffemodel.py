@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prototrt.caffe_proto import ConversionError, StoredBlob, caffemodel, load
+from prototrt.caffe_proto import ConversionError, StoredBlob, load
 from prototrt.caffe_proto.schema import Message, message_class
-from prototrt.caffe_proto.weights import Array
+from prototrt.caffe_proto.weights import Array, caffemodel
 
 Write = Callable[..., str]
 

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf import text_format
 
 from prototrt.caffe_proto import ConversionError, Model, load
-from prototrt.caffe_proto.deploy_text import deploy_text, transformations
+from prototrt.caffe_proto.net.deploy_text import deploy_text, transformations
 from prototrt.caffe_proto.schema import message_class
 
 Write = Callable[..., str]

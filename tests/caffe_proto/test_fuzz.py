@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from prototrt.caffe_proto import ConversionError, load
-from prototrt.caffe_proto.binaryproto import read_binaryproto
+from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "caffe"
 TEXTS = [

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto import Model, load
-from prototrt.caffe_proto.caffemodel import open_caffemodel
 from prototrt.caffe_proto.schema import message_class
+from prototrt.caffe_proto.weights.caffemodel import open_caffemodel
 
 ROOT = Path(__file__).parents[2]
 CAFFE = ROOT / "tests" / "goldens" / "caffe"

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prototrt.caffe_proto.errors import ConversionError, raise_all
-from prototrt.caffe_proto.prototxt import parse_net
 from prototrt.caffe_proto.schema import Message, is_repeated, message_class
+from prototrt.caffe_proto.text.prototxt import parse_net
 
 GOLDENS = Path(__file__).parents[1] / "goldens"
 NETS = sorted(GOLDENS.glob("caffe/*/*.prototxt"))

@@ -9,7 +9,8 @@ import h5py  # type: ignore[import-untyped]  # it has no stubs
 import numpy as np
 import pytest
 
-from prototrt.caffe_proto import ConversionError, Layer, caffemodel, load
+from prototrt.caffe_proto import ConversionError, Layer, load
+from prototrt.caffe_proto.weights import caffemodel
 
 Write = Callable[..., str]
 ONE, TWO = np.full((2, 3), 1, np.float32), np.full((2, 3), 2, np.float32)

@@ -8,9 +8,9 @@ import pytest
 from google.protobuf import text_format
 
 from prototrt.caffe_proto import ConversionError, load
-from prototrt.caffe_proto.prototxt import parse_net
 from prototrt.caffe_proto.schema import Message, message_class
-from prototrt.caffe_proto.upgrade import Entry, upgraded_layers
+from prototrt.caffe_proto.text.prototxt import parse_net
+from prototrt.caffe_proto.upgrades.upgrade import Entry, upgraded_layers
 
 Write = Callable[..., str]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
-from prototrt.converter.feeds import read_feeds, refuse_misfits, unread_arrays, write_results
-from prototrt.converter.signature import Signature
+from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays, write_results
+from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Array, DType, Value
 
 ONES = np.ones((2, 3), np.float32)

@@ -7,10 +7,10 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.errors import Origin
-from prototrt.converter.comparison import difference_of
-from prototrt.converter.tolerances import TOLERANCES
-from prototrt.surgery.builder import Builder
+from prototrt.converter.verification.comparison import difference_of
+from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, DataSize, DType, Graph, Op
+from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     ABS,
     ADD,
@@ -47,7 +47,7 @@ from prototrt.surgery.ops import (
     Tile,
     Transpose,
 )
-from prototrt.surgery.precision import ROLES, Role
+from prototrt.surgery.passes.precision import ROLES, Role
 from prototrt.tests.small_nets import WAYS, has_engine, numbers
 
 IMAGE = (2, 4, 5, 6)

@@ -8,7 +8,7 @@ import signal
 import pytest
 from rich.console import Console
 
-from prototrt.converter.progress import BuildProgress, terminal
+from prototrt.converter.commandline.progress import BuildProgress, terminal
 
 
 def build(progress: BuildProgress) -> list[bool]:

@@ -12,14 +12,14 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.errors import NetError, Origin, ShapeError, VerificationError
-from prototrt.converter import session
-from prototrt.converter.comparison import difference_of
 from prototrt.converter.reference import ReferenceEvaluator
-from prototrt.converter.seeded import seeded_feeds
-from prototrt.converter.tolerances import TOLERANCES, Tolerance
-from prototrt.converter.verify import verify, verify_files, watching_tops
-from prototrt.surgery.builder import Builder
+from prototrt.converter.sessions import session
+from prototrt.converter.verification.comparison import difference_of
+from prototrt.converter.verification.seeded import seeded_feeds
+from prototrt.converter.verification.tolerances import TOLERANCES, Tolerance
+from prototrt.converter.verification.verify import verify, verify_files, watching_tops
 from prototrt.surgery.ir import Array, DType, Graph, Range
+from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Axis, Cast, Gather, LeakyReLU, Reshape, TanH
 from prototrt.tests.golden_cases import caffe_cases, rewritten
 

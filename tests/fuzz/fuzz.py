@@ -18,8 +18,8 @@ import atheris
 
 with atheris.instrument_imports(include=["prototrt"]):
     import prototrt
-    from prototrt.caffe_proto.binaryproto import read_binaryproto
-    from prototrt.surgery.expand import expand
+    from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
+    from prototrt.surgery.expansion.expand import expand
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "caffe"
 # Layers that share and layers that do not, under names that the goldens store weights for.

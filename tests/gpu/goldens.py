@@ -8,10 +8,10 @@ import numpy as np
 from click.testing import CliRunner
 
 from prototrt.cli import main
-from prototrt.converter.comparison import Difference, difference_of
-from prototrt.converter.tolerances import TOLERANCES
+from prototrt.converter.verification.comparison import Difference, difference_of
+from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array
-from prototrt.surgery.precision import PRECISIONS
+from prototrt.surgery.passes.precision import PRECISIONS
 from prototrt.tests.digit_strips import DIGITS, STRIPS, WINDOWS, digits, probabilities, steps
 from prototrt.tests.golden_cases import Case, SessionOf, recurrent_runs, runs
 from prototrt.tests.gpu.rows import Check

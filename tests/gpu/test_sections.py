@@ -14,7 +14,7 @@ import prototrt
 from prototrt.converter.runtime import sources
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ops import Tile
-from prototrt.surgery.precision import precision_of
+from prototrt.surgery.passes.precision import precision_of
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, fake_engine
 from prototrt.tests.converter.runtime.support import session_of
 from prototrt.tests.converter.runtime.test_plan_file import fake_backend

@@ -14,7 +14,7 @@ import prototrt
 import prototrt.plugins.tile
 from prototrt.caffe_proto.errors import BuildError
 from prototrt.converter.runtime.engine import Engine
-from prototrt.converter.signature import Signature
+from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.builder import network_of
 from prototrt.converter.tensorrt.tile_plugin import register_tile_plugin, tile_by_plugin

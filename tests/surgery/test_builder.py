@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto.errors import Origin, ShapeError
-from prototrt.surgery.builder import Builder
 from prototrt.surgery.ir import DType, Range, Value
+from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, Affine, Concat, Identity, MatMul, Sigmoid, TanH, Tile
 
 ORIGIN = Origin("net.prototxt", 7, "lstm1", "LSTM")

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from prototrt.caffe_proto.errors import Origin
-from prototrt.surgery.builder import Builder
-from prototrt.surgery.dot import dot_from_graph
-from prototrt.surgery.inspection import multiply_adds
 from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, LeakyReLU, MatMul, Scan
+from prototrt.surgery.views.dot import dot_from_graph
+from prototrt.surgery.views.inspection import multiply_adds
 
 LAYER = Origin("net.prototxt", 7, "rnn", "RNN")
 

@@ -10,13 +10,13 @@ import pytest
 import prototrt
 from prototrt.caffe_proto.errors import Origin
 from prototrt.surgery import ops
-from prototrt.surgery.builder import Builder
-from prototrt.surgery.half_weights import HalfWeights, why_not_half
 from prototrt.surgery.ir import DType, Graph, Node, Op, Value, walk
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ir.uniform_constants import is_repeated
 from prototrt.surgery.ops import ADD, MULTIPLY, Clip, Scan, TanH
 from prototrt.surgery.passes.compute_in_half import compute_in_half
-from prototrt.surgery.precision import ROLES, precision_of
-from prototrt.surgery.repeated import is_repeated
+from prototrt.surgery.passes.half_weights import HalfWeights, why_not_half
+from prototrt.surgery.passes.precision import ROLES, precision_of
 from prototrt.tests.memory import little_memory
 from prototrt.tests.small_nets import Blobs, Shapes, float32, numbers, op, rewritten, stored, told
 

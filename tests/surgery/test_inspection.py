@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import prototrt
-from prototrt.surgery.inspection import inspect
+from prototrt.surgery.views.inspection import inspect
 from prototrt.tests.small_nets import inputs_of
 
 T, N, D, H, S = 7, 3, 5, 4, 6

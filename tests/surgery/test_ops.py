@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.surgery.builder import Builder
 from prototrt.surgery.ir import Graph, Op
+from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     CEIL,
     COS,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import prototrt
-from prototrt.surgery.expand import expand
+from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ops import Scan
 from prototrt.surgery.passes.compute_in_half import compute_in_half

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.surgery.builder import Builder
 from prototrt.surgery.ir import Graph, Node, Value, fixed, walk
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ir.uniform_constants import are_equal
 from prototrt.surgery.ops import ADD, LRN, Scan, TanH
 from prototrt.surgery.passes.merge_reshapes import merge_reshapes
 from prototrt.surgery.passes.stack_scans import stack_scans
 from prototrt.surgery.pipeline import LOOP_PASSES, run_passes
 from prototrt.surgery.recurrent.scan import Step, scan
-from prototrt.surgery.repeated import are_equal
 
 INPUTS = """
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 3 dim: 2 dim: 4 } } }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from prototrt.surgery.layer_builder import layer_rule
-from prototrt.surgery.support import Support, markdown_table, supported_layers
+from prototrt.surgery.expansion.layer_builder import layer_rule
+from prototrt.surgery.views.support import Support, markdown_table, supported_layers
 
 
 def test_every_rule_says_what_its_layer_is_and_becomes() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from prototrt.converter.batch.entry import SEVERITY, Entry, Outcome, Status, worst_exit_code
 from prototrt.converter.batch.reports import BatchResult, json_report, junit_report, markdown_report
-from prototrt.converter.command_frame import EXIT_CODES
+from prototrt.converter.commandline.frame import EXIT_CODES
 
 GOLDENS = Path(__file__).parents[2] / "goldens"
 

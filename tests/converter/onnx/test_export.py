@@ -12,11 +12,11 @@ import onnx
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.caffemodel_writer import write
 from prototrt.caffe_proto.errors import BuildError, Origin
+from prototrt.caffe_proto.weights.caffemodel_writer import write
 from prototrt.converter.onnx import api, file
-from prototrt.surgery.builder import Builder
 from prototrt.surgery.ir import Array, DType, Graph, Range
+from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MULTIPLY, Axis, Identity, MatMul, Reshape, Scan, TanH
 from prototrt.surgery.recurrent.scan import Step, scan
 from prototrt.tests.fresh_python import run_python

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prototrt.converter.page.pieces import FEWEST, MOST, nodes_in, pieces_of
-from prototrt.surgery.drawing import CONSTANT, END, FED_BACK, FROM_CONSTANT, USER, Drawing
+from prototrt.surgery.views.drawing import CONSTANT, END, FED_BACK, FROM_CONSTANT, USER, Drawing
 
 
 def chain(length: int, block: int = 0) -> Drawing:

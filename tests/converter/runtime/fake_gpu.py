@@ -21,7 +21,7 @@ from prototrt.caffe_proto.errors import EngineError
 from prototrt.converter.reference import ReferenceEvaluator
 from prototrt.converter.runtime.device import ALIGNMENT, CaptureError, handle_of
 from prototrt.converter.runtime.engine import Engine
-from prototrt.converter.signature import Signature
+from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.surgery.ir import Array, DType, Graph, Range, Value
 from prototrt.surgery.ops import Scan

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 import prototrt
 from prototrt.cli import main
 from prototrt.converter.runtime import sources
-from prototrt.converter.verify import verify
+from prototrt.converter.verification.verify import verify
 from prototrt.surgery.ir import Graph
 from prototrt.tests.command_line import STREAM, WEIGHTS
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice

@@ -15,7 +15,7 @@ from prototrt.caffe_proto.errors import ConversionError, EngineError, Unreadable
 from prototrt.converter.runtime import sources
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.runtime.plan_file import is_plan, load_plan
-from prototrt.converter.signature import Signature
+from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.surgery.ir import Graph
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, fake_tensorrt

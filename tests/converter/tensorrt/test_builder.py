@@ -18,7 +18,7 @@ import pytest
 
 from prototrt.caffe_proto.errors import BuildError, ConversionError, Origin
 from prototrt.converter import files
-from prototrt.converter.network import NetworkInterpreter
+from prototrt.converter.readback import NetworkInterpreter
 from prototrt.converter.tensorrt import builder
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.builder import build, build_file, network_of

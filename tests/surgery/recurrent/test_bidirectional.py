@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.surgery.expand import expand
+from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ops import Reverse, Scan
 from prototrt.tests.small_nets import WAYS, inputs_of, loaded, numbers, stored
 

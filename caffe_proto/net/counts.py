@@ -1,0 +1,47 @@
+"""What a layer states once a bottom or once a top: Caffe ends the process where the counts differ."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
+from prototrt.caffe_proto.schema import Message
+from prototrt.caffe_proto.upgrades.upgrade import Entry
+
+
+def refuse_wrong_counts(entries: Sequence[Entry], file: str) -> None:
+    """Raise for all ``propagate_down`` and ``loss_weight`` that are stated too often or too seldom.
+
+    Source: caffe ``src/caffe/net.cpp``, ``Net::Init``, and ``include/caffe/layer.hpp``, ``SetLossWeights``.
+    """
+    read: set[str] = set()
+    errors: list[ConversionError] = []
+    for entry in reversed(entries):
+        errors[:0] = _wrong_counts(entry, read, file)
+        read.update(entry.message.bottom)
+    raise_all(errors)
+
+
+def _wrong_counts(entry: Entry, read: Collection[str], file: str) -> Iterator[ConversionError]:
+    message = entry.message
+    # Caffe gives a loss the top that the file leaves out.
+    tops = len(message.top) or int(message.type.endswith("Loss"))
+    for name, thing, expected in (
+        ("propagate_down", "bottom", len(message.bottom)),
+        ("loss_weight", "top", tops),
+    ):
+        stated = len(getattr(message, name))
+        if stated not in (0, expected) and not (thing == "top" and _passes_loss_on(message, read)):
+            yield NetError(
+                f"{name} is stated {stated} times, expected {expected}, once a {thing}",
+                origin=entry.origin(file),
+                fix=f"remove {name}: it only matters to training",
+            )
+
+
+def _passes_loss_on(layer: Message, read: Collection[str]) -> bool:
+    """Whether a top that weighs is read further on: Caffe splits it, and counts no weights of the layer any more.
+
+    Source: caffe ``src/caffe/util/insert_splits.cpp``.
+    """
+    return any(weight and top in read for weight, top in zip(layer.loss_weight, layer.top, strict=False))

@@ -1,0 +1,202 @@
+"""A training net -> the net that is left to deploy.
+
+Data layers become Inputs, losses become what a deploy net has in their place, and whatever served only to
+measure falls away. Each such step is told as a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.net import data_layers
+from prototrt.caffe_proto.net.untangle import Untangled, untangle
+from prototrt.caffe_proto.schema import message_class
+from prototrt.caffe_proto.upgrades.upgrade import Entry
+
+_MEASURES = ("Loss", "Accuracy", "DetectionEvaluate", "HDF5Output", "WarpCTC")  # ends of the names of types
+# What a loss computes before it looks at the labels is the answer of the deployed net.
+_ANSWERS = {"SoftmaxWithLoss": "Softmax", "SigmoidCrossEntropyLoss": "Sigmoid"}
+# How many bottoms a measure has from the net, where it is not one. Labels follow them.
+_PREDICTIONS = {"ContrastiveLoss": 2, "HDF5Output": 99, "MultiBoxLoss": 3}
+
+
+def cut_training(entries: Sequence[Entry], file: str) -> tuple[list[Entry], list[str]]:
+    """The layers that a deploy net has, and a warning for each one that it has not."""
+    if not any(_is_data(entry) or _is_measure(entry) for entry in entries):
+        return list(entries), []
+    cut = _Cut(entries, untangle(entries, file), file)
+    cut.mark()
+    kept = [replacement for index in range(len(entries)) for replacement in cut.replacements(index)]
+    if not kept:
+        fix = "give the net for another phase, or the deploy prototxt"
+        raise NetError("nothing is left of the net when training is cut away", where=file, fix=fix)
+    return kept, cut.warnings
+
+
+def _is_data(entry: Entry) -> bool:
+    return entry.message.type in data_layers.TYPES
+
+
+def _is_measure(entry: Entry) -> bool:
+    return str(entry.message.type).endswith(_MEASURES)
+
+
+@dataclass(slots=True)
+class _Cut:
+    """Which values of a net are wanted. Values are named as ``untangle`` names them."""
+
+    entries: Sequence[Entry]
+    names: Untangled
+    file: str
+    wanted: set[str] = field(default_factory=set)
+    measured: set[str] = field(default_factory=set)  # values that come from a loss
+    labels: set[str] = field(default_factory=set)  # values that come from nothing but labels
+    made: set[str] = field(default_factory=set)  # values of layers that are kept
+    helped: dict[int, int] = field(default_factory=dict)  # which loss an auxiliary loss helps to train
+    warnings: list[str] = field(default_factory=list)
+
+    def mark(self) -> None:
+        for index in range(len(self.entries)):
+            self._mark_origins(index)
+        self._mark_auxiliary()
+        for index in reversed(range(len(self.entries))):
+            self._mark_wanted(index)
+        for index, (entry, tops) in enumerate(zip(self.entries, self.names.tops, strict=True)):
+            is_whole = self._is_kept(index) and not _is_data(entry) and not _is_measure(entry)
+            self.made.update(tops if is_whole else self.wanted.intersection(tops))
+
+    def _is_kept(self, index: int) -> bool:
+        return not self.wanted.isdisjoint(self.names.tops[index])
+
+    def _mark_origins(self, index: int) -> None:
+        entry, bottoms, tops = self.entries[index], self.names.bottoms[index], self.names.tops[index]
+        if _is_measure(entry):
+            answers = 1 if entry.message.type == "SoftmaxWithLoss" else 0  # its second top is the Softmax
+            self.measured.update(tops[:1] if answers else tops)
+        elif not self.measured.isdisjoint(bottoms):
+            self.measured.update(tops)
+        elif _is_data(entry):
+            self.labels.update(tops[1:] if entry.message.type != "HDF5Data" else ())
+        elif bottoms and self.labels.issuperset(bottoms):
+            self.labels.update(tops)
+
+    def _mark_auxiliary(self) -> None:
+        """Find losses that are there to train what lies before them, as GoogLeNet's loss1 and loss2.
+
+        Such a loss compares with the very labels of another one of its type, and weighs less. Losses of
+        several tasks have labels of their own.
+        """
+        losses = [index for index, entry in enumerate(self.entries) if entry.message.type in _ANSWERS]
+        for index in losses:
+            rivals = [other for other in losses if self._measured_alike(index) == self._measured_alike(other)]
+            main = max(rivals, key=self._weight)
+            if self._weight(index) < self._weight(main):
+                self.helped[index] = main
+
+    def _measured_alike(self, index: int) -> tuple[str, tuple[str, ...]]:
+        return self.entries[index].message.type, self.names.bottoms[index][1:]
+
+    def _weight(self, index: int) -> float:
+        weights = self.entries[index].message.loss_weight
+        return float(weights[0]) if weights else 1.0
+
+    def _mark_wanted(self, index: int) -> None:
+        entry, bottoms, tops = self.entries[index], self.names.bottoms[index], self.names.tops[index]
+        if _is_measure(entry):
+            helping = {value for helper in self.helped for value in self._predictions(helper)}
+            if not helping.issuperset(self._predictions(index)):
+                self.wanted.update(self._predictions(index))
+            return
+        if not _is_data(entry):
+            ends = (value for value in tops if value in self.names.outputs)
+            self.wanted.update(value for value in ends if value not in self.measured | self.labels)
+        if not self.wanted.isdisjoint(tops):
+            self.wanted.update(bottoms)
+
+    def _predictions(self, index: int) -> list[str]:
+        """The bottoms of a measure that the net computes. Some losses do not care about their order."""
+        bottoms = self.names.bottoms[index]
+        count = _PREDICTIONS.get(self.entries[index].message.type, 1)
+        fed = {value for number, tops in enumerate(self.names.tops) for value in tops if self._feeds(number)}
+        computed = [value for value in bottoms if value not in fed | self.labels | self.measured]
+        return [value for value in bottoms[:count] if value in computed] or computed[:count]
+
+    def _feeds(self, index: int) -> bool:
+        return _is_data(self.entries[index]) or self.entries[index].message.type == "Input"
+
+    def replacements(self, index: int) -> list[Entry]:
+        """What stands in the deploy net for one layer."""
+        entry, tops = self.entries[index], self.names.tops[index]
+        if _is_data(entry):
+            return self._inputs(index)
+        if _is_measure(entry):
+            return self._answer(index)
+        # A Silence keeps from the outputs what would else be one.
+        is_silent = not tops and self.made.issuperset(self.names.bottoms[index])
+        if is_silent or self._is_kept(index):
+            return [entry]
+        self._warn(entry, "dropped: nothing that is deployed needs it")
+        return []
+
+    def _inputs(self, index: int) -> list[Entry]:
+        entry, tops = self.entries[index], self.names.tops[index]
+        numbers = [number for number, value in enumerate(tops) if value in self.wanted]
+        for number, blob in enumerate(entry.message.top):
+            if number not in numbers:
+                self._warn(entry, f'dropped its top "{blob}": nothing that is deployed needs it')
+        return [self._input(entry, number, alone=len(numbers) == 1) for number in numbers]
+
+    def _input(self, entry: Entry, number: int, *, alone: bool) -> Entry:
+        blob = entry.message.top[number]
+        layer = message_class("LayerParameter")(type="Input", top=[blob])
+        layer.name = entry.message.name if alone else self._free_name(blob, entry)
+        shape = data_layers.known_shape(entry.message, number)
+        told = (
+            "" if shape is None else f" of shape ({', '.join('?' if n is None else str(n) for n in shape)})"
+        )
+        if shape and None not in shape:
+            layer.input_param.shape.add().dim.extend(shape)
+        self._warn(entry, f'became the input "{blob}"{told}')
+        if number == 0 and entry.message.HasField("transform_param"):
+            layer.transform_param.CopyFrom(entry.message.transform_param)
+        return Entry(layer, entry.line)
+
+    def _answer(self, index: int) -> list[Entry]:
+        entry, predictions = self.entries[index], self._predictions(index)
+        if index in self.helped:
+            main = self.helped[index]
+            because = f"it has loss_weight {self._weight(index):g} and measures by the same labels"
+            told = f'"{self.entries[main].message.name}" with loss_weight {self._weight(main):g}'
+            self._warn(entry, f"dropped: it only helps to train, as {because} as {told}")
+            return []
+        kind = _ANSWERS.get(entry.message.type)
+        if kind is None or not predictions or self._is_answered(predictions[0], kind):
+            self._warn(entry, "dropped: it only measures")
+            return []
+        position = self.names.bottoms[index].index(predictions[0])
+        layer = message_class("LayerParameter")(type=kind, bottom=[entry.message.bottom[position]])
+        layer.top.append(entry.message.top[1] if len(entry.message.top) > 1 else self._free_blob(entry))
+        layer.name = self._free_name(layer.top[0], entry)
+        if entry.message.HasField("softmax_param"):
+            layer.softmax_param.CopyFrom(entry.message.softmax_param)
+        self._warn(entry, f'became a {kind}, which makes "{layer.top[0]}"')
+        return [Entry(layer, entry.line)]
+
+    def _is_answered(self, value: str, kind: str) -> bool:
+        """Whether the net has the answer already, as nets do that show it while they are trained."""
+        pairs = zip(self.entries, self.names.bottoms, strict=True)
+        return any(entry.message.type == kind and value in bottoms for entry, bottoms in pairs)
+
+    def _free_blob(self, entry: Entry) -> str:
+        losses = sum(other.message.type in _ANSWERS for other in self.entries) - len(self.helped)
+        name = "prob" if losses == 1 else f"{entry.message.name}_prob"
+        return name if name not in self.names.blobs else f"{name}_{entry.line}"
+
+    def _free_name(self, name: str, entry: Entry) -> str:
+        taken = any(other.message.name == name for other in self.entries)
+        return f"{name}_{entry.line}" if taken else name
+
+    def _warn(self, entry: Entry, what: str) -> None:
+        self.warnings.append(f"{entry.origin(self.file)}: {what}")

@@ -1,0 +1,82 @@
+"""The net of a model as a prototxt that Caffe reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from google.protobuf import text_format
+
+from prototrt.caffe_proto.errors import ConversionError, NetError, ShapeError, raise_all
+from prototrt.caffe_proto.model import Layer, Model
+from prototrt.caffe_proto.net.data_layers import transformation
+from prototrt.caffe_proto.net.shape_examples import shape_option
+from prototrt.caffe_proto.schema import Message, message_class
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def deploy_text(model: Model, shapes: Shapes | None = None) -> str:
+    """The net as text, without weights and without rules of inclusion.
+
+    ``shapes`` are those of inputs; each input must have one, here or in the file. What a data layer did to
+    the data stays in the transform_param of the input, where Caffe passes over it. Raises ConversionError.
+    """
+    given = shapes or {}
+    if model.framework != "caffe":
+        raise NetError(
+            "this is a net of Caffe2, which has no prototxt of Caffe's",
+            where=model.file,
+            fix="give it to the other commands as it is: a predict net has nothing that serves training alone",
+        )
+    raise_all(list(_problems(model, given)))
+    net = message_class("NetParameter")(name=model.name)
+    for layer in model.layers:
+        message = net.layer.add()
+        message.CopyFrom(layer.message)
+        for unneeded in ("blobs", "include", "exclude", "phase"):
+            message.ClearField(unneeded)
+        if layer.type == "Input":
+            _state_shapes(message, given)
+    return str(text_format.MessageToString(net))
+
+
+def transformations(model: Model) -> list[str]:
+    """What the user must do to the data before they are fed, a line an input."""
+    inputs = [layer for layer in model.layers if layer.type == "Input"]
+    return [f"{layer.origin}: {told}" for layer in inputs if (told := transformation(layer.message))]
+
+
+def _problems(model: Model, given: Shapes) -> Iterator[ConversionError]:
+    yield from model.unknown or (error for layer in model.layers for error in layer.unknown)
+    inputs = [layer for layer in model.layers if layer.type == "Input"]
+    blobs = [blob for layer in inputs for blob in layer.tops]
+    for name in given:
+        if name not in blobs:
+            problem = f'a shape is given for "{name}", which is no input'
+            fix = f"the inputs are {', '.join(blobs) or 'none'}"
+            yield NetError(problem, where=model.file, fix=fix)
+    for layer in inputs:
+        yield from _without_shape(layer, given, model.layers)
+
+
+def _without_shape(layer: Layer, given: Shapes, layers: Sequence[Layer]) -> Iterator[ConversionError]:
+    count = len(layer.message.input_param.shape)
+    if count > 1 and count != len(layer.tops):
+        problem = f"has {count} shapes for {len(layer.tops)} tops, expected 1 or one a top"
+        yield NetError(problem, origin=layer.origin, fix="state shape once, or once a top")
+    for index, blob in enumerate(layer.tops):
+        if blob not in given and not count:
+            fix = f"give one: {shape_option(blob, layers)}"
+            where = f'top "{layer.top_blob(index)}"'
+            yield ShapeError("the file states no shape", origin=layer.origin, blob=where, fix=fix)
+
+
+def _state_shapes(message: Message, given: Shapes) -> None:
+    stated = [list(shape.dim) for shape in message.input_param.shape]
+    shapes = [
+        given.get(blob, stated[min(index, len(stated) - 1)] if stated else ())
+        for index, blob in enumerate(message.top)
+    ]
+    del message.input_param.shape[:]
+    for shape in shapes:
+        message.input_param.shape.add().dim.extend(shape)

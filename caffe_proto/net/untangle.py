@@ -1,0 +1,139 @@
+"""Blobs, which layers may write over, -> values, each written once.
+
+A layer works in place where a top is the bottom at the same position. Only that layer may read what
+it writes over: Caffe hands the others copies under other names, and then finds the blob made twice.
+The last value of a blob keeps the blob's name; an earlier one is called ``BLOB@LAYER``, after the
+layer that wrote it. The value of an Input keeps the plain name always, since users feed it; what is
+written over it later is called ``BLOB@LAYER`` down to the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
+from prototrt.caffe_proto.naming import free_name
+from prototrt.caffe_proto.suggestions import choices, close_names
+from prototrt.caffe_proto.upgrades.upgrade import Entry
+
+
+@dataclass(slots=True, eq=False)
+class _Value:
+    blob: str
+    writer: Entry
+    readers: list[Entry] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Untangled:
+    """The names of values, by layer in the order of the net, and what the net makes."""
+
+    bottoms: list[tuple[str, ...]]
+    tops: list[tuple[str, ...]]
+    outputs: tuple[str, ...]
+    blobs: dict[str, str]
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Values written so far, by blob, the first one first."""
+
+    file: str
+    values: dict[str, list[_Value]] = field(default_factory=dict)
+    errors: list[ConversionError] = field(default_factory=list)
+
+
+def untangle(entries: Sequence[Entry], file: str) -> Untangled:
+    """Name the values of a net; raise all missing bottoms and doubly written tops at once."""
+    walk = _Walk(file)
+    bottoms, tops = [], []
+    for index, entry in enumerate(entries):
+        bottoms.append([_read(walk, entry, blob, entries[index:]) for blob in entry.message.bottom])
+        tops.append([_write(walk, entry, blob, position) for position, blob in enumerate(entry.message.top)])
+    walk.errors += _written_while_others_read(walk)
+    raise_all(walk.errors)
+    names = _names(walk)
+    return Untangled(
+        [tuple(names[value] for value in values if value) for values in bottoms],
+        [tuple(names[value] for value in values) for values in tops],
+        tuple(names[values[-1]] for _, values in sorted(walk.values.items()) if not values[-1].readers),
+        {blob: names[values[-1]] for blob, values in walk.values.items()},
+    )
+
+
+def _read(walk: _Walk, entry: Entry, blob: str, later: Sequence[Entry]) -> _Value | None:
+    if blob in walk.values:
+        walk.values[blob][-1].readers.append(entry)
+        return walk.values[blob][-1]
+    writer = next((other for other in later if blob in other.message.top), None)
+    problem = "no layer before this one makes it"
+    because, fix = None, None
+    if writer is entry:
+        because = "only this layer makes it, and no layer can read what it has yet to write"
+    elif writer is not None:
+        because = f'layer "{writer.message.name}", which makes it, comes later, in line {writer.line}'
+        fix = "put the layers in the order in which they run, and let no two read each other"
+    elif walk.values:
+        close = close_names(blob, walk.values)
+        fix = f"{'did you mean' if close else 'the blobs before it are'} {choices(blob, walk.values)}"
+        fix += "?" if close else ""
+    origin, where = entry.origin(walk.file), f'bottom "{blob}"'
+    walk.errors.append(NetError(problem, origin=origin, blob=where, because=because, fix=fix))
+    return None
+
+
+def _write(walk: _Walk, entry: Entry, blob: str, position: int) -> _Value:
+    value = _Value(blob, entry)
+    earlier = walk.values.get(blob, [])
+    if earlier and blob not in entry.message.bottom[position : position + 1]:
+        first = earlier[-1].writer
+        maker = f'layer "{first.message.name}" ({first.message.type}) in line {first.line}'
+        walk.errors.append(
+            NetError(
+                "the blob is made twice",
+                origin=entry.origin(walk.file),
+                blob=f'top "{blob}"',
+                because=f"{maker} makes it, too",
+                fix="give one of the two tops another name, or read the blob to write it in place",
+            )
+        )
+    walk.values.setdefault(blob, []).append(value)
+    return value
+
+
+def _written_while_others_read(walk: _Walk) -> list[ConversionError]:
+    """Layers that work in place on what other layers read, too, or they themselves once more."""
+    errors: list[ConversionError] = []
+    for blob, values in walk.values.items():
+        for old, new in pairwise(values):
+            others = list(old.readers)
+            if new.writer not in others:
+                continue
+            others.remove(new.writer)  # once: that is what it works on
+            if others:
+                told = ", ".join(f'"{other.message.name}" in line {other.line}' for other in others)
+                errors.append(
+                    NetError(
+                        "the blob is written in place while others read it",
+                        origin=new.writer.origin(walk.file),
+                        blob=f'top "{blob}"',
+                        because=f"it is read by layer {told}: Caffe finds it made twice",
+                        fix="give the top another name, and let the layers behind it read that",
+                    )
+                )
+    return errors
+
+
+def _names(walk: _Walk) -> dict[_Value, str]:
+    taken = set(walk.values)
+    names: dict[_Value, str] = {}
+    for blob, values in walk.values.items():
+        is_input = values[0].writer.message.type == "Input"
+        plain = values[0] if is_input else values[-1]
+        for value in values:
+            names[value] = (
+                blob if value is plain else free_name(f"{blob}@{value.writer.message.name}", taken, "@{}")
+            )
+    return names

@@ -1,0 +1,152 @@
+"""Fields of layers, set from outside the file: ``lstm*.recurrent_param.cell_activation=ReLU``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import TypeAlias
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from prototrt.caffe_proto.errors import ConversionError, NetError
+from prototrt.caffe_proto.schema import Message, is_read_by, is_repeated, message_class, parameter_field
+from prototrt.caffe_proto.suggestions import choices
+from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, read_scalar
+from prototrt.caffe_proto.text.tokens import Kind, Tokens
+from prototrt.caffe_proto.upgrades.upgrade import Entry
+
+Setting: TypeAlias = str | bool | int | float | Sequence[str | bool | int | float]
+"""A value as a file would have it; several for a repeated field, as a list or with commas between them."""
+
+
+def override(entries: Sequence[Entry], overrides: Mapping[str, Setting], file: str) -> None:
+    """Set fields of layers.
+
+    A key is ``LAYER.FIELD`` or ``LAYER.MESSAGE.FIELD``; in the layer's name ``*``, ``?`` and ``[...]``
+    match as in a shell. Of the layers that match, those are meant whose type reads the message; types
+    are set first. Raises ``NetError`` for names that the net or Caffe's messages lack, and for a message
+    that no layer of this name reads.
+    """
+    resolved = []
+    for key, setting in overrides.items():
+        where = f'{file}: override "{key}={_shown(setting)}"'
+        resolved.append((*_resolved(key, where), setting, where))
+    for pattern, fields, setting, where in sorted(resolved, key=lambda one: one[1][0].name != "type"):
+        values = _values(fields[-1], setting, where)
+        for entry in _chosen(entries, pattern, fields[0].name, where):
+            _set(entry.message, fields, values)
+
+
+def _chosen(entries: Sequence[Entry], pattern: str, field: str, where: str) -> Sequence[Entry]:
+    """The layers of this name whose type looks at the field."""
+    named = [entry for entry in entries if _is_named(entry.message.name, pattern)]
+    if not named:
+        names = [entry.message.name for entry in entries]
+        raise NetError(f'no layer is called "{pattern}"', where=where, fix=f"use {choices(pattern, names)}")
+    reading = [entry for entry in named if is_read_by(entry.message.type, field)]
+    if not reading:
+        types = dict.fromkeys(entry.message.type for entry in named)
+        raise NetError(
+            f'"{field}" is read by no layer called "{pattern}"',
+            where=where,
+            because=", ".join(f"{kind} reads {parameter_field(kind) or 'no parameters'}" for kind in types),
+            fix=_other_messages(types),
+        )
+    return reading
+
+
+def _other_messages(types: Iterable[str]) -> str | None:
+    """Which messages these types read, as advice; None if none."""
+    known = dict.fromkeys(filter(None, map(parameter_field, types)))
+    return f"set a field of {' or '.join(known)}" if known else None
+
+
+def _is_named(name: str, pattern: str) -> bool:
+    return name == pattern or fnmatchcase(name, pattern)
+
+
+def _resolved(key: str, where: str) -> tuple[str, list[FieldDescriptor]]:
+    """The layers that are meant, and the fields from LayerParameter inwards. Names may hold dots, too."""
+    parts = key.split(".")
+    problem: ConversionError | None = None
+    for place in range(1, len(parts)):
+        try:
+            return ".".join(parts[:place]), _fields(parts[place:], where)
+        except NetError as error:
+            # What went wrong deepest inside says most: there the message was found.
+            if problem is None or parts[place] in message_class("LayerParameter").DESCRIPTOR.fields_by_name:
+                problem = error
+    raise problem or NetError(
+        "is no field of a layer", where=where, fix="write LAYER.FIELD=VALUE or LAYER.MESSAGE.FIELD=VALUE"
+    )
+
+
+def _fields(names: Sequence[str], where: str) -> list[FieldDescriptor]:
+    descriptor, found = message_class("LayerParameter").DESCRIPTOR, []
+    for place, name in enumerate(names):
+        field = descriptor.fields_by_name.get(name)
+        if field is None:
+            known = choices(name, descriptor.fields_by_name)
+            raise NetError(f'{descriptor.name} has no field "{name}"', where=where, fix=f"use {known}")
+        inner = field.message_type
+        is_last = place == len(names) - 1
+        if is_last != (inner is None) or (inner is not None and is_repeated(field)):
+            raise NetError(
+                f'"{name}" is {"a message" if inner else "a value"}',
+                where=where,
+                fix=f"name one of its fields: {choices('', inner.fields_by_name)}" if inner else None,
+            )
+        found.append(field)
+        descriptor = inner
+    return found
+
+
+def _values(field: FieldDescriptor, setting: Setting, where: str) -> list[Scalar]:
+    texts = [_text(setting)] if isinstance(setting, (str, bool, int, float)) else list(map(_text, setting))
+    if is_repeated(field) and isinstance(setting, str) and not _is_quoted(setting):
+        texts = setting.split(",") if setting.strip() else []
+    if not is_repeated(field) and len(texts) != 1:
+        raise NetError(f'"{field.name}" has one value, found {len(texts)}', where=where, fix="give one value")
+    return [_value(field, text.strip(), where) for text in texts]
+
+
+def _value(field: FieldDescriptor, text: str, where: str) -> Scalar:
+    if field.cpp_type == FieldDescriptor.CPPTYPE_STRING and not _is_quoted(text):
+        return text
+    try:
+        tokens = Tokens(text, where)
+        value = read_scalar(tokens, field)
+        if tokens.peek().kind is not Kind.END:
+            raise BadValueError("one value", text)
+        return value
+    except BadValueError as error:
+        raise NetError(
+            f"{field.name} is {error.found or 'nothing'}, expected {error.expected}",
+            where=where,
+            fix=error.fix,
+        ) from error
+
+
+def _set(message: Message, fields: Sequence[FieldDescriptor], values: Sequence[Scalar]) -> None:
+    *outer, last = fields
+    for field in outer:
+        message = getattr(message, field.name)
+    message.ClearField(last.name)
+    if is_repeated(last):
+        getattr(message, last.name).extend(values)
+    else:
+        setattr(message, last.name, values[0])
+    message.SetInParent()
+
+
+def _text(value: str | bool | int | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _shown(setting: Setting) -> str:
+    single = isinstance(setting, (str, bool, int, float))
+    return _text(setting) if single else ",".join(map(_text, setting))  # type: ignore[arg-type]  # told apart
+
+
+def _is_quoted(text: str) -> bool:
+    return text.strip()[:1] in ("'", '"')

@@ -1,0 +1,269 @@
+"""Protobuf text -> a NetParameter, with the line of each of its layers and inputs.
+
+protobuf's own reader of text stops at the first unknown field, and tells neither the layer nor,
+afterwards, the lines. This one takes what Caffe's (C++) reader takes, collects every mistake that leaves
+the structure readable, and remembers where the layers stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from prototrt.caffe_proto.errors import UnreadableFileError, raise_all
+from prototrt.caffe_proto.schema import Message, is_repeated, is_required, message_class
+from prototrt.caffe_proto.suggestions import MOST_NAMES, choices, close_names
+from prototrt.caffe_proto.text.findings import BrokenTextError, Finding, OpenLayer
+from prototrt.caffe_proto.text.scalars import BadValueError, read_scalar
+from prototrt.caffe_proto.text.tokens import Kind, Token, Tokens
+
+Path = tuple[str, ...]
+
+_CLOSING = {"{": "}", "<": ">", "[": "]"}
+_LAYER_FIELDS = ("layer", "layers")
+_SOLVER_FIELDS = ("base_lr", "lr_policy", "max_iter", "net", "test_iter", "train_net")
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedNet:
+    """A net as its file says it, before any upgrade."""
+
+    message: Message
+    lines: dict[str, list[int]]  # of each field of the net: one line for each time it stands in the file
+    unknown: tuple[Finding, ...]  # fields that Caffe has not; the message lacks them
+
+
+def parse_net(text: str, file: str, message: Message | None = None) -> ParsedNet:
+    """Read the text of a net. ``file`` is the name that messages use.
+
+    Unknown fields alone raise nothing: whether they matter is for the reader of the result to say.
+    ``message`` is filled: by default a new NetParameter.
+    """
+    net = message_class("NetParameter")() if message is None else message
+    reader = _Reader(Tokens(text, file))
+    try:
+        reader.read_fields(net, None, (), 0)
+    except BrokenTextError as broken:
+        reader.findings.append(broken.finding)
+    if any(finding.unknown is None for finding in reader.findings):
+        raise_all([finding.error() for finding in reader.findings])
+    return ParsedNet(net, reader.lines, tuple(reader.findings))
+
+
+@dataclass(slots=True)
+class _Reader:
+    tokens: Tokens
+    findings: list[Finding] = field(default_factory=list)
+    lines: dict[str, list[int]] = field(default_factory=dict)
+    layer: OpenLayer | None = None
+
+    def read_fields(self, message: Message, closing: str | None, path: Path, opened: int) -> None:
+        """Read fields into ``message`` up to the sign that closes it (None: the end of the file)."""
+        seen: dict[str, int] = {}
+        while not self._closed(closing, path, opened):
+            name = self.tokens.take()
+            if name.kind is not Kind.WORD:
+                raise self._broken(name, path, f"found {name}, expected the name of a field")
+            known = message.DESCRIPTOR.fields_by_name.get(name.text)
+            if known is None:
+                self._read_unknown(name, message.DESCRIPTOR, path, opened)
+            else:
+                self._note_second(known, name, path, seen)
+                self._read_known(message, known, name, (*path, known.name))
+            self._take_separator()
+
+    def _closed(self, closing: str | None, path: Path, opened: int) -> bool:
+        token = self.tokens.peek()
+        if closing and self.tokens.take_if(closing):
+            return True
+        if token.kind is Kind.END:
+            if closing:
+                raise self._cut_short(token, closing, path, opened)
+            return True
+        if closing is None and token.text in ("}", ">"):
+            raise self._broken(
+                token, path, f"{token} closes nothing", fix="remove it, or add what it should close"
+            )
+        return False
+
+    def _note_second(self, known: FieldDescriptor, name: Token, path: Path, seen: dict[str, int]) -> None:
+        if known.name in seen and not is_repeated(known):
+            because = f"line {seen[known.name]} gives it first"
+            self._find(
+                name,
+                path,
+                f"{known.name} is given a second time",
+                because=because,
+                fix="remove one of the two",
+            )
+        seen.setdefault(known.name, self.tokens.line(name))
+
+    def _read_known(self, message: Message, known: FieldDescriptor, name: Token, path: Path) -> None:
+        colon = self.tokens.take_if(":")
+        if known.message_type is not None:
+            self._each(known, name, path, lambda: self._read_message(message, known, name, path))
+        elif colon:
+            self._each(known, name, path, lambda: self._read_value(message, known, path))
+        else:
+            token = self.tokens.peek()
+            raise self._broken(token, path, f"found {token}, expected : after {known.name}")
+
+    def _each(self, known: FieldDescriptor, name: Token, path: Path, read: Callable[[], None]) -> None:
+        """Read one value, or for a repeated field a list of them in brackets."""
+        if not (is_repeated(known) and self.tokens.take_if("[")):
+            self._note_line(name, path)
+            read()
+            return
+        if self.tokens.take_if("]"):
+            return
+        while True:
+            self._note_line(self.tokens.peek(), path)
+            read()
+            if self.tokens.take_if("]"):
+                return
+            if not self.tokens.take_if(","):
+                token = self.tokens.peek()
+                raise self._broken(token, path, f"found {token}, expected , or ] in the list")
+
+    def _note_line(self, token: Token, path: Path) -> None:
+        if len(path) == 1:
+            self.lines.setdefault(path[0], []).append(self.tokens.line(token))
+
+    def _read_message(self, message: Message, known: FieldDescriptor, name: Token, path: Path) -> None:
+        opening = self.tokens.take()
+        if opening.text not in ("{", "<"):
+            raise self._broken(opening, path, f"found {opening}, expected {{ after {known.name}")
+        child = getattr(message, known.name)
+        if is_repeated(known):
+            child = child.add()
+        else:
+            child.SetInParent()
+        if len(path) == 1 and known.name in _LAYER_FIELDS:
+            self.layer = OpenLayer(child, known.name, self.lines[known.name][-1])
+        self.read_fields(child, _CLOSING[opening.text], path, self.tokens.line(name))
+        self._check_required(child, name, path)
+        if len(path) == 1:
+            self.layer = None
+
+    def _check_required(self, message: Message, name: Token, path: Path) -> None:
+        for known in message.DESCRIPTOR.fields:
+            if is_required(known) and not message.HasField(known.name):
+                self._find(name, path, f"{known.name} is missing", fix=f"add {known.name}: and its value")
+
+    def _read_value(self, message: Message, known: FieldDescriptor, path: Path) -> None:
+        token = self.tokens.peek()
+        if token.kind is Kind.END or (token.kind is Kind.SIGN and token.text != "-"):
+            raise self._broken(token, path[:-1], f"found {token}, expected a value for {known.name}")
+        try:
+            value = read_scalar(self.tokens, known)
+        except BadValueError as bad:
+            problem = f"{known.name} is {bad.found}, expected {bad.expected}"
+            fix = bad.fix or _fix_of_mixed_forms(known, token) or _fix_of_value(known)
+            self._find(token, path[:-1], problem, fix=fix)
+            return
+        if is_repeated(known):
+            getattr(message, known.name).append(value)
+        else:
+            setattr(message, known.name, value)
+
+    def _read_unknown(self, name: Token, descriptor: Descriptor, path: Path, opened: int) -> None:
+        if path and name.text in _LAYER_FIELDS and self.tokens.peek().text in ("{", "<"):
+            because = f"{path[-1]} was opened at line {opened}"
+            problem = f"a new {name.text} begins here, expected }}"
+            raise self._broken(name, path, problem, because=because, fix="add the missing }")
+        fix = _fix_of_unknown(name.text, [known.name for known in descriptor.fields], top=not path)
+        finding = self._finding(name, path, f'there is no field "{name.text}"', fix=fix)
+        finding.unknown = name.text
+        self.findings.append(finding)
+        self._skip_value((*path, name.text))
+
+    def _skip_value(self, path: Path) -> None:
+        """Pass over the value of an unknown field: one scalar, or all up to the sign that closes it."""
+        colon = self.tokens.take_if(":")
+        token = self.tokens.peek()
+        if token.text in _CLOSING:
+            self._skip_block(path)
+        elif colon and (token.kind not in (Kind.SIGN, Kind.END) or token.text == "-"):
+            self._skip_scalar()
+        else:
+            raise self._broken(token, path[:-1], f"found {token}, expected a value for {path[-1]}")
+
+    def _skip_block(self, path: Path) -> None:
+        opening = self.tokens.peek()
+        awaited: list[str] = []
+        while True:
+            token = self.tokens.take()
+            if token.kind is Kind.END:
+                raise self._cut_short(token, awaited[-1], path, self.tokens.line(opening))
+            if token.text in _CLOSING:
+                awaited.append(_CLOSING[token.text])
+            elif token.text in ("}", ">", "]"):
+                if token.text != awaited.pop():
+                    raise self._broken(token, path, f"found {token}, which closes nothing that is open")
+                if not awaited:
+                    return
+
+    def _skip_scalar(self) -> None:
+        self.tokens.take_if("-")
+        token = self.tokens.take()
+        while token.kind is Kind.STRING and self.tokens.peek().kind is Kind.STRING:
+            self.tokens.take()
+
+    def _take_separator(self) -> None:
+        if not self.tokens.take_if(","):
+            self.tokens.take_if(";")
+
+    def _cut_short(self, token: Token, closing: str, path: Path, opened: int) -> BrokenTextError:
+        return self._broken(
+            token,
+            path,
+            f"the file ends here, expected {closing}",
+            because=f"{path[-1]} was opened at line {opened}",
+            fix=f"add the missing {closing}, or get the file again if it was cut short",
+        )
+
+    def _find(
+        self, token: Token, path: Path, problem: str, because: str | None = None, fix: str | None = None
+    ) -> None:
+        self.findings.append(self._finding(token, path, problem, because, fix))
+
+    def _finding(
+        self, token: Token, path: Path, problem: str, because: str | None = None, fix: str | None = None
+    ) -> Finding:
+        return Finding(self.tokens.file, self.tokens.line(token), self.layer, path, problem, because, fix)
+
+    def _broken(
+        self, token: Token, path: Path, problem: str, because: str | None = None, fix: str | None = None
+    ) -> BrokenTextError:
+        finding = self._finding(token, path, problem, because, fix or _MEND)
+        finding.family = UnreadableFileError
+        return BrokenTextError(finding)
+
+
+def _fix_of_unknown(name: str, names: list[str], *, top: bool) -> str:
+    if top and name in _SOLVER_FIELDS:
+        return "give the prototxt of the net; this looks like a solver's"
+    if close_names(name, names):
+        return f"write {choices(name, names)}"
+    fix = "remove it, or go on without it with --allow-unknown"
+    return f"{fix}; the fields here are {choices(name, names)}" if len(names) <= MOST_NAMES else fix
+
+
+_MEND = "mend the text here or right before, or get the file again if it is damaged"
+
+
+def _fix_of_value(known: FieldDescriptor) -> str:
+    if known.enum_type is not None:
+        return "write one of these names"
+    return f"write such a value, or leave {known.name} out"
+
+
+def _fix_of_mixed_forms(known: FieldDescriptor, token: Token) -> str | None:
+    """Layers of the old and of the new form write their type differently."""
+    if known.full_name == "caffe.V1LayerParameter.type" and token.kind is Kind.STRING:
+        return f"write layer instead of layers, the form whose type is {token}"
+    if known.full_name == "caffe.LayerParameter.type" and token.kind is Kind.WORD and token.text.isupper():
+        return f"write layers instead of layer, the form whose type is {token}"
+    return None

@@ -1,0 +1,170 @@
+"""One value of protobuf text -> one Python value, by the type of its field and with Caffe's strictness."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from prototrt.caffe_proto.schema import Message
+from prototrt.caffe_proto.suggestions import choices
+from prototrt.caffe_proto.text.tokens import Kind, Token, Tokens
+
+_RANGES = {
+    FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
+    FieldDescriptor.CPPTYPE_INT64: (-(2**63), 2**63 - 1),
+    FieldDescriptor.CPPTYPE_UINT32: (0, 2**32 - 1),
+    FieldDescriptor.CPPTYPE_UINT64: (0, 2**64 - 1),
+}
+_BOOLS = {"true": True, "True": True, "t": True, "false": False, "False": False, "f": False}
+_INFINITIES = {"inf": math.inf, "infinity": math.inf, "nan": math.nan}
+_SIMPLE_ESCAPES = dict(zip("abfnrtv\\'\"?", "\a\b\f\n\r\t\v\\'\"?", strict=True))
+_ESCAPE = re.compile(
+    r"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL
+)
+
+Scalar = bool | int | float | str | bytes
+
+
+class BadValueError(Exception):
+    """A value does not suit its field. The reader adds where that is."""
+
+    def __init__(self, expected: str, found: str, fix: str | None = None) -> None:
+        super().__init__(expected, found, fix)
+        self.expected = expected
+        self.found = found
+        self.fix = fix
+
+
+def read_scalar(tokens: Tokens, field: FieldDescriptor) -> Scalar:
+    """Take one value for ``field``; raise ``BadValueError`` after taking one that does not suit."""
+    kind = field.cpp_type
+    if kind in _RANGES:
+        return _integer(tokens, field)
+    if kind in (FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE):
+        return _float(tokens)
+    if kind == FieldDescriptor.CPPTYPE_BOOL:
+        return _bool(tokens)
+    if kind == FieldDescriptor.CPPTYPE_ENUM:
+        return _enum(tokens, field)
+    return _string(tokens, field)
+
+
+def _signed(tokens: Tokens) -> tuple[str, Token]:
+    sign = "-" if tokens.take_if("-") else ""
+    return sign, tokens.take()
+
+
+def _number(text: str) -> int:
+    """Decimal, 0x hexadecimal or 0 octal, as in C; ValueError for 09."""
+    if text[:2] in ("0x", "0X"):
+        return int(text, 16)
+    return int(text, 8) if text.startswith("0") else int(text)
+
+
+def _number_of(token: Token) -> int | None:
+    """What a token says that is a whole number of some size."""
+    if token.kind is not Kind.INTEGER or len(token.text) > 40:
+        return None
+    try:
+        return _number(token.text)
+    except ValueError:
+        return None
+
+
+def _integer(tokens: Tokens, field: FieldDescriptor) -> int:
+    sign, token = _signed(tokens)
+    low, high = _RANGES[field.cpp_type]
+    expected = f"a whole number from {low} to {high}"
+    # A number longer than this fits no type, and Python refuses to convert thousands of digits.
+    if token.kind is not Kind.INTEGER or len(token.text) > 40:
+        raise BadValueError(expected, f"{sign}{token}")
+    try:
+        value = int(f"{sign}{_number(token.text)}")
+    except ValueError:
+        raise BadValueError(expected, f"{token} (octal, since it begins with 0)") from None
+    if not low <= value <= high:
+        raise BadValueError(expected, f"{sign}{token}")
+    return value
+
+
+def _float(tokens: Tokens) -> float:
+    sign, token = _signed(tokens)
+    value: float
+    if token.kind is Kind.FLOAT or (token.kind is Kind.INTEGER and re.fullmatch("0|[1-9][0-9]*", token.text)):
+        value = float(token.text.rstrip("fF"))
+    elif token.kind is Kind.WORD and token.text.lower() in _INFINITIES:
+        value = _INFINITIES[token.text.lower()]
+    else:
+        raise BadValueError("a decimal number", f"{sign}{token}")
+    return -value if sign else value
+
+
+def _bool(tokens: Tokens) -> bool:
+    token = tokens.take()
+    if token.kind is Kind.WORD and token.text in _BOOLS:
+        return _BOOLS[token.text]
+    if _number_of(token) in (0, 1):
+        return _number_of(token) == 1
+    raise BadValueError("true or false", str(token))
+
+
+def _enum(tokens: Tokens, field: FieldDescriptor) -> int:
+    sign, token = _signed(tokens)
+    enum: Message = field.enum_type
+    values = enum.values_by_name
+    if token.kind is Kind.WORD and not sign and token.text in values:
+        return int(values[token.text].number)
+    number = _number_of(token)
+    if number is not None and int(f"{sign}{number}") in enum.values_by_number:
+        return int(f"{sign}{number}")
+    bare = token.text.strip("\"'") if token.kind is Kind.STRING else token.text
+    if token.kind is Kind.STRING and bare in values:
+        raise BadValueError(f"{bare} without quotes", str(token), fix="remove the quotes")
+    raise BadValueError(choices(bare, list(values)), f"{sign}{token}")
+
+
+def _string(tokens: Tokens, field: FieldDescriptor) -> str | bytes:
+    token = tokens.take()
+    if token.kind is not Kind.STRING:
+        fix = f'put it in quotes: "{token.text}"' if token.kind is Kind.WORD else None
+        raise BadValueError("a string in quotes", str(token), fix=fix)
+    parts = [token]
+    while tokens.peek().kind is Kind.STRING:
+        parts.append(tokens.take())
+    data = b"".join(_unescape(part) for part in parts)
+    return data if field.type == FieldDescriptor.TYPE_BYTES else text_from_bytes(data)
+
+
+def _unescape(token: Token) -> bytes:
+    pieces: list[bytes] = []
+    end = 1
+    for match in _ESCAPE.finditer(token.text, 1, len(token.text) - 1):
+        pieces += [token.text[end : match.start()].encode(), _escaped(match)]
+        end = match.end()
+    pieces.append(token.text[end:-1].encode())
+    return b"".join(pieces)
+
+
+def _escaped(match: re.Match[str]) -> bytes:
+    octal, hexadecimal, short, long, simple = match.groups()
+    if simple is not None:
+        if simple not in _SIMPLE_ESCAPES:
+            raise BadValueError("a string", f"the unknown escape {match.group()} in it")
+        return _SIMPLE_ESCAPES[simple].encode()
+    if octal or hexadecimal:
+        return bytes([(int(octal, 8) if octal else int(hexadecimal, 16)) & 255])
+    try:
+        return chr(int(short or long, 16)).encode()
+    except (ValueError, OverflowError):
+        raise BadValueError("a string", f"{match.group()}, which is no character") from None
+
+
+def text_from_bytes(data: bytes) -> str:
+    """UTF-8 where it is that. Any other byte is taken as Latin-1, so that no name is refused or lost."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        text = data.decode(errors="surrogateescape")
+        return "".join(chr(ord(c) - 0xDC00) if 0xDC80 <= ord(c) <= 0xDCFF else c for c in text)

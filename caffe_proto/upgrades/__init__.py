@@ -1,0 +1,1 @@
+"""The older forms of a net, rewritten as layers of today."""

@@ -1,0 +1,179 @@
+"""Older forms of a net -> today's layers, each with its line in the user's file.
+
+``layers { type: CONVOLUTION }`` (V1) becomes ``layer { type: "Convolution" }``, and ``input`` becomes an
+Input layer. The form before V1 is first turned into V1 (upgrade_v0.py).
+
+Source: caffe ``src/caffe/util/upgrade_proto.cpp``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prototrt.caffe_proto.errors import NetError, Origin
+from prototrt.caffe_proto.schema import Message, enum_name, message_class
+from prototrt.caffe_proto.text.prototxt import ParsedNet
+from prototrt.caffe_proto.upgrades.upgrade_v0 import v1_from_v0
+
+# V1's words for the types. Caffe gave them new names, by no rule.
+_TYPES = {
+    "NONE": "",
+    "ABSVAL": "AbsVal",
+    "ACCURACY": "Accuracy",
+    "ARGMAX": "ArgMax",
+    "BNLL": "BNLL",
+    "CONCAT": "Concat",
+    "CONTRASTIVE_LOSS": "ContrastiveLoss",
+    "CONVOLUTION": "Convolution",
+    "DATA": "Data",
+    "DECONVOLUTION": "Deconvolution",
+    "DROPOUT": "Dropout",
+    "DUMMY_DATA": "DummyData",
+    "ELTWISE": "Eltwise",
+    "EUCLIDEAN_LOSS": "EuclideanLoss",
+    "EXP": "Exp",
+    "FLATTEN": "Flatten",
+    "HDF5_DATA": "HDF5Data",
+    "HDF5_OUTPUT": "HDF5Output",
+    "HINGE_LOSS": "HingeLoss",
+    "IM2COL": "Im2col",
+    "IMAGE_DATA": "ImageData",
+    "INFOGAIN_LOSS": "InfogainLoss",
+    "INNER_PRODUCT": "InnerProduct",
+    "LRN": "LRN",
+    "MEMORY_DATA": "MemoryData",
+    "MULTINOMIAL_LOGISTIC_LOSS": "MultinomialLogisticLoss",
+    "MVN": "MVN",
+    "POOLING": "Pooling",
+    "POWER": "Power",
+    "RELU": "ReLU",
+    "SIGMOID": "Sigmoid",
+    "SIGMOID_CROSS_ENTROPY_LOSS": "SigmoidCrossEntropyLoss",
+    "SILENCE": "Silence",
+    "SLICE": "Slice",
+    "SOFTMAX": "Softmax",
+    "SOFTMAX_LOSS": "SoftmaxWithLoss",
+    "SPLIT": "Split",
+    "TANH": "TanH",
+    "THRESHOLD": "Threshold",
+    "WINDOW_DATA": "WindowData",
+}
+_TRANSFORMED_DATA = {
+    "DATA": "data_param",
+    "IMAGE_DATA": "image_data_param",
+    "WINDOW_DATA": "window_data_param",
+}
+_TRANSFORM_FIELDS = ("scale", "mean_file", "crop_size", "mirror")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """One layer in today's form, and where the user wrote it."""
+
+    message: Message
+    line: int
+
+    def origin(self, file: str) -> Origin:
+        return Origin(file, self.line, self.message.name, self.message.type or "no type")
+
+
+def type_of_v1(number: int) -> str:
+    return _TYPES[enum_name("V1LayerParameter.LayerType", number) or "NONE"]
+
+
+def upgraded_layers(net: ParsedNet, file: str) -> list[Entry]:
+    """All layers of a file in today's form, inputs first."""
+    message, lines = net.message, net.lines
+    if message.layer and message.layers:
+        new, old = lines["layer"][0], lines["layers"][0]
+        raise NetError(
+            f"the net has layer (line {new}) and layers (line {old}), expected one of them",
+            where=f"{file}:{max(new, old)}",
+            because="they are the new and the old form, which Caffe does not mix",
+            fix="write all of them as layer, with their types as strings",
+        )
+    layers = [Entry(*pair) for pair in zip(message.layer, lines.get("layer", ()), strict=True)]
+    if message.layers:
+        placed = list(zip(message.layers, lines["layers"], strict=True))
+        layers = [Entry(_layer_from_v1(layer), line) for layer, line in v1_from_v0(placed, file)]
+    return _inputs(net, file, {entry.message.name for entry in layers}) + layers
+
+
+def _layer_from_v1(old: Message) -> Message:
+    layer = message_class("LayerParameter")()
+    _move_transformation(old)
+    for field, value in old.ListFields():
+        if field.name in ("param", "blob_share_mode", "blobs_lr", "weight_decay", "layer"):
+            continue
+        if field.name == "type":
+            layer.type = type_of_v1(value)
+        elif field.message_type is None and not hasattr(value, "extend"):
+            setattr(layer, field.name, value)
+        else:
+            getattr(layer, field.name).MergeFrom(value)
+    _merge_param_specs(old, layer)
+    return layer
+
+
+def _merge_param_specs(old: Message, layer: Message) -> None:
+    """V1 kept what ParamSpec says in four lists, each as long as it had to be."""
+    lists = {
+        "name": old.param,
+        "share_mode": old.blob_share_mode,
+        "lr_mult": old.blobs_lr,
+        "decay_mult": old.weight_decay,
+    }
+    for _ in range(max(map(len, lists.values()))):
+        layer.param.add()
+    for field, values in lists.items():
+        for spec, value in zip(layer.param, values, strict=False):
+            setattr(spec, field, value)
+
+
+def _move_transformation(old: Message) -> None:
+    """The oldest data layers kept scale, mean, crop and mirror among their own parameters."""
+    field = _TRANSFORMED_DATA.get(enum_name("V1LayerParameter.LayerType", old.type) or "")
+    if field is None or not old.HasField(field):
+        return
+    data = getattr(old, field)
+    for name in _TRANSFORM_FIELDS:
+        if data.HasField(name):
+            setattr(old.transform_param, name, getattr(data, name))
+            data.ClearField(name)
+
+
+def _inputs(net: ParsedNet, file: str, taken: set[str]) -> list[Entry]:
+    """``input`` with ``input_shape``, with four ``input_dim`` each, or with no shape at all."""
+    message = net.message
+    lines = net.lines.get("input", [])
+    if not lines:
+        return []
+    shapes = _input_shapes(message, f"{file}:{lines[0]}")
+    entries = []
+    for index, (blob, line) in enumerate(zip(message.input, lines, strict=True)):
+        layer = message_class("LayerParameter")()
+        layer.name = f"{blob}_input" if blob in taken else blob
+        layer.type = "Input"
+        layer.top.append(blob)
+        if shapes:
+            layer.input_param.shape.add().dim.extend(shapes[index])
+        entries.append(Entry(layer, line))
+    return entries
+
+
+def _input_shapes(message: Message, where: str) -> list[list[int]]:
+    count, dims = len(message.input), list(message.input_dim)
+    if message.input_shape:
+        if len(message.input_shape) != count:
+            problem = f"found {len(message.input_shape)} input_shape, expected {count}, one for each input"
+            because = "Caffe leaves out what has no partner, without a word"
+            raise NetError(problem, where=where, because=because, fix="give each input its input_shape")
+        return [list(shape.dim) for shape in message.input_shape]
+    if dims and len(dims) != 4 * count:
+        raise NetError(
+            f"found {len(dims)} input_dim, expected {4 * count}, four for each input",
+            where=where,
+            because="Caffe leaves out what is too much, without a word" if len(dims) > 4 * count else None,
+            fix="give four input_dim for each input, or an input_shape for another number of axes",
+        )
+    return [dims[4 * index : 4 * index + 4] for index in range(count)] if dims else []

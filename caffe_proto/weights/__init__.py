@@ -1,0 +1,25 @@
+"""Stored weights: files of every form that Caffe wrote, mapped and read in place."""
+
+from prototrt.caffe_proto.weights.interface import (
+    LARGEST_COUNT,
+    MOST_AXES,
+    Array,
+    NoWeights,
+    RandomWeights,
+    StoredBlob,
+    Weights,
+    checked_count,
+    sha256_of,
+)
+
+__all__ = [
+    "LARGEST_COUNT",
+    "MOST_AXES",
+    "Array",
+    "NoWeights",
+    "RandomWeights",
+    "StoredBlob",
+    "Weights",
+    "checked_count",
+    "sha256_of",
+]

@@ -1,0 +1,149 @@
+"""Binary weights, ``.caffemodel``: found in place in the mapped file, in each of the forms that Caffe wrote.
+
+Only names and blobs are taken from it. Parameters come from the prototxt: forks use the same field
+numbers for different messages, and a caffemodel usually holds the training net.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from prototrt.caffe_proto.errors import UnreadableFileError
+from prototrt.caffe_proto.files import HEAD, looks_like_text, refuse_strangers, told_to_the_user
+from prototrt.caffe_proto.text.scalars import text_from_bytes
+from prototrt.caffe_proto.weights import StoredBlob, sha256_of
+from prototrt.caffe_proto.weights.caffemodel_writer import write
+from prototrt.caffe_proto.weights.damage import damage_told
+from prototrt.caffe_proto.weights.stored_blob import stored_blob
+from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, fields
+
+__all__ = ["CaffemodelWeights", "open_caffemodel", "write"]
+
+# Numbers of NetParameter in caffe.proto: the layers of the present form, and of V1 and V0.
+_LAYER, _LAYERS = 100, 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Field numbers of one form of a layer."""
+
+    name: int
+    blobs: int
+
+
+_PRESENT = _Form(name=1, blobs=7)
+_V1 = _Form(name=4, blobs=6)
+_V0 = _Form(name=1, blobs=50)
+_V0_IN_V1 = 1
+
+
+@dataclass(slots=True)
+class _StoredLayer:
+    name: str = ""
+    blobs: list[Field] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class CaffemodelWeights:
+    """The layers of a caffemodel. The file stays mapped while any of its arrays is in use."""
+
+    file: str
+    buffer: Buffer = field(repr=False)
+    layers: dict[str, list[Field]] = field(repr=False)
+    warnings: tuple[str, ...] = ()
+    holds_shared_once: bool = False
+
+    @cached_property
+    def sha256(self) -> str:
+        return sha256_of(self.file)
+
+    def names(self) -> Iterable[str]:
+        return self.layers.keys()
+
+    def stored(self, layer: str) -> Sequence[StoredBlob] | None:
+        found = self.layers.get(layer)
+        if found is None:
+            return None
+        with damage_told(self.file, len(self.buffer), "caffemodel"):
+            return tuple(
+                stored_blob(
+                    self.buffer, blob.start, blob.end, f'{self.file}: layer "{layer}"', f"blob {index}"
+                )
+                for index, blob in enumerate(found)
+            )
+
+
+def open_caffemodel(file: str) -> CaffemodelWeights:
+    """Map the file and find its blobs. No number is read before an array is asked for."""
+    buffer = _mapped(file)
+    with damage_told(file, len(buffer), "caffemodel"):
+        layers = list(_layers(buffer))
+    if not layers:
+        raise UnreadableFileError(
+            "the file holds no layers, expected a caffemodel",
+            where=file,
+            fix="give the file with the weights (a mean file or a solver state has none)",
+        )
+    return CaffemodelWeights(file, buffer, *_by_name(layers, file))
+
+
+def _mapped(file: str) -> Buffer:
+    with told_to_the_user(file, "a caffemodel"), open(file, "rb") as stream:
+        head = stream.read(HEAD)
+        refuse_strangers(head, file, "a caffemodel")
+        _refuse_text(head, file)
+        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _refuse_text(head: bytes, file: str) -> None:
+    if not looks_like_text(head):
+        return
+    is_net = b"layer" in head or b"{" in head
+    raise UnreadableFileError(
+        "this is text, expected a caffemodel (binary)",
+        where=file,
+        fix="give the prototxt first and the weights second" if is_net else "get the weights file again",
+    )
+
+
+def _layers(buffer: Buffer) -> Iterator[_StoredLayer]:
+    for item in fields(buffer, 0, len(buffer)):
+        if item.wire is Wire.BYTES and item.number == _LAYER:
+            yield _layer(buffer, item, _PRESENT)
+        elif item.wire is Wire.BYTES and item.number == _LAYERS:
+            yield _old_layer(buffer, item)
+
+
+def _old_layer(buffer: Buffer, item: Field) -> _StoredLayer:
+    """A V1 layer, or a V0 layer inside a V1 layer that has only bottoms and tops."""
+    for inner in fields(buffer, item.start, item.end):
+        if inner.number == _V0_IN_V1 and inner.wire is Wire.BYTES:
+            return _layer(buffer, inner, _V0)
+    return _layer(buffer, item, _V1)
+
+
+def _layer(buffer: Buffer, item: Field, form: _Form) -> _StoredLayer:
+    layer = _StoredLayer()
+    for inner in fields(buffer, item.start, item.end):
+        if inner.wire is not Wire.BYTES:
+            continue
+        if inner.number == form.name:
+            layer.name = text_from_bytes(buffer[inner.start : inner.end])
+        elif inner.number == form.blobs:
+            layer.blobs.append(inner)
+    return layer
+
+
+def _by_name(layers: list[_StoredLayer], file: str) -> tuple[dict[str, list[Field]], tuple[str, ...]]:
+    """Of layers with one name Caffe copies each in turn, so that the last one stays."""
+    found: dict[str, list[Field]] = {}
+    warnings = []
+    for layer in layers:
+        if layer.blobs and layer.name in found:
+            warnings.append(f'{file}: there are two layers "{layer.name}"; the last one is used, as in Caffe')
+        if layer.blobs:
+            found[layer.name] = layer.blobs
+    return found, tuple(warnings)

@@ -1,0 +1,33 @@
+"""What a user is told of a binary file that does not hold what its form promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prototrt.caffe_proto.errors import UnreadableFileError
+from prototrt.caffe_proto.weights.wire import CutShortError, WireError
+
+
+@contextmanager
+def damage_told(file: str, size: int, what: str) -> Iterator[None]:
+    """Turn what is wrong with the bytes into messages. ``size``: bytes of the file; ``what``: "caffemodel"."""
+    try:
+        yield
+    except CutShortError as error:
+        if error.end < size:  # a field is longer than the field that holds it
+            raise damaged(file, what, error.problem) from error
+        raise UnreadableFileError(
+            f"the file is cut short: the field at byte {error.offset} needs {error.missing} bytes more",
+            where=file,
+            because=f"the file has {size} bytes",
+            fix="get the file again",
+        ) from error
+    except WireError as error:
+        raise damaged(file, what, error.problem) from error
+
+
+def damaged(file: str, what: str, because: str) -> UnreadableFileError:
+    return UnreadableFileError(
+        f"this is no {what}, or a damaged one", where=file, because=because, fix="get the file again"
+    )

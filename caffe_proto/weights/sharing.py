@@ -1,0 +1,93 @@
+"""Blobs that several layers share because their ``param { name }`` are equal.
+
+Source: caffe ``src/caffe/net.cpp``, ``Net::AppendParam``: the first layer that names a blob owns it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from prototrt.caffe_proto.errors import WeightsError
+from prototrt.caffe_proto.upgrades.upgrade import Entry
+from prototrt.caffe_proto.weights import StoredBlob
+
+Owner = tuple[str, int]  # a layer and the index of its blob
+Shared = tuple[Owner | None, ...]
+Blobs = Sequence[StoredBlob | None]
+
+
+def find_owners(entries: Sequence[Entry]) -> list[Shared]:
+    """For each blob of each layer that has a ``param``: who owns it, where that is another blob."""
+    first: dict[str, Owner] = {}
+    owners: list[Shared] = []
+    for entry in entries:
+        row: list[Owner | None] = []
+        for index, spec in enumerate(entry.message.param):
+            here = (entry.message.name, index)
+            owner = first.setdefault(spec.name, here) if spec.name else here
+            row.append(None if owner == here else owner)
+        owners.append(tuple(row))
+    return owners
+
+
+def with_places(blobs: Blobs | None, shared: Shared) -> Blobs | None:
+    """The stored blobs of a layer, and None for those behind them that it shares."""
+    if blobs is None:
+        return None
+    count = max([len(blobs), *(index + 1 for index, owner in enumerate(shared) if owner)])
+    return (*blobs, *(None,) * (count - len(blobs)))
+
+
+def share_stored(
+    entries: Sequence[Entry], owners: Sequence[Shared], stored: Sequence[Blobs | None], file: str
+) -> list[Sequence[StoredBlob] | None]:
+    """The blobs of each layer, each shared one with the numbers that all its users have.
+
+    Caffe copies the blobs of one layer after the other into the one place, so that the last ones stay.
+    """
+    common: dict[Owner, StoredBlob] = {}
+    for entry, shared, blobs in zip(entries, owners, stored, strict=True):
+        for index, blob in enumerate(blobs or ()):
+            owner = _owner(shared, index)
+            if blob is not None:
+                common[owner or (entry.message.name, index)] = blob
+    return [
+        _with_common(entry, shared, blobs, common, file)
+        for entry, shared, blobs in zip(entries, owners, stored, strict=True)
+    ]
+
+
+def _owner(shared: Shared, index: int) -> Owner | None:
+    return shared[index] if index < len(shared) else None
+
+
+def _with_common(
+    entry: Entry, shared: Shared, blobs: Blobs | None, common: dict[Owner, StoredBlob], file: str
+) -> Sequence[StoredBlob] | None:
+    count = len(blobs or shared)
+    there = [common.get(_owner(shared, index) or (entry.message.name, index)) for index in range(count)]
+    found = [blob for blob in there if blob is not None]
+    if blobs is None:
+        return tuple(found) if found and len(found) == count else None
+    if len(found) < count:
+        problem = f"blob {there.index(None)} is missing, expected blobs 0 to {count - 1}"
+        raise WeightsError(problem, origin=entry.origin(file), fix="get the weights file again")
+    pairs = zip(found, blobs, strict=True)
+    return tuple(_reshaped(blob, own, entry, index, file) for index, (blob, own) in enumerate(pairs))
+
+
+def _reshaped(common: StoredBlob, own: StoredBlob | None, entry: Entry, index: int, file: str) -> StoredBlob:
+    """The common numbers in the shape that this layer has stored, which PERMISSIVE sharing lets differ."""
+    if own is None or own.shape == common.shape:
+        return common
+    if prod(own.shape) != prod(common.shape):
+        raise WeightsError(
+            f"the stored shape is {own.shape}, but it shares its numbers with a blob of shape {common.shape}",
+            origin=entry.origin(file),
+            blob=f"blob {index}",
+            fix="give the two blobs different param names, or get the weights file of this net",
+        )
+    shape = own.shape
+    return replace(own, read=lambda: common.array.reshape(shape))

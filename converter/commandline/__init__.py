@@ -1,0 +1,1 @@
+"""The command line: options, progress, tables, reports. Nothing below it knows an option."""

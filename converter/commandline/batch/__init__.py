@@ -1,0 +1,1 @@
+"""The command `batch`: its options, its display, its exit code."""

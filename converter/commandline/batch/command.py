@@ -1,0 +1,74 @@
+"""The command ``batch``, from options to exit code."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import datetime, timezone
+
+from prototrt.caffe_proto.errors import ConversionError
+from prototrt.converter.batch.cache import Cache
+from prototrt.converter.batch.cluster import ClusterPool
+from prototrt.converter.batch.reports import (
+    BatchResult,
+    json_report,
+    junit_report,
+    markdown_report,
+    write_report,
+)
+from prototrt.converter.batch.runner import LocalPool, Pool, run_entries, usable_cores
+from prototrt.converter.batch.spec import read_models
+from prototrt.converter.batch.versions import versions
+from prototrt.converter.commandline.batch.display import display
+from prototrt.converter.commandline.batch.options import BatchOptions
+
+
+def run_batch(options: BatchOptions, quiet: bool = False) -> BatchResult:
+    """Convert all models of the list, and write the reports."""
+    began, clock = datetime.now(timezone.utc), time.perf_counter()
+    entries = read_models(options.models, options.folder)
+    _make_folder(options.folder)
+    pool: Pool
+    if options.scheduler is None:
+        pool, installed = LocalPool(options.jobs or usable_cores()), versions
+    else:
+        pool = cluster = ClusterPool(options.scheduler, options.jobs)
+        installed = cluster.versions
+    try:
+        backends = {entry.options["backend"] for entry in entries}
+        cache = Cache(options.cache, installed(backends)) if options.cache else None
+        with display(len(entries), quiet) as listener:
+            outcomes = run_entries(entries, pool, cache, options.keep_going, listener)
+    finally:
+        pool.close()
+    result = BatchResult(options.models, began, time.perf_counter() - clock, outcomes)
+    _write_reports(options, result)
+    return result
+
+
+def warnings_of(options: BatchOptions, result: BatchResult) -> list[str]:
+    """What models warn of, and what was asked in vain."""
+    told = [f"{outcome.entry.name}: {warning}" for outcome in result.outcomes for warning in outcome.warnings]
+    needy = [outcome.entry.name for outcome in result.outcomes if outcome.entry.needs]
+    if needy and options.scheduler is None:
+        told.append(f"needs: is read with --scheduler alone; it was ignored for {', '.join(needy)}")
+    return told
+
+
+def _make_folder(folder: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise ConversionError(
+            f"cannot be made: {error.strerror}", where=folder, fix="give -o another"
+        ) from error
+
+
+def _write_reports(options: BatchOptions, result: BatchResult) -> None:
+    for path, report in (
+        (options.report_junit, junit_report),
+        (options.report_json, json_report),
+        (options.report_md, markdown_report),
+    ):
+        if path is not None:
+            write_report(path, report(result))

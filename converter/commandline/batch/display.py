@@ -1,0 +1,55 @@
+"""What is seen of a batch while it runs: a bar on a terminal, a line for each model elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from prototrt.converter.batch.entry import Outcome
+from prototrt.converter.batch.runner import Listener
+from prototrt.converter.commandline.progress import terminal
+
+
+@contextmanager
+def display(total: int, quiet: bool) -> Iterator[Listener]:
+    """A listener for the outcomes. Failures are told on stderr, even if ``quiet``."""
+    console = None if quiet else terminal()
+    if console is None:
+        yield _Lines(total, quiet)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True) as bars:
+        task = bars.add_task("", total=total)
+
+        def hear(outcome: Outcome) -> None:
+            if not outcome.status.is_good:
+                console.print(_told(outcome), markup=False, highlight=False)
+            bars.update(task, advance=1, description=f"{outcome.entry.name}: {outcome.status.value}")
+
+        yield hear
+
+
+class _Lines:
+    """``[3/40] digits-loop: converted, 1.2 s``"""
+
+    def __init__(self, total: int, quiet: bool) -> None:
+        self._done = 0
+        self._total = total
+        self._quiet = quiet
+
+    def __call__(self, outcome: Outcome) -> None:
+        self._done += 1
+        if not self._quiet:
+            count = f"[{self._done:{len(str(self._total))}}/{self._total}]"
+            line = f"{outcome.entry.name}: {outcome.status.value}, {outcome.seconds:.1f} s"
+            click.echo(f"{count} {line}", err=True)
+        if not outcome.status.is_good:
+            click.echo(_told(outcome), err=True)
+
+
+def _told(outcome: Outcome) -> str:
+    return f"{outcome.entry.name}: {outcome.status.value}: {outcome.message}"

@@ -1,0 +1,60 @@
+"""The options of ``prototrt batch``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from prototrt.converter.commandline.options.groups import gathered
+from prototrt.converter.commandline.options.parameter_types import OutputFile
+
+
+@dataclass(frozen=True)
+class BatchOptions:
+    """What ``prototrt batch`` is asked."""
+
+    models: str
+    folder: str
+    jobs: int | None
+    scheduler: str | None
+    keep_going: bool
+    report_junit: str | None
+    report_json: str | None
+    report_md: str | None
+    cache: str | None
+
+
+batch_options = gathered(
+    BatchOptions,
+    "options",
+    click.argument("models", metavar="MODELS.yaml", type=click.Path()),
+    click.option(
+        "-o", "folder", required=True, metavar="FOLDER", help="Engines go here; it is made if needed."
+    ),
+    click.option(
+        "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at once; by default one a core."
+    ),
+    click.option("--scheduler", metavar="tcp://HOST:PORT", help="Convert on this Dask cluster."),
+    click.option("--keep-going", is_flag=True, help="Convert the others when a model fails."),
+    click.option("--report-junit", type=OutputFile(), help="JUnit XML, as GitLab and Jenkins read it."),
+    click.option("--report-json", type=OutputFile(), help="All that is known of each model."),
+    click.option("--report-md", type=OutputFile(), help="A table in Markdown, for the page of a job."),
+    click.option(
+        "--cache", metavar="FOLDER", help="Keep conversions, and convert again only what has changed."
+    ),
+)
+
+
+class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic only in new versions of click
+    """``10GB``"""
+
+    name = "SIZE"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from prototrt.converter.batch.units import bytes_from_text
+
+        count = bytes_from_text(str(value))
+        if count is None:
+            self.fail(f'"{value}" is no size: write 500MB, 10GB or 2GiB', param, ctx)
+        return count

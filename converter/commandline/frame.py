@@ -1,0 +1,162 @@
+"""What all commands share: exit codes, verbosity, and failures that become messages."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+import prototrt
+from prototrt.converter.commandline.options.parameter_types import with_state_file
+from prototrt.converter.commandline.options.refusals import refuse_overwriting
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+EXIT_CODES = """\b
+Exit codes:
+  0    done
+  1    a mistake of prototrt itself
+  2    the command line makes no sense
+  3    the model, or its input, cannot be used
+  4    TensorRT, or onnx, is missing, refused the network or failed to build it
+  5    a check failed
+  6    an engine cannot be run here
+  130  stopped by Ctrl-C
+"""
+
+
+@dataclass
+class Settings:
+    """What ``-v``, ``-q`` and ``--debug`` ask for; they may stand before or after the command."""
+
+    verbose: int = 0
+    quiet: bool = False
+    debug: bool = False
+
+
+def settings_of_command() -> Settings:
+    """Those of the command that runs."""
+    context = click.get_current_context()
+    settings: Settings = context.meta.setdefault("prototrt.settings", Settings())
+    return settings
+
+
+def _set(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    if value and param.name:
+        settings = ctx.meta.setdefault("prototrt.settings", Settings())
+        setattr(settings, param.name, value)
+
+
+def common_options(command: F) -> F:
+    """``-v``, ``-q``, ``--debug``, ``--version``."""
+    for option in (
+        click.version_option(prototrt.__version__, prog_name="prototrt"),
+        click.option("--debug", is_flag=True, expose_value=False, callback=_set, help="Show tracebacks."),
+        click.option(
+            "-q", "--quiet", is_flag=True, expose_value=False, callback=_set, help="No summary, no warnings."
+        ),
+        click.option(
+            "-v", "--verbose", count=True, expose_value=False, callback=_set, help="Tell more; -vv: all."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
+
+
+class Guarded(click.Command):
+    """A command whose failures become messages and exit codes."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, with_state_file(args))
+        refuse_overwriting(ctx.params)
+        return rest
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            with _logging(settings_of_command()):
+                result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            click.echo("stopped", err=True)
+            ctx.exit(130)
+        except BrokenPipeError:  # the reader of our output has seen enough, as in `| head`
+            _forget_output()
+            ctx.exit(0)
+        except Exception as error:
+            ctx.exit(_explain(error))
+
+
+def _explain(error: Exception) -> int:
+    """Tell what went wrong; the exit code."""
+    from prototrt.caffe_proto.errors import ConversionError
+
+    if settings_of_command().debug:
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, ConversionError):
+        click.echo(f"error: {error}", err=True)
+        return error.exit_code
+    if isinstance(error, MemoryError):
+        click.echo("error: the machine has not enough memory for this net", err=True)
+        click.echo("  fix: use a machine with more memory, or smaller shapes and layers", err=True)
+        return ConversionError.exit_code
+    click.echo(f"Sorry, this is a mistake in prototrt: {type(error).__name__}: {error}", err=True)
+    click.echo("Please run again with --debug, and report what it prints.", err=True)
+    return 1
+
+
+def _forget_output() -> None:
+    """Let Python's last flush of a closed pipe go nowhere."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _logging(settings: Settings) -> Iterator[None]:
+    """While a command runs, what our modules log goes to stderr."""
+    import logging
+
+    from prototrt.converter.commandline.logs import Line
+
+    logger = logging.getLogger("prototrt")
+    handler = logging.StreamHandler()
+    handler.setFormatter(Line())
+    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(settings.verbose, 2)]
+    logger.setLevel(logging.ERROR if settings.quiet else level)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+def tell(text: str) -> None:
+    """Print a summary, unless ``-q``."""
+    if not settings_of_command().quiet:
+        click.echo(text)
+
+
+def warn(warnings: Sequence[str]) -> None:
+    """Print warnings on stderr, unless ``-q``."""
+    if not settings_of_command().quiet:
+        for warning in warnings:
+            click.echo(f"warning: {warning}", err=True)
+
+
+def print_json(facts: object) -> None:
+    """For ``--json``, which no ``-q`` silences."""
+    import json
+
+    click.echo(json.dumps(facts, indent=2))

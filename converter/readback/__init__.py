@@ -1,0 +1,29 @@
+"""The check on the TensorRT backend where there is no GPU: a network evaluated in numpy.
+
+It reads back what goes into TensorRT and computes what NVIDIA's documentation says it means. It shares
+nothing with the lowering, the primitives or the reference evaluator.
+"""
+
+from __future__ import annotations
+
+from prototrt.converter.readback import (  # noqa: F401 (each registers its rules)
+    activation,
+    convolution,
+    elementwise,
+    gather,
+    grid_sample,
+    matmul,
+    normalization,
+    pooling,
+    quantize,
+    reduce,
+    resize,
+    scale,
+    shape,
+    slices,
+    sources,
+    unary,
+)
+from prototrt.converter.readback.interpreter import NetworkInterpreter
+
+__all__ = ["NetworkInterpreter"]

@@ -1,0 +1,40 @@
+"""To 8-bit integers and back, with one scale for the tensor or one for each channel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prototrt.caffe_proto.errors import UnsupportedLayerError
+from prototrt.converter.readback.registry import Array, Evaluate, Layer, evaluates
+
+
+@evaluates("QUANTIZE")
+def quantize(layer: Layer) -> Evaluate:
+    """Rounded to nearest, ties to even, and clamped to -128..127."""
+    axis = layer.axis
+
+    def evaluate(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
+        y = np.rint(x / _aligned(scale, zero_point, x, axis))
+        return np.clip(y, -128, 127).astype(np.int8)
+
+    return evaluate
+
+
+@evaluates("DEQUANTIZE")
+def dequantize(layer: Layer) -> Evaluate:
+    axis = layer.axis
+
+    def evaluate(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
+        return x.astype(np.float32) * _aligned(scale, zero_point, x, axis)
+
+    return evaluate
+
+
+def _aligned(scale: Array, zero_point: Array | None, x: Array, axis: int) -> Array:
+    if zero_point is not None and np.any(zero_point):
+        raise UnsupportedLayerError("the zero point is not 0, but TensorRT only quantizes symmetrically")
+    if scale.size == 1:
+        return scale.reshape(())
+    if scale.ndim != 1:
+        raise UnsupportedLayerError(f"scales by blocks, of shape {scale.shape}, have no rule here")
+    return scale.reshape(-1, *(1,) * (x.ndim - 1 - axis % x.ndim))

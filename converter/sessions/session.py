@@ -1,0 +1,197 @@
+"""Calling a net again and again, with its state carried from one call to the next."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
+
+from prototrt.caffe_proto.errors import NetError
+from prototrt.converter.sessions.evaluation import Evaluator, EvaluatorRunner
+from prototrt.converter.sessions.signature import Signature
+from prototrt.surgery.ir import Array, Graph
+
+if TYPE_CHECKING:
+    from prototrt.converter.runtime.device import Device
+    from prototrt.converter.runtime.engine import Engine
+    from prototrt.converter.tensorrt.builder import Plan
+
+Runnable: TypeAlias = "Graph | Plan | Engine | str | os.PathLike[str]"
+"""A graph; or an engine: built, already loaded by another session, or the file of a plan."""
+
+
+class Runner(Protocol):
+    """Computes calls and keeps state between them, in whatever memory."""
+
+    signature: Signature
+
+    def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Any]: ...
+
+    def reset(self, streams: Sequence[int] | None) -> None: ...
+
+    def get_state(self) -> dict[str, Array]: ...
+
+    def set_state(self, state: Mapping[str, Array]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def _reference(graph: Graph) -> Evaluator:
+    from prototrt.converter.reference import ReferenceEvaluator
+
+    return ReferenceEvaluator(graph)
+
+
+def _network(graph: Graph) -> Evaluator:
+    from prototrt.converter.readback import NetworkInterpreter
+    from prototrt.converter.tensorrt.api import find_backend
+    from prototrt.converter.tensorrt.builder import network_of
+
+    network = network_of(graph, find_backend())
+    # The definition only points to the weights, which ``network`` keeps.
+    return NetworkInterpreter(network.trt, network.definition, owner=network)
+
+
+def _onnx(graph: Graph) -> Evaluator:
+    from prototrt.converter.onnx.evaluator import OnnxEvaluator
+
+    return OnnxEvaluator(graph)
+
+
+def _onnx_lstm(graph: Graph) -> Evaluator:
+    from prototrt.converter.onnx.evaluator import OnnxEvaluator
+
+    return OnnxEvaluator(graph, onnx_lstm=True)
+
+
+WAYS: dict[str, Callable[[Graph], Evaluator]] = {
+    "reference": _reference,
+    "network": _network,
+    "onnx": _onnx,
+    "onnx-lstm": _onnx_lstm,
+}
+"""The ways to run a graph on the CPU; beside them there is ``ENGINE``."""
+
+ENGINE = "engine"
+
+
+class Session:
+    """A net that is called again and again.
+
+    State is zero at first and after ``reset()``; each call starts where the last one ended,
+    exactly as in Caffe from one ``forward()`` to the next. So does state that the net exposes,
+    unless it is given. ``on`` is ``"reference"`` (the primitives in NumPy), ``"network"`` (the
+    network that TensorRT is given, read back and evaluated in NumPy), ``"onnx"`` (the ONNX
+    export, run by onnxruntime), ``"onnx-lstm"`` (the same with ONNX's own LSTM where that fits)
+    or ``"engine"`` (TensorRT, on a GPU). Unless it is said, a graph is run on ``"reference"``
+    and a plan on ``"engine"``.
+
+    What ``"engine"`` alone heeds: ``trust`` runs a plan that has no manifest. ``device`` is
+    ``"cuda-python"`` or ``"pycuda"``, or a device made by the caller. ``stream`` is the
+    caller's stream: a handle, or an object of torch, cupy, pycuda or cuda-python. ``graphs``
+    lets CUDA graphs replay calls of an engine without loops. See docs/running.md.
+
+    A session may be used by one thread at a time. Several sessions may run one engine, each
+    with its own state, from as many threads: ``Session(first.engine)``. ``close()``, or the
+    end of a ``with`` block, frees what it holds.
+    """
+
+    def __init__(
+        self,
+        source: Runnable,
+        on: str | None = None,
+        *,
+        trust: bool = False,
+        device: Device | str | None = None,
+        stream: Any = None,
+        graphs: bool = True,
+    ) -> None:
+        on = on or ("reference" if isinstance(source, Graph) else ENGINE)
+        if on not in (*WAYS, ENGINE):
+            raise ValueError(f"on is {on!r}, expected one of {', '.join((*WAYS, ENGINE))}")
+        if on != ENGINE and not isinstance(source, Graph):
+            raise ValueError(f"on is {on!r}, but an engine runs on 'engine' alone")
+        self._graph = source if isinstance(source, Graph) else None
+        self._engine: Engine | None = None
+        self._runner: Runner
+        if isinstance(source, Graph) and on in WAYS:
+            self._runner = EvaluatorRunner(Signature.of_graph(source), WAYS[on](source))
+        else:
+            from prototrt.converter.runtime.runner import EngineRunner
+            from prototrt.converter.runtime.sources import engine_of
+
+            self._engine = engine_of(source, device, trust)
+            self._runner = EngineRunner(self._engine, stream=stream, graphs=graphs)
+
+    @property
+    def signature(self) -> Signature:
+        """Inputs, outputs and recurrent pairs."""
+        return self._runner.signature
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that the session was made from. Raises ``NetError`` if it was an engine."""
+        if self._graph is None:
+            raise NetError("this session was made from an engine, which has no graph")
+        return self._graph
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that runs, to be shared with another session. Raises ``NetError`` if there is none."""
+        if self._engine is None:
+            raise NetError(
+                "this session runs on no engine", fix='make it with on="engine", and ask before it is closed'
+            )
+        return self._engine
+
+    @overload
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Array]: ...
+
+    @overload
+    def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> dict[str, Any]: ...
+
+    def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """One call: the outputs of the net for these inputs.
+
+        An input for state (``NAME_h_0``) may be given, too; it then replaces the state that
+        was carried. What the net does not read is ignored. ``outputs`` are arrays to write
+        to, by name; the others are new. On an engine, both may live on the GPU: anything with
+        ``__cuda_array_interface__`` or DLPack is used where it is. Raises ``NetError`` for
+        inputs that are missing and ``ShapeError`` for one that does not fit. After a call
+        that failed the state is what it was before.
+        """
+        return self._runner.run(feeds, outputs or {})
+
+    def reset(self, streams: Sequence[int] | None = None) -> None:
+        """Forget everything, or what these streams (rows of N) hold: their state is zero again."""
+        self._runner.reset(streams)
+
+    def get_state(self) -> dict[str, Array]:
+        """What the next call starts with, by the name of the state's input; empty where it is zero."""
+        return self._runner.get_state()
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Go on from what ``get_state()`` gave; empty is zero."""
+        self._runner.set_state(state)
+
+    @property
+    def state(self) -> dict[str, Array]:
+        """``get_state()``."""
+        return self.get_state()
+
+    def close(self) -> None:
+        """Free what the session holds, on the GPU above all. An engine goes with its last session."""
+        self._runner.close()
+        self._engine = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,1 @@
+"""Several ways to compute the same net, held against each other."""

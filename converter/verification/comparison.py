@@ -1,0 +1,93 @@
+"""How far an array is from what was expected."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from prototrt.caffe_proto.errors import Origin
+from prototrt.converter.verification.tolerances import Tolerance
+from prototrt.surgery.ir import Array
+
+REFERENCE, EXPECTED = "reference", "expected"
+"""What a way is held against: the primitives' meaning, or numbers from elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How far an array is from what was expected.
+
+    ``max_rel`` is ``max_abs`` in parts of the largest expected magnitude; ``cosine`` is that
+    of the angle between the two. What is not a number on one side alone makes all infinite.
+    """
+
+    max_abs: float
+    max_rel: float
+    rms: float
+    cosine: float
+    allowed: float
+
+    @property
+    def is_small(self) -> bool:
+        return self.max_abs <= self.allowed
+
+    @property
+    def excess(self) -> float:
+        """More than 1 where the tolerance is broken."""
+        return self.max_abs / self.allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One blob on one way, in the call in which it was farthest off."""
+
+    way: str
+    against: str
+    blob: str
+    origin: Origin | None
+    call: int
+    difference: Difference
+
+    @property
+    def holds(self) -> bool:
+        return self.difference.is_small
+
+    def as_dict(self) -> dict[str, Any]:
+        numbers = {name: _finite(number) for name, number in asdict(self.difference).items()}
+        layer = self.origin.layer if self.origin else None
+        facts = {"way": self.way, "against": self.against, "blob": self.blob, "layer": layer}
+        return {**facts, "call": self.call, **numbers, "holds": self.holds}
+
+
+def difference_of(found: Array, wanted: Array, tolerance: Tolerance) -> Difference:
+    """How far ``found`` is from ``wanted``, in float64. Of another shape, it is infinitely far."""
+    if found.shape != wanted.shape:
+        return _beyond(tolerance)
+    a, b = (np.asarray(array, np.float64).reshape(-1) for array in (found, wanted))
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    a, b = np.where(same & ~np.isfinite(b), 0, a), np.where(same & ~np.isfinite(b), 0, b)
+    if not np.isfinite(a).all() or not np.isfinite(b).all():
+        return _beyond(tolerance)
+    error = np.abs(a - b)
+    max_abs, largest = float(error.max(initial=0)), float(np.abs(b).max(initial=0))
+    rms = math.sqrt(float(np.mean(error * error))) if error.size else 0.0
+    max_rel = max_abs / largest if largest else (math.inf if max_abs else 0.0)
+    return Difference(max_abs, max_rel, rms, _cosine(a, b), tolerance.allowed(largest))
+
+
+def _beyond(tolerance: Tolerance) -> Difference:
+    return Difference(math.inf, math.inf, math.inf, math.nan, tolerance.allowed(0))
+
+
+def _cosine(a: Array, b: Array) -> float:
+    """1 where both point the same way, also where both are zero."""
+    lengths = float(np.linalg.norm(a)) * float(np.linalg.norm(b))
+    return float(a @ b) / lengths if lengths else float(not a.any() and not b.any())
+
+
+def _finite(number: float) -> float | None:
+    """JSON has no infinities."""
+    return number if math.isfinite(number) else None

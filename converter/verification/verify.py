@@ -1,0 +1,233 @@
+"""Computing the same net in several ways, and telling how far and where they part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from prototrt.caffe_proto.errors import NetError, ShapeError, VerificationError
+from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays
+from prototrt.converter.sessions.session import Session
+from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.verification.comparison import EXPECTED, REFERENCE, Comparison, difference_of
+from prototrt.converter.verification.seeded import seeded_feeds
+from prototrt.converter.verification.tolerances import TOLERANCES, Tolerance
+from prototrt.surgery.ir import Array, Graph
+from prototrt.surgery.passes.precision import precision_of
+
+Arrays = Mapping[str, Array]
+Graphs: TypeAlias = tuple[Graph, Graph]
+"""What the ways run, and what the reference evaluates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """All comparisons, in the order in which the net computes, way by way.
+
+    ``parts`` has for each way that left its tolerance the first blob at which it did.
+    """
+
+    precision: str
+    calls: int
+    comparisons: tuple[Comparison, ...]
+    parts: tuple[Comparison, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        return all(comparison.holds for comparison in self.comparisons)
+
+    @property
+    def tolerance(self) -> Tolerance:
+        return TOLERANCES[self.precision]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a manifest, and for programs."""
+        return {
+            "holds": self.holds,
+            "precision": self.precision,
+            "tolerance": {"relative": self.tolerance.relative, "absolute": self.tolerance.absolute},
+            "calls": self.calls,
+            "comparisons": [comparison.as_dict() for comparison in self.comparisons],
+            "parts": [comparison.as_dict() for comparison in self.parts],
+            "warnings": list(self.warnings),
+        }
+
+    def refuse(self) -> None:
+        """Raise ``VerificationError`` where a tolerance is broken."""
+        if self.holds:
+            return
+        first, difference = self.parts[0], self.parts[0].difference
+        raise VerificationError(
+            f"{first.way} and {first.against} part here: they differ by {difference.max_abs:.3g},"
+            f" expected at most {difference.allowed:.3g}",
+            origin=first.origin,
+            blob=f'blob "{first.blob}"' if first.origin else None,
+            because=f"in call {first.call} {self._why(first)}",
+        )
+
+    def _why(self, first: Comparison) -> str:
+        """Also where the difference is no part of the largest magnitude."""
+        difference = first.difference
+        if not math.isfinite(difference.max_abs):
+            return "one of them has NaN or infinity where the other has not"
+        if not math.isfinite(difference.max_rel):
+            return f"{first.against} is zero everywhere, {first.way} is not"
+        return (
+            f"{difference.max_rel:.2g} of the largest magnitude is more than"
+            f" {self.precision} explains: {self.tolerance.reason}"
+        )
+
+
+def verify(
+    graph: Graph,
+    feeds: Sequence[Arrays],
+    *,
+    ways: Sequence[str] = ("network",),
+    expected: Sequence[Arrays] | None = None,
+    layers: bool = False,
+    truth: Graph | None = None,
+) -> Verification:
+    """Run the graph in each of the ways, call by call, and compare with the reference evaluator.
+
+    ``feeds`` are the inputs of each call; each way carries its own state. ``expected`` are
+    outputs from elsewhere, which the reference and each way must give, too. ``layers``
+    compares every blob of the net that is left in the graph, not the outputs alone.
+    ``truth`` is what the reference evaluates, if not the graph itself: the same in float32.
+    """
+    precision = precision_of(graph)
+    graphs = (graph, truth or graph)
+    watched = _watched(graphs) if layers else graphs
+    comparisons = _compared(watched, feeds, ways, expected, TOLERANCES[precision])
+    parts = _first_broken(comparisons)
+    lost = [part.way for part in parts if part.against == REFERENCE]
+    if lost and not layers:  # the outputs do not say where it began
+        every = _compared(_watched(graphs), feeds, lost, None, TOLERANCES[precision])
+        found = {part.way: part for part in _first_broken(every)}
+        parts = [found.get(part.way, part) if part.against == REFERENCE else part for part in parts]
+    return Verification(precision, len(feeds), tuple(comparisons), tuple(parts))
+
+
+def verify_files(
+    graph: Graph,
+    ways: Sequence[str],
+    inputs: str | None = None,
+    expect: str | None = None,
+    *,
+    calls: int | None = None,
+    seed: int = 0,
+    layers: bool = False,
+    truth: Graph | None = None,
+) -> Verification:
+    """Verify with inputs and expected outputs of npz files; without inputs with invented ones."""
+    names = [value.name for value in graph.inputs]
+    if expect and not inputs and names:
+        raise NetError(
+            "outputs are expected of inputs that are not given",
+            where=expect,
+            fix="give --inputs FILE.npz, too",
+        )
+    feeds = read_feeds(inputs, names, calls) if inputs else seeded_feeds(graph, calls or 1, seed)
+    if inputs:
+        refuse_misfits(inputs, feeds, Signature.of_graph(graph))
+    expected = None
+    if expect is not None:
+        watched = watching_tops(graph) if layers else graph
+        expected = read_feeds(expect, [value.name for value in watched.outputs], len(feeds))
+    warnings = unread_arrays(inputs, feeds, names) if inputs else []
+    verification = verify(graph, feeds, ways=ways, expected=expected, layers=layers, truth=truth)
+    return replace(verification, warnings=tuple(warnings))
+
+
+def watching_tops(graph: Graph) -> Graph:
+    """The graph with every blob of the net as an output: what is not surgery's own."""
+    tops = [value for node in graph.nodes for value in node.outputs if not value.name.startswith("__")]
+    given = [value for value in graph.outputs if value not in tops]
+    states = graph.state_outputs
+    return replace(graph, outputs=(*(value for value in (*tops, *given) if value not in states), *states))
+
+
+def _watched(graphs: Graphs) -> Graphs:
+    graph, truth = graphs
+    return watching_tops(graph), watching_tops(truth)
+
+
+def _compared(
+    graphs: Graphs,
+    feeds: Sequence[Arrays],
+    ways: Sequence[str],
+    expected: Sequence[Arrays] | None,
+    tolerance: Tolerance,
+) -> list[Comparison]:
+    """For each way, what it is held against, and each blob: the comparison of the worst call."""
+    worst: dict[tuple[str, str, str], Comparison] = {}
+    for comparison in _each(graphs, feeds, ways, expected, tolerance):
+        key = comparison.way, comparison.against, comparison.blob
+        if key not in worst or comparison.difference.excess > worst[key].difference.excess:
+            worst[key] = comparison
+    order = {value.name: index for index, value in enumerate(graphs[0].outputs)}
+    return sorted(worst.values(), key=lambda found: (*_place(found, ways), order[found.blob]))
+
+
+def _place(comparison: Comparison, ways: Sequence[str]) -> tuple[int, bool]:
+    """Ways in the order they were asked for, each against the reference first."""
+    return [REFERENCE, *ways].index(comparison.way), comparison.against == EXPECTED
+
+
+def _each(
+    graphs: Graphs,
+    feeds: Sequence[Arrays],
+    ways: Sequence[str],
+    expected: Sequence[Arrays] | None,
+    tolerance: Tolerance,
+) -> Iterator[Comparison]:
+    graph, truth = graphs
+    origins = {value.name: node.origin for node in graph.nodes for value in node.outputs}
+    sessions = {
+        REFERENCE: Session(truth),
+        **{way: Session(graph, on=way) for way in ways if way != REFERENCE},
+    }
+    for call, given in enumerate(feeds):
+        results = {way: _results(session, given) for way, session in sessions.items()}
+        bases: dict[str, Arrays] = {REFERENCE: results[REFERENCE]}
+        if expected is not None:
+            bases[EXPECTED] = _known(expected[call], results[REFERENCE])
+        for way, found in results.items():
+            for against, base in bases.items():
+                if way != against:
+                    for blob, wanted in base.items():
+                        difference = difference_of(found[blob], wanted, tolerance)
+                        yield Comparison(way, against, blob, origins.get(blob), call, difference)
+
+
+def _results(session: Session, feeds: Arrays) -> dict[str, Array]:
+    """What a call gives, and the state that it leaves."""
+    outputs = session.run(feeds)
+    states = {pair.output.name: session.state[pair.input.name] for pair in session.graph.recurrences}
+    return {**outputs, **states}
+
+
+def _known(expected: Arrays, computed: Arrays) -> Arrays:
+    """The expected arrays, which must be of blobs that are computed, in their shapes."""
+    for name, array in expected.items():
+        if name not in computed:
+            raise NetError(
+                f'outputs are expected of "{name}", which is not computed',
+                fix=f"expect some of {', '.join(computed)}, or cut the net at this blob with --output",
+            )
+        if array.shape != computed[name].shape:
+            raise ShapeError(
+                f'the expected "{name}" has the shape {array.shape}, computed {computed[name].shape}'
+            )
+    return expected
+
+
+def _first_broken(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """For each way and what it is held against, the first blob that is too far off."""
+    first: dict[tuple[str, str], Comparison] = {}
+    for comparison in comparisons:
+        if not comparison.holds:
+            first.setdefault((comparison.way, comparison.against), comparison)
+    return list(first.values())

@@ -1,0 +1,32 @@
+"""How many bottoms a layer has, told by the signature of its rule."""
+
+from __future__ import annotations
+
+import inspect
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.expansion.layer_builder import LayerRule
+
+
+def check_bottoms(rule: LayerRule, layer: Layer) -> None:
+    """The rule's signature says which bottoms a layer has."""
+    _, _, *parameters = inspect.signature(rule).parameters.values()
+    named = [item for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
+    least = sum(item.default is item.empty for item in named)
+    most = len(named) if len(named) == len(parameters) else None
+    count = len(layer.bottoms)
+    if count < least or (most is not None and count > most):
+        span = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+        names = ", ".join(item.name for item in named)
+        word = layer.bottom_word
+        raise NetError(
+            f"has {counted(count, word)}, expected {span}",
+            origin=layer.origin,
+            fix=f"give it the {word}s {names}" if names else f"remove its {word}s",
+        )
+
+
+def counted(count: int, thing: str) -> str:
+    """As in ``1 bottom`` and ``2 bottoms``."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

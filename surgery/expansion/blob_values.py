@@ -1,0 +1,64 @@
+"""The values that the blobs of a net have got, while it is expanded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from prototrt.caffe_proto import Layer, StoredBlob
+from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.ir import Value
+
+
+class BlobValues:
+    """Values by the names of the blobs. Those that the weights hold are read when they are asked for.
+
+    ``absent`` are tops that hold no tensor: workspaces, scratch memory, shapes of no interest.
+    """
+
+    def __init__(self, build: LayerBuilder, stored: Mapping[str, StoredBlob]) -> None:
+        self.values: dict[str, Value] = {}
+        self.absent: set[str] = set()
+        self._build, self._stored = build, stored
+
+    def __contains__(self, name: str) -> bool:
+        """Whether it is known what the blob is, be it nothing."""
+        return name in self.values or name in self._stored or name in self.absent
+
+    def read(self, layer: Layer, index: int) -> Value:
+        """The value of a bottom. Raises ``NetError`` for one without a tensor."""
+        name = layer.bottoms[index]
+        if name in self.absent:
+            raise NetError(
+                "the blob is no tensor here",
+                origin=layer.origin,
+                blob=f'{layer.bottom_word} "{layer.bottom_blob(index)}"',
+                because="its operator gives only what an engine can give",
+                fix="cut the net before this operator with --output BLOB",
+            )
+        if name not in self.values:
+            array = self._stored[name].array
+            count = self._build.parameters.get(layer.name, 0)
+            self._build.parameters[layer.name] = count + array.size
+            self.values[name] = self._build.constant(array, name)
+        return self.values[name]
+
+    def outputs(self, wanted: Sequence[str], file: str, *, was_asked_for: bool) -> list[Value]:
+        """The values of the wanted blobs; those without tensor are left out, unless they were asked for."""
+        nothing = [name for name in wanted if name in self.absent]
+        if nothing and (was_asked_for or len(nothing) == len(wanted)):
+            raise NetError(
+                f"{', '.join(nothing)} hold no tensor, and can be no outputs",
+                where=file,
+                fix="ask for other blobs with --output",
+            )
+        self._build.warnings += [f"{file}: output {name} is left out: it is no tensor" for name in nothing]
+        return [self.values[name] for name in wanted if name not in nothing]
+
+    def final_states(self) -> list[Value]:
+        """What inputs for states become: outputs, too, whoever asked for them."""
+        starts = Counter(pair.input for pair in self._build.exposed)
+        # An input that two states start from cannot be fed with the ends of both.
+        self._build.exposed = [pair for pair in self._build.exposed if starts[pair.input] == 1]
+        return [pair.output for pair in self._build.exposed if pair.input in self._build.inputs]

@@ -1,0 +1,110 @@
+"""What expansion must know of Caffe's nets."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+import prototrt.surgery.layers  # registers its rules
+import prototrt.surgery.recurrent  # noqa: F401  registers its own
+from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto.errors import NetError, WeightsError, raise_all
+from prototrt.caffe_proto.net.data_layers import transformation
+from prototrt.surgery.expansion.frameworks import Framework
+from prototrt.surgery.expansion.ignored_parameters import warn_of_unread_parameters
+from prototrt.surgery.expansion.layer_builder import GIVE_THEIR_NET, LayerBuilder, layer_rule
+from prototrt.surgery.expansion.limits import refuse_overflow
+from prototrt.surgery.expansion.overwriting import warn_of_overwriting
+from prototrt.surgery.ir import Value
+
+
+class Caffe(Framework):
+    rules = layer_rule
+    kind = "layer type"
+    sources = ("prototxt", "weights")
+
+    def advice(self, name: str) -> str:
+        close = difflib.get_close_matches(name, self.rules.rules, 3)
+        cut = super().advice(name)
+        return (
+            f"write {' or '.join(close)} if that is meant, or {cut}"
+            if close
+            else f"{cut}; see `prototrt layers`"
+        )
+
+    def usual_outputs(self, model: Model, left_over: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+        found = _before_code(model, left_over)
+        self._refuse_layers_without_tops(model)
+        return found
+
+    def whole_numbers(self, layers: Sequence[Layer]) -> frozenset[str]:
+        """Recurrent layers read the lengths of sequences from one of their bottoms."""
+        read = [
+            bottom
+            for layer in layers
+            if layer.message.recurrent_param.sequence_lengths
+            for bottom in layer.bottoms[1:]
+        ]
+        return frozenset(read)
+
+    def transforms(self, layer: Layer) -> bool:
+        return layer.type == "Input" and bool(transformation(layer.message))
+
+    def begin(self, build: LayerBuilder, layer: Layer) -> None:
+        refuse_overflow(layer)
+        warn_of_unread_parameters(build, layer)
+
+    def end(
+        self,
+        build: LayerBuilder,
+        layer: Layer,
+        bottoms: Sequence[Value],
+        tops: Sequence[Value],
+        values: dict[str, Value],
+    ) -> None:
+        warn_of_overwriting(build, layer, bottoms, tops)
+        build.memory.write_through(build, layer, values)
+
+    def refuse_strange_weights(self, model: Model) -> None:
+        """Caffe would go on with fillers where not one layer of the weights file is in the net."""
+        stored = list(model.weights.names())
+        if stored and not {layer.name for layer in model.layers}.intersection(stored):
+            shown = ", ".join(f'"{name}"' for name in stored[:5]) + (", ..." if len(stored) > 5 else "")
+            raise WeightsError(
+                f"none of its layers is in the net {model.file}: it has weights for {shown}",
+                where=model.weights.file,
+                because="layers are matched by name",
+                fix=GIVE_THEIR_NET,
+            )
+
+    def _refuse_layers_without_tops(self, model: Model) -> None:
+        """What computes something that nobody can read is a mistake: most often an in-place layer without its top."""
+        fix = "give it a top; one that works in place has its bottom for a top"
+        raise_all(
+            [
+                NetError("has no top", origin=layer.origin, fix=fix)
+                for layer in model.layers
+                if not layer.tops
+                and layer.type in self.rules.rules
+                and layer.type not in ("Input", "Silence")
+            ]
+        )
+
+
+def _before_code(model: Model, wanted: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The wanted blobs, or where Python code that the file does not hold makes them, what it reads.
+
+    Also the warnings that say so.
+    """
+    makers = {top: layer for layer in model.layers for top in layer.tops}
+    kept: dict[str, None] = {}
+    warnings: dict[str, None] = {}
+    for name in wanted:
+        layer = makers[name]
+        read = [bottom for bottom in layer.bottoms if makers[bottom].type != "Input"]
+        if layer.type != "Python" or not read:
+            kept[name] = None
+            continue
+        kept |= dict.fromkeys(read)
+        warnings[f"{layer.origin}: is code, not kept in the file: the net ends before it"] = None
+    return list(kept), list(warnings)

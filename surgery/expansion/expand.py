@@ -1,0 +1,211 @@
+"""A net becomes a graph: every layer is expanded into primitives by its rule."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto.errors import (
+    ConversionError,
+    NetError,
+    WeightsError,
+    raise_all,
+)
+from prototrt.caffe_proto.net.shape_examples import shape_option
+from prototrt.caffe_proto.weights import sha256_of
+from prototrt.surgery.expansion.arity import check_bottoms, counted
+from prototrt.surgery.expansion.blob_values import BlobValues
+from prototrt.surgery.expansion.frameworks import Framework, framework_named
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, Options
+from prototrt.surgery.expansion.limits import refuse_oversized
+from prototrt.surgery.expansion.needed_layers import needed_layers, wanted_blobs
+from prototrt.surgery.expansion.refusals import (
+    refuse_missing_weights,
+    refuse_shapes_of_nothing,
+    refuse_states_of_nothing,
+    refuse_unknown,
+)
+from prototrt.surgery.expansion.unsuited_shapes import refuse_unsuited_shapes
+from prototrt.surgery.ir import Array, Graph, Source, Value
+from prototrt.surgery.ir.profiles import Profile
+from prototrt.surgery.ops import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """A net in primitives, before any pass.
+
+    ``tops`` maps the blobs of the expanded layers to their values, ``parameters`` the
+    layers to how many numbers they have read from the weights file.
+    """
+
+    graph: Graph
+    tops: Mapping[str, Value]
+    parameters: Mapping[str, int]
+
+
+def expand(
+    model: Model,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    profile: Profile | None = None,
+    outputs: Sequence[str] | None = None,
+    cont: str = "keep",
+    state: str | Mapping[str, Array] = "bind",
+    preprocess: bool = False,
+    strict: bool = False,
+    require_weights: bool = True,
+) -> Expansion:
+    """Expand the layers that the outputs need.
+
+    ``shapes`` override those of inputs, ``profile`` gives ranges; ``outputs`` are blobs of the net,
+    by default those that nobody reads; ``cont`` ``"drop"`` takes cont as 1 everywhere; ``state`` is
+    ``"bind"``, ``"zero"``, or the initial states by the names of their bindings; ``preprocess`` folds
+    mean and scale of the data layers into the graph; ``strict`` refuses weights that are NaN or
+    infinite. Without ``require_weights`` a net without weights gets zeros, to look at its shapes.
+    Raises ``ConversionError`` with all the problems that can be told apart.
+    """
+    given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+    ranges = profile or Profile()
+
+    def expanded(shapes: Mapping[str, tuple[int, ...]], profile: Profile) -> Expansion:
+        rest = (outputs, cont, state, preprocess, strict, require_weights)
+        return _expand(model, shapes, profile, *rest)
+
+    try:
+        return expanded(given, ranges)
+    except ConversionError as error:
+        refuse_unsuited_shapes(model, given, ranges, error, expanded)
+        raise
+
+
+def _expand(
+    model: Model,
+    given: Mapping[str, tuple[int, ...]],
+    ranges: Profile,
+    outputs: Sequence[str] | None,
+    cont: str,
+    state: str | Mapping[str, Array],
+    preprocess: bool,
+    strict: bool,
+    require_weights: bool,
+) -> Expansion:
+    assert cont in ("keep", "drop"), cont
+    framework = framework_named(model.framework)
+    wanted: Sequence[str] = wanted_blobs(model, outputs)
+    cuts: Sequence[str] = ()
+    if outputs is None:
+        wanted, cuts = framework.usual_outputs(model, wanted)
+    layers = needed_layers(model, wanted)
+    refuse_unknown(model, layers, framework)
+    refuse_shapes_of_nothing(model, {*given, *ranges.names()})
+    framework.refuse_missing_shapes(model, layers, {*given, *ranges.names()})
+    reserved = {name for layer in model.layers for name in layer.tops}
+    arrays = {} if isinstance(state, str) else state
+    mode = state if isinstance(state, str) else "const"
+    counts = framework.whole_numbers(layers)
+    example = partial(shape_option, layers=layers)
+    options = Options(given, ranges, cont == "drop", mode, arrays, counts, preprocess, strict, example)
+    build = LayerBuilder(reserved, model.weights, options)
+    blobs = BlobValues(build, model.stored)
+    errors = _expand_layers(build, framework, layers, blobs, wanted)
+    if (errors or build.parameters) and all(isinstance(error, WeightsError) for error in errors):
+        framework.refuse_strange_weights(model)  # rather than one error for each layer
+    raise_all(errors)
+    refuse_states_of_nothing(model, arrays, build.used_states)
+    if require_weights:
+        refuse_missing_weights(model, build.without_weights)
+    unread = [layer.tops[0] for layer in model.layers if layer.type == "Input" and layer not in layers]
+    build.warnings += [f'{model.file}: input "{name}" is not needed for the outputs' for name in unread]
+    if preprocess and not any(map(framework.transforms, layers)):
+        build.warnings.append(f"{model.file}: nothing to preprocess: no data layer states a mean or a scale")
+    build.warnings[:0] = [*model.warnings, *cuts]
+    results = blobs.outputs(wanted, model.file, was_asked_for=outputs is not None)
+    graph = build.graph(model.name, framework.outputs(blobs, results))
+    sources = _sources(model, framework, build.mean_files)
+    warnings = (*graph.warnings, *(_kept_states(model, graph) if mode != "bind" else ()))
+    return Expansion(replace(graph, sources=sources, warnings=warnings), blobs.values, build.parameters)
+
+
+def _kept_states(model: Model, graph: Graph) -> Iterator[str]:
+    if graph.recurrences:
+        names = ", ".join(pair.input.name for pair in graph.recurrences)
+        yield f"{model.file}: state that the net itself takes and gives stays so, whatever --state says: {names}"
+
+
+def _expand_layers(
+    build: LayerBuilder,
+    framework: Framework,
+    layers: Sequence[Layer],
+    blobs: BlobValues,
+    wanted: Collection[str],
+) -> list[ConversionError]:
+    """Expand all layers that can be, and return what is wrong with the others."""
+    errors: list[ConversionError] = []
+    for layer in layers:
+        # What an unsound layer writes is unknown: its readers are left out, not blamed.
+        if all(bottom in blobs for bottom in layer.bottoms):
+            try:
+                _expand_layer(build, framework, layer, blobs, wanted)
+            except ConversionError as error:
+                error.origin = error.origin or layer.origin
+                errors.append(error)
+    return errors
+
+
+def _expand_layer(
+    build: LayerBuilder, framework: Framework, layer: Layer, blobs: BlobValues, wanted: Collection[str]
+) -> None:
+    rule = framework.rules.rules[layer.type]
+    check_bottoms(rule, layer)
+    build.begin(layer)
+    framework.begin(build, layer)
+    bottoms = [blobs.read(layer, index) for index in range(len(layer.bottoms))]
+    since = len(build.nodes)
+    results = rule(build, layer, *bottoms)
+    build.end(layer)
+    is_short = len(results) < len(layer.tops)
+    if len(results) > len(layer.tops) or (is_short and not framework.lets_tops_be_absent):
+        raise NetError(
+            f"has {counted(len(layer.tops), layer.top_word)}, expected {len(results)}",
+            origin=layer.origin,
+            fix=f"list as many {layer.top_word}s as the layer makes",
+        )
+    for index, value in enumerate(results):
+        refuse_oversized(layer, index, value, build.symbols)
+    keeps = {top for top in layer.tops if framework.computes_with_constants and top not in wanted}
+    _name(build, layer, blobs, results, since, keeps)
+    framework.end(build, layer, bottoms, results, blobs.values)
+
+
+def _name(
+    build: LayerBuilder,
+    layer: Layer,
+    blobs: BlobValues,
+    results: Sequence[Value],
+    since: int,
+    keeps: Collection[str],
+) -> None:
+    """Give the tops to the values that nodes from ``since`` on made; constants in ``keeps`` stay constants."""
+    blobs.absent.update(layer.tops[len(results) :])
+    named: dict[Value, Value] = {}
+    for index, (top, value) in enumerate(zip(layer.tops, results, strict=False)):
+        if layer.type == "Input" or (value.is_constant and top in keeps):
+            blobs.values[top] = value
+        else:
+            name = layer.name if index == 0 else f"{layer.name}:{index}"
+            if value in named:  # two tops that are one value
+                value = build.add(Identity(), named[value])
+            named[value] = blobs.values[top] = build.named(value, top, name, since)
+
+
+def _sources(model: Model, framework: Framework, mean_files: Sequence[str]) -> tuple[Source, ...]:
+    net, stored = framework.sources
+    sources = [Source(net, model.file, lambda: sha256_of(model.file))]
+    weights = model.weights
+    if weights.file is not None:
+        sources.append(Source(stored, weights.file, lambda: weights.sha256))
+    sources += [Source("mean", file, partial(sha256_of, file)) for file in mean_files]
+    return tuple(sources)

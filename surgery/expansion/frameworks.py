@@ -1,0 +1,76 @@
+"""What expansion must know of Caffe, and of Caffe2; each is imported only for a net that it made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from prototrt.caffe_proto import Layer, Model
+from prototrt.surgery.expansion.blob_values import BlobValues
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, LayerRule
+from prototrt.surgery.ir import Value
+from prototrt.surgery.ir.registry import Registry
+
+
+class Framework:
+    """Whose layers a model has. What is asked here of any net does nothing where a framework has no answer.
+
+    ``kind`` is its word for a type of layer, ``sources`` are the roles of its two files in a manifest.
+    """
+
+    rules: Registry[str, LayerRule]
+    kind: str
+    sources: tuple[str, str]
+    lets_tops_be_absent = False
+    """Whether a rule may make less than the layer has tops: the last are no tensors."""
+    computes_with_constants = False
+    """Whether layers take shapes and sizes from blobs: what is known must stay known."""
+
+    def advice(self, name: str) -> str:
+        """What to do about a type without a rule."""
+        return "cut the net before it with --output BLOB"
+
+    def usual_outputs(self, model: Model, left_over: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+        """The blobs to compute where the user names none, and warnings."""
+        return left_over, ()
+
+    def refuse_missing_shapes(self, model: Model, layers: Sequence[Layer], given: Collection[str]) -> None:
+        """Raise where inputs have no shape, neither in the file nor ``given``."""
+
+    def whole_numbers(self, layers: Sequence[Layer]) -> frozenset[str]:
+        """The inputs that hold int32, as far as the layers that read them can tell."""
+        return frozenset()
+
+    def transforms(self, layer: Layer) -> bool:
+        """Whether the layer brings data, and does something to them."""
+        return False
+
+    def begin(self, build: LayerBuilder, layer: Layer) -> None:
+        """Look at a layer before its rule does."""
+
+    def end(
+        self,
+        build: LayerBuilder,
+        layer: Layer,
+        bottoms: Sequence[Value],
+        tops: Sequence[Value],
+        values: dict[str, Value],
+    ) -> None:
+        """Look at a layer that has become primitives; ``values`` are those of all blobs so far."""
+
+    def refuse_strange_weights(self, model: Model) -> None:
+        """Raise where nothing of the weights file is in the net."""
+
+    def outputs(self, blobs: BlobValues, wanted: Sequence[Value]) -> Sequence[Value]:
+        """The outputs that are wanted, and those that are there whoever asked for others."""
+        return wanted
+
+
+def framework_named(name: str) -> Framework:
+    """The one that ``Model.framework`` names, ``"caffe"`` or ``"caffe2"``, with all of its rules."""
+    if name == "caffe2":
+        from prototrt.surgery.caffe2.framework import Caffe2
+
+        return Caffe2()
+    from prototrt.surgery.expansion.caffe_framework import Caffe
+
+    return Caffe()

@@ -1,0 +1,262 @@
+"""What a layer rule works with: the builder, the layer's parameters, the user's options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+from google.protobuf.message import Message
+
+from prototrt.caffe_proto import Layer, NoWeights, RandomWeights, StoredBlob, Weights
+from prototrt.caffe_proto.errors import NetError, WeightsError
+from prototrt.surgery.expansion.fillers import described, filled
+from prototrt.surgery.expansion.limits import refuse_too_many
+from prototrt.surgery.expansion.nonfinite_weights import count_not_finite
+from prototrt.surgery.expansion.shared_memory import SharedMemory
+from prototrt.surgery.ir import Array, Shape, Value, element_count
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ir.profiles import Profile
+from prototrt.surgery.ir.registry import Registry
+
+LayerRule: TypeAlias = Callable[..., list[Value]]
+"""``rule(build, layer, *bottoms) -> tops``; its signature says how many bottoms there are."""
+
+layer_rule: Registry[str, LayerRule] = Registry("layer rule")
+
+GIVE_THEIR_NET = "use the prototxt that these weights were trained with"
+"""What to do about weights that do not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked of the expansion.
+
+    ``shapes`` override those of the file, by input, ``profile`` gives ranges; ``drop_cont``
+    means that cont is 1 everywhere and no input. ``state`` says where recurrent state comes from:
+    ``"bind"`` (inputs and outputs of the graph), ``"zero"``, or ``"const"``: from ``state_arrays``,
+    by name. ``whole_numbers`` are inputs that hold int32. ``preprocess``: the graph does to its
+    inputs what the data layers did; ``strict``: weights must be finite. ``example`` gives an option
+    that states the shape of an input.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    profile: Profile = field(default_factory=Profile)
+    drop_cont: bool = False
+    state: str = "bind"
+    state_arrays: Mapping[str, Array] = field(default_factory=dict)
+    whole_numbers: frozenset[str] = frozenset()
+    preprocess: bool = False
+    strict: bool = False
+    example: Callable[[str], str] = "--shape {}:NxCxHxW".format
+
+
+class LayerBuilder(Builder):
+    """A ``Builder`` that also hands out the stored parameters of layers."""
+
+    def __init__(self, reserved: set[str], weights: Weights, options: Options) -> None:
+        super().__init__(reserved)
+        self.weights = weights
+        self.options = options
+        self.memory = SharedMemory()
+        self.parameters: dict[str, int] = {}
+        """How many numbers each layer has read from the weights file."""
+        self.without_weights: list[str] = []
+        """Layers which need weights although no weights were given."""
+        self.used_states: set[str] = set()
+        """Which of the arrays in ``options.state_arrays`` were asked for."""
+        self.mean_files: list[str] = []
+        self._read: list[Value] = []
+        self._unread = 0
+        self._owned: dict[tuple[str, int], Array] = {}
+
+    def begin(self, layer: Layer) -> None:
+        """From now on nodes and parameters belong to this layer."""
+        self.origin = layer.origin
+        self._read = []
+        self._unread = 0
+
+    def parameter(
+        self, layer: Layer, shape: Shape, what: str, *, filler: Message | None = None, kind: str = "weight"
+    ) -> Value:
+        """The next stored blob of the layer, which must have this shape.
+
+        ``what`` is its name in messages and in the graph. ``filler`` is the filler that the
+        prototxt states, if any: a layer that the weights file lacks keeps what it gives, as in
+        Caffe, but only where that is the same every time. ``kind`` tells random weights what they are.
+        Raises ``WeightsError``.
+        """
+        index = len(self._read)
+        array = self._array(layer, index, shape, what, filler, kind)
+        self._check_sharing(layer, index, array, what)
+        value = self.constant(array, what)
+        self._read.append(value)
+        self.parameters[layer.name] = self.parameters.get(layer.name, 0) + array.size
+        return value
+
+    def leave_unread(self, count: int) -> None:
+        """The layer has this many blobs that nothing is computed from."""
+        self._unread = count
+
+    def end(self, layer: Layer) -> None:
+        """Refuse blobs in the file that the layer has no use for, and a ``param`` for blobs it has not."""
+        self._refuse_surplus_specs(layer)
+        if layer.blobs is None or len(layer.blobs) == len(self._read):
+            return
+        is_of_text = self.weights.stored(layer.name) is None
+        if is_of_text and not self._read:
+            self.warn("blobs is ignored, as in Caffe: the layer has none")
+        else:
+            read = ", ".join(f"{value.shape}" for value in self._read) or "none"
+            raise WeightsError(
+                f"the {'prototxt' if is_of_text else 'weights file'} has {len(layer.blobs)} blobs,"
+                f" expected {len(self._read)}",
+                origin=layer.origin,
+                because=f"the layer's blobs have the shapes {read}",
+                fix=GIVE_THEIR_NET,
+            )
+
+    def _refuse_surplus_specs(self, layer: Layer) -> None:
+        """Source: caffe ``src/caffe/net.cpp``, ``Net::Init``."""
+        specs, blobs = len(layer.shared), self._unread + len(self._read)
+        if specs > blobs:
+            raise NetError(
+                f"param is stated {specs} times, expected at most {blobs}, once a blob of the layer",
+                origin=layer.origin,
+                fix=f"remove param {blobs}" if specs == blobs + 1 else f"remove param {blobs} to {specs - 1}",
+            )
+
+    def _array(
+        self, layer: Layer, index: int, shape: Shape, what: str, filler: Message | None, kind: str
+    ) -> Array:
+        refuse_too_many(element_count(shape, f"a size of the {what}"), shape, f"blob {index} ({what})")
+        sizes = [dim for dim in shape if isinstance(dim, int)]
+        if isinstance(self.weights, RandomWeights):
+            return self._drawn(layer, index, tuple(sizes), kind)
+        if layer.blobs is not None:
+            array = _stored(layer, index, tuple(sizes), what)
+            self._check_numbers(layer, index, array, what)
+            return array
+        if isinstance(self.weights, NoWeights):
+            if layer.name not in self.without_weights:
+                self.without_weights.append(layer.name)
+            return np.broadcast_to(np.float32(0), sizes)
+        kept = filled(filler, tuple(sizes))
+        if kept is not None:
+            self.warn(f"the weights file has no such layer: its {what} keep {described(filler)}")
+            return kept
+        raise WeightsError(
+            f"the weights file has no such layer, expected {what} of shape {shape}",
+            origin=layer.origin,
+            fix="use the prototxt that these weights were trained with: layers are matched by name",
+        )
+
+    def _drawn(self, layer: Layer, index: int, shape: tuple[int, ...], kind: str) -> Array:
+        """Random numbers, the same for all layers that share the blob."""
+        assert isinstance(self.weights, RandomWeights)
+        owner = _owner(layer, index) or (layer.name, index)
+        owned = self._owned.get(owner)
+        if owned is not None and owned.size == prod(shape):
+            return owned.reshape(shape)
+        return self.weights.draw(*owner, shape, kind)
+
+    def _check_sharing(self, layer: Layer, index: int, array: Array, what: str) -> None:
+        """Blobs that are shared have one shape, or with PERMISSIVE as many numbers.
+
+        Source: caffe ``src/caffe/net.cpp``, ``Net::AppendParam``.
+        """
+        owner = _owner(layer, index)
+        owned = self._owned.setdefault(owner or (layer.name, index), array)
+        if owner is None or owned.shape == array.shape:
+            return
+        has_as_many = owned.size == array.size
+        if has_as_many and _is_permissive(layer, index):
+            return
+        fix = "give the blobs different param names"
+        raise WeightsError(
+            f"shape is {array.shape}, but it is shared with blob {owner[1]} of layer "
+            f'"{owner[0]}", which has the shape {owned.shape}',
+            origin=layer.origin,
+            blob=f"blob {index} ({what})",
+            fix=f"{fix}, or add share_mode: PERMISSIVE" if has_as_many else fix,
+        )
+
+    def _check_numbers(self, layer: Layer, index: int, array: Array, what: str) -> None:
+        bad = count_not_finite(array)
+        if not bad:
+            return
+        problem = f"{bad} of {array.size} numbers are NaN or infinite"
+        if self.options.strict:
+            fix = "get the weights file again, or leave out --strict to go on with such numbers"
+            raise WeightsError(problem, origin=layer.origin, blob=f"blob {index} ({what})", fix=fix)
+        self.warnings.append(f"{layer.origin}, blob {index} ({what}): {problem}")
+
+
+def _owner(layer: Layer, index: int) -> tuple[str, int] | None:
+    """The layer and the index of the blob that this one shares, if it is not its own."""
+    return layer.shared[index] if index < len(layer.shared) else None
+
+
+def _is_permissive(layer: Layer, index: int) -> bool:
+    """Whether the blob shares numbers that its owner holds in another shape. HDF5 files have only the owner's."""
+    if _owner(layer, index) is None:
+        return False
+    spec = layer.message.param[index]
+    return bool(spec.share_mode == type(spec).PERMISSIVE)
+
+
+def _stored(layer: Layer, index: int, shape: tuple[int, ...], what: str) -> Array:
+    assert layer.blobs is not None
+    if index >= len(layer.blobs):
+        raise WeightsError(
+            f"the weights file has {len(layer.blobs)} blobs, expected {what} of shape {shape} as number {index}",
+            origin=layer.origin,
+            fix=GIVE_THEIR_NET,
+        )
+    blob = layer.blobs[index]
+    if not _fits(blob, shape) and not (_is_permissive(layer, index) and prod(blob.shape) == prod(shape)):
+        raise WeightsError(
+            f"shape in the weights file is {blob.shape}, expected {shape}",
+            origin=layer.origin,
+            blob=f"blob {index} ({what})",
+            fix=GIVE_THEIR_NET,
+        )
+    return blob.array.reshape(shape)
+
+
+def _fits(blob: StoredBlob, shape: tuple[int, ...]) -> bool:
+    """Equal shapes; old files have four axes, with ones in front.
+
+    Source: caffe ``src/caffe/blob.cpp``, ``Blob::ShapeEquals``.
+    """
+    if blob.legacy:
+        return len(shape) <= 4 and blob.shape == (1,) * (4 - len(shape)) + shape
+    return blob.shape == shape
+
+
+def refuse_in_place(layer: Layer, because: str) -> None:
+    """For layers whose top must not be their bottom, where Caffe ends the process."""
+    if layer.bottom_blob(0) in layer.message.top:
+        raise NetError(
+            "works in place, which this layer cannot",
+            blob=f'top "{layer.bottom_blob(0)}"',
+            because=because,
+            fix="give the top a name of its own",
+        )
+
+
+def stated(param: Message, name: str) -> Any:
+    """A field of a message if the file states it, else None."""
+    return getattr(param, name) if param.HasField(name) else None
+
+
+def canonical_axis(axis: int, shape: Shape, field_name: str) -> int:
+    """A Caffe axis, which may count from the end, as an index into ``shape``."""
+    if not -len(shape) <= axis < len(shape):
+        raise NetError(
+            f"{field_name} is {axis}, but the bottom has {len(shape)} axes: {shape}",
+            fix=f"use an axis from {-len(shape)} to {len(shape) - 1}",
+        )
+    return axis % len(shape)

@@ -1,0 +1,77 @@
+"""Blobs that lie in the same memory: in Caffe, a layer that works in place on one of them changes them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from prototrt.caffe_proto import Layer
+from prototrt.surgery.ir import Value
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ops import Identity
+
+
+@dataclass(slots=True, eq=False)
+class Memory:
+    """What lies in one place: tops, by the names of their values, and the states of recurrences, by number."""
+
+    tops: set[str]
+    states: set[int]
+
+
+class SharedMemory:
+    """Which tops share memory, as far as layers that work in place can tell.
+
+    Source: caffe ``Blob::ShareData`` in ``split_layer.cpp``, ``reshape_layer.cpp``,
+    ``flatten_layer.cpp``, ``concat_layer.cpp``, ``slice_layer.cpp`` and ``recurrent_layer.cpp``.
+    """
+
+    def __init__(self) -> None:
+        self._memories: list[Memory] = []
+        self._told: dict[str, str] = {}
+
+    def share(self, tops: Iterable[str], states: Iterable[int] = ()) -> None:
+        """These lie in one place from now on, together with whatever else lies there."""
+        joined = Memory(set(tops), set(states))
+        for memory in [memory for memory in self._memories if memory.tops & joined.tops]:
+            joined.tops |= memory.tops
+            joined.states |= memory.states
+            self._memories.remove(memory)
+        self._memories.append(joined)
+        for text in [self._told[top] for top in sorted(joined.tops) if top in self._told]:
+            self.tell(joined.tops, text)
+
+    def tell(self, tops: Iterable[str], text: str) -> None:
+        """Who works in place on one of these reads: ``works in place on``, and this text."""
+        self._told.update(dict.fromkeys(tops, text))
+
+    def write_through(self, build: Builder, layer: Layer, values: dict[str, Value]) -> None:
+        """What the layer wrote in place is also what everything else in that memory holds now."""
+        blobs = zip(layer.message.bottom, layer.message.top, layer.bottoms, layer.tops, strict=False)
+        for bottom, top in [(bottom, top) for read, written, bottom, top in blobs if read == written]:
+            changes = not _is_copied(build, values[bottom], values[top])
+            if bottom in self._told:
+                self.tell([top], self._told[bottom])
+                if changes:
+                    build.warn(f"works in place on {self._told[bottom]}")
+            for memory in self._memories:
+                if bottom in memory.tops:
+                    if changes:
+                        _overwrite(build, memory, {bottom, top}, values[top], values)
+                    memory.tops = memory.tops - {bottom} | {top}
+
+
+def _is_copied(build: Builder, old: Value, new: Value) -> bool:
+    """A layer that does nothing at inference leaves the memory as it was."""
+    return any(
+        isinstance(node.op, Identity) and node.inputs == (old,) and node.outputs == (new,)
+        for node in build.nodes
+    )
+
+
+def _overwrite(build: Builder, memory: Memory, done: set[str], new: Value, values: dict[str, Value]) -> None:
+    for name in sorted(memory.tops - done):
+        values[name] = build.overwritten(values[name], build.reshape(new, values[name].shape))
+    for number in sorted(memory.states):
+        state = build.recurrences[number].output
+        build.overwritten(state, build.reshape(new, state.shape))

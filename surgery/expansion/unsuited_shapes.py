@@ -1,0 +1,75 @@
+"""Shapes from outside that a net does not bear, although it bears its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto.errors import ConversionError, Problems, ShapeError, WeightsError, raise_all
+from prototrt.surgery.ir.profiles import Profile
+
+Sizes = tuple[int, ...]
+
+
+def refuse_unsuited_shapes(
+    model: Model,
+    given: Mapping[str, Sizes],
+    profile: Profile,
+    error: ConversionError,
+    expand: Callable[[Mapping[str, Sizes], Profile], object],
+) -> None:
+    """Blame the shapes that were given where the net is sound without them; else leave ``error`` as it is.
+
+    Shapes of other sizes, but as many axes, are blamed for weights that do not fit, and for nothing else.
+    """
+    asked = {**profile.max, **profile.min, **profile.opt, **given}
+    stated = dict(_stated(model))
+    errors = error.errors if isinstance(error, Problems) else [error]
+    of_weights = all(isinstance(each, WeightsError) for each in errors)
+    others = {
+        name: asked[name]
+        for name, (_, shape) in stated.items()
+        if name in asked and (len(asked[name]) != len(shape) or (of_weights and asked[name] != shape))
+    }
+    if not others or any(each.origin and each.origin.type == "Input" for each in errors):
+        return
+    kept = {name: shape for name, shape in given.items() if name not in others}
+    ranges = Profile(*(_without(others, sizes) for sizes in (profile.min, profile.opt, profile.max)))
+    try:
+        expand(kept, ranges)
+    except ConversionError:
+        return
+    because = f"with it, {_told(errors[0])}"
+    raise_all([_unsuited(*stated[name], name, shape, because) for name, shape in others.items()])
+
+
+def _stated(model: Model) -> Sequence[tuple[str, tuple[Layer, Sizes]]]:
+    """The inputs whose shapes the file states."""
+    found = []
+    for layer in model.layers if model.framework == "caffe" else ():
+        shapes = layer.message.input_param.shape if layer.type == "Input" else ()
+        for index, top in enumerate(layer.tops if len(shapes) else ()):
+            found.append((top, (layer, tuple(shapes[min(index, len(shapes) - 1)].dim))))
+    return found
+
+
+def _without(names: Mapping[str, Sizes], sizes: Mapping[str, Sizes]) -> dict[str, Sizes]:
+    return {name: shape for name, shape in sizes.items() if name not in names}
+
+
+def _told(error: ConversionError) -> str:
+    place = [error.origin.subject] if error.origin else []
+    place += [error.blob] if error.blob else []
+    return f"{', '.join(place)}: {error.problem}" if place else error.problem
+
+
+def _unsuited(layer: Layer, stated: Sizes, name: str, shape: Sizes, because: str) -> ConversionError:
+    own = f"--shape {name}:{'x'.join(map(str, stated))}"
+    axes = f"give {len(stated)} axes, as in {own}"
+    return ShapeError(
+        f"the shape given is {shape}, but the file states {stated}",
+        origin=layer.origin,
+        blob=f'top "{name}"',
+        because=because,
+        fix=axes if len(shape) != len(stated) else f"give the size of the file, {own}",
+    )

@@ -1,0 +1,258 @@
+"""Making a graph, node by node: names, origins, types and constants in one place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from prototrt.caffe_proto.errors import ConversionError, Origin
+from prototrt.caffe_proto.naming import free_name
+from prototrt.surgery.ir import (
+    Array,
+    DType,
+    Graph,
+    Node,
+    Op,
+    Range,
+    Recurrence,
+    Shape,
+    Value,
+    bodies,
+    fixed,
+    walk,
+)
+from prototrt.surgery.ir.uniform_constants import MOST_WRITTEN_OUT, is_repeated, stacked
+from prototrt.surgery.ops import ADD, MULTIPLY, Axis, Cast, Concat, Identity, MatMul, Reshape, Tile
+
+
+class Builder:
+    """Collects nodes. Every node gets the origin of the layer that is being expanded.
+
+    A node that is not in the prototxt is called ``__LAYER_HINT``, and never takes one of the
+    names that are ``reserved`` for the user's blobs. ``body()`` gives a builder for a Scan's
+    body that draws from the same names.
+    """
+
+    def __init__(self, reserved: Iterable[str] = ()) -> None:
+        self.inputs: list[Value] = []
+        self.nodes: list[Node] = []
+        self.recurrences: list[Recurrence] = []
+        self.exposed: list[Recurrence] = []
+        self.symbols: dict[str, Range] = {}
+        self.warnings: list[str] = []
+        self.origin = Origin("", 0, "", "")
+        self._names = set(reserved)
+        self._node_names: set[str] = set()
+
+    def body(self) -> Builder:
+        """A builder for the body of a Scan in the layer at hand."""
+        inner = Builder()
+        inner.origin, inner._names, inner._node_names = self.origin, self._names, self._node_names
+        inner.warnings = self.warnings
+        return inner
+
+    def input(self, name: str, shape: Shape, dtype: DType = DType.FLOAT32) -> Value:
+        """A new input of the graph, under the name that the user gave it."""
+        value = Value(name, dtype, shape)
+        self.inputs.append(value)
+        return value
+
+    def state_input(self, name: str, shape: Shape) -> Value:
+        """A new input of the graph for state that a caller carries from call to call."""
+        return self.input(free_name(name, self._names), shape)
+
+    def body_input(self, hint: str, shape: Shape, dtype: DType = DType.FLOAT32) -> Value:
+        """A new input of a Scan's body, named after the layer."""
+        return self.input(self._surgical(hint), shape, dtype)
+
+    def constant(self, array: Array, hint: str = "constant") -> Value:
+        """A value known now. The array is kept, not copied."""
+        array = np.asarray(array)
+        return Value(self._surgical(hint), DType(array.dtype.name), array.shape, array)
+
+    def stacked(self, arrays: Sequence[Array], hint: str) -> Value:
+        """Rows of several arrays: a constant, or a Concat where they are many and repeat a few numbers."""
+        rows = sum(map(len, arrays))
+        if rows <= MOST_WRITTEN_OUT or not all(map(is_repeated, arrays)):
+            return self.constant(stacked(arrays), hint)
+        return self.add(Concat(0), *(self.constant(array, hint) for array in arrays), hint=hint)
+
+    def scalar(self, number: float, rank: int, dtype: DType = DType.FLOAT32) -> Value:
+        """A constant that broadcasts against any shape of this rank."""
+        return self.constant(np.full((1,) * rank, number, dtype.numpy), "scalar")
+
+    def add(self, op: Op, *inputs: Value, hint: str | None = None) -> Value:
+        """Add a node with one output and return that output."""
+        (output,) = self.add_all(op, *inputs, hint=hint)
+        return output
+
+    def add_all(self, op: Op, *inputs: Value, hint: str | None = None) -> list[Value]:
+        """Add a node and return all its outputs. Shape errors get the layer's origin."""
+        for position in op.constants:
+            assert inputs[position].is_constant, f"input {position} of {op} must be constant"
+        try:
+            shapes = op.shape(*(value.shape for value in inputs))
+        except ConversionError as error:
+            error.origin = error.origin or self.origin
+            raise
+        dtypes = op.dtypes(*(value.dtype for value in inputs))
+        name = self._surgical(hint or _snake(type(op).__name__))
+        outputs = [
+            Value(name if index == 0 else f"{name}:{index}", dtype, shape)
+            for index, (dtype, shape) in enumerate(zip(dtypes, shapes, strict=True))
+        ]
+        self.nodes.append(Node(name, op, inputs, tuple(outputs), self.origin))
+        return outputs
+
+    def reshape(self, x: Value, shape: Shape, hint: str | None = None) -> Value:
+        """``x`` in another shape, or ``x`` itself. A symbol means the axis of ``x`` of that symbol."""
+        if x.shape == shape:
+            return x
+        target = tuple(Axis(x.shape.index(dim)) if isinstance(dim, str) else dim for dim in shape)
+        if x.data is None:
+            return self.add(Reshape(target), x, hint=hint)
+        (sizes,) = Reshape(target).shape(x.shape)
+        return replace(
+            x, shape=sizes, data=x.data.reshape([fixed(dim, "a constant's size") for dim in sizes])
+        )
+
+    def aligned(self, x: Value, rank: int, axis: int | None = None) -> Value:
+        """``x`` with ones around its shape, so that it broadcasts against ``rank`` axes.
+
+        Its first axis meets axis ``axis``; by default its last one meets the last.
+        """
+        first = rank - len(x.shape) if axis is None else axis
+        return self.reshape(x, (*(1,) * first, *x.shape, *(1,) * (rank - first - len(x.shape))))
+
+    def product(self, x: Value, weights: Value, *, transpose: bool = False, hint: str | None = None) -> Value:
+        """``x W^T`` over the last axis of x, for weights W (outputs, inputs) as Caffe stores them.
+
+        ``transpose`` takes weights (inputs, outputs): ``x W``.
+        """
+        rows = self.aligned(weights, len(x.shape))
+        return self.add(MatMul(transpose_b=not transpose), x, rows, hint=hint)
+
+    def scaled(self, x: Value, factor: float) -> Value:
+        """``x * factor``, or ``x`` itself."""
+        return x if factor == 1 else self.add(MULTIPLY, x, self.scalar(factor, len(x.shape)))
+
+    def shifted(self, x: Value, summand: float) -> Value:
+        """``x + summand``, or ``x`` itself."""
+        return x if summand == 0 else self.add(ADD, x, self.scalar(summand, len(x.shape)))
+
+    def tile(self, x: Value, axis: int, copies: int, hint: str | None = None) -> Value:
+        """``x`` repeated along one axis."""
+        return self.add(Tile(axis, copies), x, hint=hint)
+
+    def cast(self, x: Value, dtype: DType) -> Value:
+        """``x`` in another element type, or ``x`` itself."""
+        return x if x.dtype is dtype else self.add(Cast(dtype), x, hint=dtype.value)
+
+    def state(self, name: str, before: Value, after: Value) -> None:
+        """State: what ``after`` holds in one call, a caller feeds into ``before`` of the next.
+
+        ``after`` becomes an output of the graph, called ``name``.
+        """
+        final = replace(after, name=free_name(name, self._names))
+        since = next(index for index, node in enumerate(self.nodes) if after in node.outputs)
+        self._substitute(after, final, since)
+        self.recurrences.append(Recurrence(before, final))
+
+    def expose_state(self, before: Value, after: Value) -> None:
+        """State that the net itself takes and gives: fed back by who wants to.
+
+        It is told as a recurrence if both prove to be an input and an output of the graph.
+        """
+        self.exposed.append(Recurrence(before, after, exposed=True))
+
+    def warn(self, text: str) -> None:
+        """Tell the user, at the layer at hand, of something that did not stop the conversion."""
+        line = f"{self.origin}: {text}" if self.origin.layer else text
+        if line not in self.warnings:
+            self.warnings.append(line)
+
+    def named(self, value: Value, name: str, node_name: str, since: int) -> Value:
+        """Give ``value`` a name that the user knows, and its node the layer's name.
+
+        ``since`` counts the nodes there were before the layer. A value that no node of
+        the layer wrote (its bottom, a constant) is copied by an Identity.
+        """
+        renamed = replace(value, name=name, data=None)
+        self.write(value, renamed, node_name, since)
+        return renamed
+
+    def write(self, value: Value, target: Value, node_name: str, since: int) -> None:
+        """Let the node that makes ``value``, one since ``since``, write ``target`` in its place."""
+        if not any(value in node.outputs for node in self.nodes[since:]):
+            value = self.add(Identity(), value)
+        self._substitute(value, target, since, node_name)
+
+    def overwritten(self, old: Value, new: Value) -> Value:
+        """A copy of ``new`` in the place of ``old``: its name, and the state that it is, if it is one.
+
+        Who has read ``old`` before still reads that.
+        """
+        places = [index for index, pair in enumerate(self.recurrences) if pair.output is old]
+        exposed = [index for index, pair in enumerate(self.exposed) if pair.output is old]
+        copy = self.add(Identity(), new)
+        if old not in self.inputs:
+            self._substitute(old, replace(old, name=self._surgical("overwritten")), 0)
+            final = replace(copy, name=old.name)
+            self._substitute(copy, final, len(self.nodes) - 1)
+            copy = final
+        for index in places:
+            self.recurrences[index] = replace(self.recurrences[index], output=copy)
+        for index in exposed:
+            self.exposed[index] = replace(self.exposed[index], output=copy)
+        return copy
+
+    def _substitute(self, old: Value, new: Value, since: int, node_name: str | None = None) -> None:
+        """Put ``new`` in the place of ``old``, which a node from ``since`` on writes."""
+        for index in range(since, len(self.nodes)):
+            node = self.nodes[index].reading({old: new})
+            if old in node.outputs:
+                outputs = tuple(new if output is old else output for output in node.outputs)
+                name = self._node_name(node_name) if node_name and node.is_surgical else node.name
+                node = replace(node, name=name, outputs=outputs)
+            self.nodes[index] = node
+        self.recurrences = [pair.standing({old: new}) for pair in self.recurrences]
+        self.exposed = [pair.standing({old: new}) for pair in self.exposed]
+
+    def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
+        """What was built, as a graph with these outputs, and behind them the states to feed back."""
+        exposed = [pair for pair in self.exposed if pair.input in self.inputs and pair.output in outputs]
+        return Graph(
+            name,
+            tuple(self.inputs),
+            (*outputs, *(pair.output for pair in self.recurrences)),
+            tuple(self.nodes),
+            (*self.recurrences, *exposed),
+            dict(self.symbols),
+            tuple(self.warnings),
+        )
+
+    def fresh(self, hint: str) -> str:
+        """A name that nothing has yet, for what is not in the prototxt."""
+        return self._surgical(hint)
+
+    def _surgical(self, hint: str) -> str:
+        return free_name(f"__{self.origin.layer}_{hint}" if self.origin.layer else f"__{hint}", self._names)
+
+    def _node_name(self, name: str) -> str:
+        return free_name(name, self._node_names)
+
+
+def names_in(graph: Graph) -> set[str]:
+    """The names of all nodes and values, those in the bodies of Scans among them."""
+    names = {value.name for value in graph.inputs}
+    for node in walk(graph):
+        names |= {node.name, *(value.name for value in node.outputs)}
+        names |= {value.name for body in bodies(node.op) for value in body.inputs}
+    return names
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()

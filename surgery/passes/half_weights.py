@@ -1,0 +1,67 @@
+"""Weights as float16, and which of them it cannot hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+
+import numpy as np
+
+from prototrt.surgery.ir import Array, DType, Op, Value
+from prototrt.surgery.ir.uniform_constants import map_elements, seen_once
+
+LARGEST = float(np.finfo(np.float16).max)
+"""65504; what is larger becomes infinite."""
+SMALLEST = float(np.finfo(np.float16).smallest_normal)
+"""2^-14; what is smaller has fewer than 11 digits, and below 2^-25 none."""
+
+
+class HalfWeights:
+    """Casts each constant once, however often it is read."""
+
+    def __init__(self) -> None:
+        self._cast: dict[tuple[object, ...], Array] = {}
+
+    def of(self, value: Value) -> Value:
+        """The constant as float16."""
+        assert value.data is not None
+        key = _memory(value.data)
+        if key not in self._cast:
+            with np.errstate(all="ignore"):  # NaN and infinity are told when weights are read
+                self._cast[key] = map_elements(_half, value.data)
+        return replace(value, dtype=DType.FLOAT16, data=self._cast[key])
+
+
+def _half(array: Array) -> Array:
+    return array.astype(np.float16)
+
+
+def _memory(array: Array) -> tuple[object, ...]:
+    """Equal for arrays that view the same numbers: layers may share weights."""
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.name
+
+
+def why_not_half(op: Op, constants: Sequence[Value]) -> str | None:
+    """What float16 would do to the constants of a primitive that it must not, or None."""
+    largest = max([0.0, *map(_largest, constants)])
+    largest = max([largest, *(_magnitude(op, item.name) for item in fields(op))])  # type: ignore[arg-type]  # ops are dataclasses
+    if largest > LARGEST:
+        return f"float16 holds no numbers beyond {LARGEST:.0f}, here are some of {largest:.3g}"
+    if 0 < largest < SMALLEST:
+        return f"float16 loses digits below {SMALLEST:.2g}, here the largest number is {largest:.2g}"
+    return None
+
+
+def _largest(value: Value) -> float:
+    """The largest magnitude of finite numbers."""
+    assert value.data is not None
+    data = seen_once(value.data)
+    largest = max(float(data.max(initial=0)), -float(data.min(initial=0)))
+    return largest if np.isfinite(largest) else float(np.abs(data[np.isfinite(data)]).max(initial=0))
+
+
+def _magnitude(op: Op, name: str) -> float:
+    """Of an attribute that is a float. A whole one counts places; an infinite one is infinite in float16, too."""
+    attribute = getattr(op, name)
+    is_number = isinstance(attribute, float) and np.isfinite(attribute)
+    return abs(attribute) if is_number else 0.0

@@ -1,0 +1,150 @@
+"""What a net costs, layer by layer: shapes, stored numbers, multiplications."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from prototrt.caffe_proto import Model
+from prototrt.caffe_proto.errors import Origin
+from prototrt.surgery.expansion.expand import expand
+from prototrt.surgery.ir import Graph, Shape, Value
+from prototrt.surgery.ops import Scan, steps_of
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A blob by the user's name."""
+
+    name: str
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class LayerFacts:
+    """One layer. ``parameters`` are stored numbers, ``multiply_adds`` are those of one call.
+
+    ``multiply_adds_per_step`` are those of one of the T steps of a recurrent layer; other layers have no steps.
+    """
+
+    name: str
+    type: str
+    line: int
+    tops: tuple[Blob, ...]
+    parameters: int
+    multiply_adds: int
+    multiply_adds_per_step: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StatePair:
+    """What ``output`` holds after a call is fed into ``input`` of the next one."""
+
+    input: str
+    output: str
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A net and what it costs. ``inputs`` and ``outputs`` have those for state, too."""
+
+    name: str
+    file: str
+    layers: tuple[LayerFacts, ...]
+    inputs: tuple[Blob, ...]
+    outputs: tuple[Blob, ...]
+    recurrences: tuple[StatePair, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def parameters(self) -> int:
+        return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def multiply_adds(self) -> int:
+        return sum(layer.multiply_adds for layer in self.layers)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: the fields and the two totals."""
+        return {**asdict(self), "parameters": self.parameters, "multiply_adds": self.multiply_adds}
+
+
+def inspect(
+    model: Model,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    outputs: Sequence[str] | None = None,
+    cont: str = "keep",
+) -> Inspection:
+    """Take a net's measure. Works without weights: shapes do not depend on them."""
+    expansion = expand(model, shapes=shapes, outputs=outputs, cont=cont, require_weights=False)
+    graph, tops = expansion.graph, expansion.tops
+    work, work_of_a_step = multiply_adds(graph), multiply_adds_per_step(graph)
+    return Inspection(
+        name=model.name,
+        file=model.file,
+        layers=tuple(
+            LayerFacts(
+                name=layer.name,
+                type=layer.type,
+                line=layer.origin.line,
+                tops=tuple(
+                    Blob(layer.top_blob(i), tops[top].shape)
+                    for i, top in enumerate(layer.tops)
+                    if top in tops  # workspaces of operators are no tensors
+                ),
+                parameters=expansion.parameters.get(layer.name, 0),
+                multiply_adds=work[layer.origin],
+                multiply_adds_per_step=work_of_a_step.get(layer.origin),
+            )
+            for layer in model.layers
+            if not layer.tops or any(top in tops for top in layer.tops)  # the others are behind the outputs
+        ),
+        inputs=_blobs(graph.inputs),
+        outputs=_blobs(graph.outputs),
+        recurrences=tuple(
+            StatePair(pair.input.name, pair.output.name, pair.input.shape) for pair in graph.recurrences
+        ),
+        warnings=graph.warnings,
+    )
+
+
+def multiply_adds(graph: Graph) -> Counter[Origin]:
+    """Multiplications per Caffe layer; the body of a Scan counts once for each step."""
+    counts: Counter[Origin] = Counter()
+    for node in graph.nodes:
+        inputs = tuple(value.shape for value in node.inputs)
+        if isinstance(node.op, Scan):
+            steps = steps_of(node.op, inputs)
+            # The operators of a step net have origins of their own.
+            counts[node.origin] += steps * sum(multiply_adds(node.op.body).values())
+        counts[node.origin] += node.op.multiply_adds(inputs, [value.shape for value in node.outputs])
+    return counts
+
+
+def multiply_adds_per_step(graph: Graph) -> dict[Origin, int]:
+    """Multiplications of one step of each recurrent layer.
+
+    Those are its share of what is computed for all T steps at once, and the bodies of its Scans.
+    What is computed once a call, of a static input, is no part of a step, unless there is but one.
+    """
+    steps = {
+        node.origin: steps_of(node.op, tuple(value.shape for value in node.inputs))
+        for node in graph.nodes
+        if isinstance(node.op, Scan)
+    }
+    counts = dict.fromkeys(steps, 0)
+    for node in graph.nodes:
+        count = steps.get(node.origin)
+        if isinstance(node.op, Scan) or (count and node.outputs[0].shape[:1] == (count,)):
+            counts[node.origin] += (
+                multiply_adds(replace(graph, nodes=(node,)))[node.origin] // steps[node.origin]
+            )
+    return counts
+
+
+def _blobs(values: Sequence[Value]) -> tuple[Blob, ...]:
+    return tuple(Blob(value.name, value.shape) for value in values)

@@ -1,0 +1,53 @@
+"""Which Caffe layers there are rules for, told by the rules themselves."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from prototrt.surgery.expansion.frameworks import framework_named
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """One Caffe layer type: the primitives it becomes, and what to know about it."""
+
+    type: str
+    becomes: str
+    notes: str
+
+    def as_dict(self) -> dict[str, str]:
+        return asdict(self)
+
+
+def supported_layers() -> list[Support]:
+    """All of them, by name."""
+    return [
+        _support(type_name, rule) for type_name, rule in sorted(framework_named("caffe").rules.rules.items())
+    ]
+
+
+def supported_operators() -> list[Support]:
+    """The same for the operators of Caffe2; those of one rule stand together."""
+    names: dict[Callable[..., Any], list[str]] = {}
+    for type_name, rule in sorted(framework_named("caffe2").rules.rules.items()):
+        if type_name != "Input":
+            names.setdefault(rule, []).append(type_name)
+    return [_support(", ".join(types), rule) for rule, types in names.items()]
+
+
+def markdown_table(rows: list[Support], what: str = "layer") -> str:
+    """The table as it stands in the README."""
+    lines = [f"| {what} | becomes | notes |", "| --- | --- | --- |"]
+    lines += [f"| {row.type} | {row.becomes} | {row.notes.replace('|', chr(92) + '|')} |" for row in rows]
+    return "\n".join(lines)
+
+
+def _support(type_name: str, rule: Callable[..., Any]) -> Support:
+    """Read a rule's docstring: its first paragraph, and the line ``Becomes: ...``."""
+    paragraphs = (inspect.getdoc(rule) or "").replace("``", "`").split("\n\n")
+    lines = [line for paragraph in paragraphs for line in paragraph.splitlines()]
+    becomes = [line.removeprefix("Becomes:").strip() for line in lines if line.startswith("Becomes:")]
+    return Support(type_name, "".join(becomes[:1]).rstrip("."), " ".join(paragraphs[0].split()))
