@@ -10,7 +10,7 @@ from typing import TypeAlias
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
 from prototrt.surgery.expansion.expand import expand
-from prototrt.surgery.ir import Array, Graph, Node
+from prototrt.surgery.ir import Array, Dim, Graph, Node
 from prototrt.surgery.ir.profiles import Profile
 from prototrt.surgery.ops import Scan
 from prototrt.surgery.passes.compute_in_half import compute_in_half
@@ -147,7 +147,7 @@ def run_passes(graph: Graph, passes: Sequence[Pass]) -> Graph:
 def lower_scans(graph: Graph, sequence: str, force: bool = False) -> Graph:
     """Choose how the Scans of a graph run: as loops, written out, or as a single step."""
     scans = [node for node in graph.nodes if isinstance(node.op, Scan)]
-    steps = {node: node.inputs[node.op.states].shape[0] for node in scans if isinstance(node.op, Scan)}
+    steps = {node: _steps(node) for node in scans}
     if sequence == "step":
         raise_all([_not_one_step(node, steps[node]) for node in scans if steps[node] != 1])
     if sequence == "unroll":
@@ -163,10 +163,15 @@ def lower_scans(graph: Graph, sequence: str, force: bool = False) -> Graph:
     return run_passes(graph, [lambda before: unroll_scans(before, chosen), fold_constants, drop_unused])
 
 
+def _steps(node: Node) -> Dim:
+    assert isinstance(node.op, Scan)
+    return node.op.steps([value.shape for value in node.inputs])
+
+
 def _copies(node: Node) -> int | str:
     """How often the innermost steps of a Scan run."""
     assert isinstance(node.op, Scan)
-    steps = node.inputs[node.op.states].shape[0]
+    steps = _steps(node)
     inner = [_copies(each) for each in node.op.body.nodes if isinstance(each.op, Scan)]
     unknown = next((count for count in (steps, *inner) if isinstance(count, str)), None)
     return unknown or int(steps) * max([1, *map(int, inner)])

@@ -17,6 +17,7 @@ from prototrt.surgery.ops import ADD, MatMul, Scan, Slice
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.recurrent.cells import LSTMCell
 from prototrt.surgery.recurrent.scan import scan
+from prototrt.surgery.recurrent.weights import reordered
 
 log = logging.getLogger(__name__)
 
@@ -59,30 +60,30 @@ def fuse_lstms(graph: Graph) -> Graph:
 
 def _fused(node: Node, writers: Mapping[Value, Node]) -> Node | None:
     """The operator in the place of a Scan, or None."""
-    if not isinstance(node.op, Scan) or (recurrent := _recurrent_weights(node)) is None:
+    if not isinstance(node.op, Scan) or (recurrent := _recurrent_weights(node, node.op)) is None:
         return None
-    h, c, sequence = node.inputs
+    read = node.op.named_inputs(node.inputs)
+    (h, c), (sequence,) = read.states, read.sequences
     if (transformed := _transformed(sequence, writers)) is None:
         return None
     op = FusedLSTM(recurrent.data.shape[-1], node.op.reverse)  # type: ignore[union-attr]  # it is constant
     return Node(node.name, op, (h, c, *transformed[:2], recurrent, transformed[2]), node.outputs, node.origin)
 
 
-def _recurrent_weights(node: Node) -> Value | None:
+def _recurrent_weights(node: Node, op: Scan) -> Value | None:
     """R (4H, H) where the body is what a plain LSTM's cell makes, node by node; else None."""
-    scan_op = node.op
-    assert isinstance(scan_op, Scan)
-    constants = [value for inner in scan_op.body.nodes for value in inner.inputs if value.is_constant]
-    if (scan_op.states, len(node.inputs), len(constants)) != (2, 3, 1):
+    constants = [value for inner in op.body.nodes for value in inner.inputs if value.is_constant]
+    read = op.named_inputs([replace(value, data=None) for value in node.inputs])
+    if (len(read.states), len(read.sequences), len(read.invariants), len(constants)) != (2, 1, 0, 1):
         return None
     weights = replace(constants[0], shape=constants[0].shape[-2:])
-    h, c, x = (replace(value, data=None) for value in node.inputs)
+    (h, c), (x,) = read.states, read.sequences
     if (len(h.shape), h.shape, x.shape) != (2, c.shape, (*x.shape[:1], *h.shape[:1], 4 * h.shape[1])):
         return None
     build = Builder()
-    scan(build, LSTMCell(weights), [x], [h, c], reverse=scan_op.reverse)
+    scan(build, LSTMCell(weights), [x], [h, c], reverse=op.reverse)
     (plain,) = bodies(build.nodes[-1].op)
-    return weights if wiring(scan_op.body) == wiring(plain) else None
+    return weights if wiring(op.body) == wiring(plain) else None
 
 
 def _transformed(sequence: Value, writers: Mapping[Value, Node]) -> tuple[Value, Value, Value] | None:
@@ -116,11 +117,11 @@ def fused_lstm(
     model: OnnxModel, op: FusedLSTM, h: Tensor, c: Tensor, x: Tensor, *weights: Array
 ) -> list[str]:
     """ONNX's gates are i, o, f, g; it wants an axis of directions, and two biases of which one is 0."""
-    w, r, b = (_reordered(array.reshape(4, op.hidden, -1))[None] for array in weights)
-    bias = np.concatenate([b.reshape(1, -1), np.zeros((1, 4 * op.hidden), b.dtype)], 1)
+    w, r, b = (reordered(array, "LSTM", "caffe", "onnx") for array in weights)
+    bias = np.concatenate([b, np.zeros_like(b)])[None]
     axis = model.integers(0)
     start = [model.add("Unsqueeze", state, axis) for state in (h, c)]
-    parts = [model.array(array.reshape(1, 4 * op.hidden, -1)) for array in (w, r)]
+    parts = [model.array(array[None]) for array in (w, r)]
     direction = "reverse" if op.reverse else "forward"
     y, h_last, c_last = model.add_all(
         "LSTM", [x, *parts, model.array(bias), "", *start], 3, hidden_size=op.hidden, direction=direction
@@ -128,8 +129,3 @@ def fused_lstm(
     directions = model.integers(1)
     steps = model.add("Squeeze", y, directions)
     return [model.add("Squeeze", h_last, axis), model.add("Squeeze", c_last, axis), steps]
-
-
-def _reordered(gates: Array) -> Array:
-    """Rows of i, f, o, g as rows of i, o, f, g."""
-    return gates[[0, 2, 1, 3]]

@@ -13,23 +13,29 @@ def scan(model: OnnxModel, op: Scan, *inputs: Tensor) -> list[str]:
 
     Run backwards, inputs are read from the last element on, and outputs grow at the front.
     """
-    read = op.states + op.sequences
-    body = _body(model, op, inputs[read:])
-    outputs = len(op.body.outputs)
+    given, outputs = op.named_inputs(inputs), op.named_outputs(op.body.outputs)
     backwards = {}
     if op.reverse:
-        backwards["scan_input_directions"] = [1] * op.sequences
-        backwards["scan_output_directions"] = [1] * (outputs - op.states)
-    return model.add_all("Scan", inputs[:read], outputs, body=body, num_scan_inputs=op.sequences, **backwards)
+        backwards["scan_input_directions"] = [1] * len(given.sequences)
+        backwards["scan_output_directions"] = [1] * len(outputs.stacked)
+    return model.add_all(
+        "Scan",
+        [*given.states, *given.sequences],
+        len(op.body.outputs),
+        body=_body(model, op, given.invariants),
+        num_scan_inputs=len(given.sequences),
+        **backwards,
+    )
 
 
 def _body(model: OnnxModel, op: Scan, invariants: tuple[Tensor, ...]) -> Proto:
-    inside = op.body.inputs[: op.states + op.sequences]
+    inside = op.named_inputs(op.body.inputs)
     name = model.unique("__body")
     with model.body() as nodes:
-        for outer, inner in zip(invariants, op.body.inputs[len(inside) :], strict=True):
+        for outer, inner in zip(invariants, inside.invariants, strict=True):
             model.alias(inner, outer)
         lower_nodes(model, op.body)
         results = distinct(model, op.body.outputs, op.body)
     outputs = [model.info(value, result) for value, result in zip(op.body.outputs, results, strict=True)]
-    return model.helper.make_graph(nodes, name, [model.info(value) for value in inside], outputs)
+    inputs = [model.info(value) for value in (*inside.states, *inside.sequences)]
+    return model.helper.make_graph(nodes, name, inputs, outputs)

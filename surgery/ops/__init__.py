@@ -46,7 +46,7 @@ from prototrt.surgery.ops.linear import MatMul
 from prototrt.surgery.ops.normalization import LRN, Affine, Softmax
 from prototrt.surgery.ops.pooling import AveragePool, MaxPool, MaxPoolIndex, StochasticPool
 from prototrt.surgery.ops.reduction import Reduce, ReduceKind, TopK
-from prototrt.surgery.ops.scan import Scan, steps_of
+from prototrt.surgery.ops.scan import Scan, ScanInputs, ScanOutputs, steps_of
 from prototrt.surgery.ops.selection import Select
 from prototrt.surgery.ops.shape import (
     Axis,
@@ -115,6 +115,8 @@ __all__ = [
     "Reverse",
     "ReverseSequence",
     "Scan",
+    "ScanInputs",
+    "ScanOutputs",
     "Select",
     "Sigmoid",
     "Slice",

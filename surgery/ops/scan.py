@@ -2,22 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from prototrt.surgery.ir import Array, DType, Graph, Op, Shape, fixed
+from prototrt.surgery.ir import Array, Dim, DType, Graph, Op, Shape, fixed
+
+Item = TypeVar("Item")
+"""What stands for an operand: a value, its shape, an array, or the tensor of a backend."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanInputs(Generic[Item]):
+    """The inputs of a Scan, or of its body, by role. The same place of a role is the same operand in both.
+
+    ``states``: the initial state; in the body, the state before a step.
+    ``sequences``: all elements (T, ...); in the body, the element of a step (...).
+    ``invariants``: what every step reads; the same in both.
+    Iteration gives them in the order in which a node or a body lists its inputs.
+    """
+
+    states: tuple[Item, ...]
+    sequences: tuple[Item, ...]
+    invariants: tuple[Item, ...] = ()
+
+    def __iter__(self) -> Iterator[Item]:
+        yield from (*self.states, *self.sequences, *self.invariants)
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOutputs(Generic[Item]):
+    """The outputs of a Scan, or of its body, by role. The same place of a role is the same operand in both.
+
+    ``states``: the state after the last step; in the body, the state after a step.
+    ``stacked``: all elements (T, ...); in the body, the element of a step (...).
+    Iteration gives them in the order in which a node or a body lists its outputs.
+    """
+
+    states: tuple[Item, ...]
+    stacked: tuple[Item, ...]
+
+    def __iter__(self) -> Iterator[Item]:
+        yield from (*self.states, *self.stacked)
 
 
 @dataclass(frozen=True, slots=True)
 class Scan(Op):
     """Runs ``body`` once for every element of axis 0 of its sequences.
 
-    Inputs: the ``states`` initial states, then the ``sequences`` (each (T, ...)), then what
-    every step reads (loop invariants). Outputs: the states after the last step, then one
-    sequence for each further output of the body, stacked along a new axis 0.
-    The body's inputs are the states, one element of each sequence, the invariants; its
-    outputs the new states, then an element of each output sequence.
+    There are as many ``states`` and ``sequences`` as it says; all other inputs are invariants, all
+    other outputs are stacked. ``named_inputs`` and ``named_outputs`` tell them apart, for a node's
+    operands and for those of the body alike: see ``ScanInputs`` and ``ScanOutputs``.
     ``reverse`` runs from the last element to the first, and writes at the place it reads.
     """
 
@@ -26,27 +63,41 @@ class Scan(Op):
     sequences: int
     reverse: bool = False
 
+    def named_inputs(self, items: Sequence[Item]) -> ScanInputs[Item]:
+        """What stands for each input of the Scan, by role."""
+        split = self.states + self.sequences
+        return ScanInputs(
+            tuple(items[: self.states]), tuple(items[self.states : split]), tuple(items[split:])
+        )
+
+    def named_outputs(self, items: Sequence[Item]) -> ScanOutputs[Item]:
+        """What stands for each output of the Scan, by role."""
+        return ScanOutputs(tuple(items[: self.states]), tuple(items[self.states :]))
+
+    def steps(self, inputs: Sequence[Shape]) -> Dim:
+        """T for these shapes of the inputs: how often the body runs."""
+        return self.named_inputs(inputs).sequences[0][0]
+
     def shape(self, *inputs: Shape) -> list[Shape]:
-        length = inputs[self.states][0]
-        new, stacked = self.body.outputs[: self.states], self.body.outputs[self.states :]
-        return [*(value.shape for value in new), *((length, *value.shape) for value in stacked)]
+        results = self.named_outputs([value.shape for value in self.body.outputs])
+        length = self.steps(inputs)
+        return [*results.states, *((length, *element) for element in results.stacked)]
 
     def dtypes(self, *inputs: DType) -> list[DType]:
         return [value.dtype for value in self.body.outputs]
 
     def evaluate(self, *inputs: Array) -> list[Array]:
-        states = list(inputs[: self.states])
-        sequences = inputs[self.states : self.states + self.sequences]
-        invariants = inputs[self.states + self.sequences :]
-        steps = range(len(sequences[0]))
-        written: dict[int, list[Array]] = {}
+        given = self.named_inputs(inputs)
+        states, steps = given.states, range(len(given.sequences[0]))
+        written: dict[int, tuple[Array, ...]] = {}
         for t in reversed(steps) if self.reverse else steps:
-            results = self.body.evaluate(*states, *(sequence[t] for sequence in sequences), *invariants)
-            states, written[t] = results[: self.states], results[self.states :]
+            here = ScanInputs(states, tuple(sequence[t] for sequence in given.sequences), given.invariants)
+            results = self.named_outputs(self.body.evaluate(*here))
+            states, written[t] = results.states, results.stacked
         outputs = zip(*(written[t] for t in steps), strict=True)
         return [*states, *(np.stack(output) for output in outputs)]
 
 
-def steps_of(scan: Scan, inputs: tuple[Shape, ...]) -> int:
-    """How often the body runs, for these input shapes."""
-    return fixed(inputs[scan.states][0], "the number of steps T")
+def steps_of(scan: Scan, inputs: Sequence[Shape]) -> int:
+    """How often the body runs, for these input shapes; a symbol raises ``ShapeError``."""
+    return fixed(scan.steps(inputs), "the number of steps T")

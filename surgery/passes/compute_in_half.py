@@ -107,8 +107,8 @@ class _Halving:
             self._casts[new, FULL] = old
 
     def _add_scan(self, node: Node, scan: Scan, read: Sequence[Value]) -> None:
-        states = [self.cast(value, FULL) for value in read[: scan.states]]
-        inputs = [*states, *read[scan.states :]]
+        given = scan.named_inputs(read)
+        inputs = tuple(replace(given, states=tuple(self.cast(value, FULL) for value in given.states)))
         body = self._body(scan, inputs)
         self._write(node, scan if body is scan.body else replace(scan, body=body), inputs)
 
@@ -120,10 +120,10 @@ class _Halving:
         ]
         inner.stands_for.update(zip(scan.body.inputs, inputs, strict=True))
         inner.rewrite(scan.body.nodes)
-        results = [inner.stands_for.get(value, value) for value in scan.body.outputs]
+        results = scan.named_outputs([inner.stands_for.get(value, value) for value in scan.body.outputs])
         inner.build.origin = self.build.origin
-        states = [inner.cast(value, FULL) for value in results[: scan.states]]
-        nodes, outputs = tuple(inner.build.nodes), (*states, *results[scan.states :])
+        states = tuple(inner.cast(value, FULL) for value in results.states)
+        nodes, outputs = tuple(inner.build.nodes), tuple(replace(results, states=states))
         if (tuple(inputs), nodes, outputs) == (scan.body.inputs, scan.body.nodes, scan.body.outputs):
             return scan.body
         return replace(scan.body, inputs=tuple(inputs), nodes=nodes, outputs=outputs)

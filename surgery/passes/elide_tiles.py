@@ -72,9 +72,10 @@ def _inside(reader: Node, value: Value) -> Value | None:
     """What the body of a Scan sees of a value that it runs along, if that is all it reads of it."""
     scan = reader.op
     assert isinstance(scan, Scan)
-    positions = [index for index, read in enumerate(reader.inputs) if read is value]
-    sequences = range(scan.states, scan.states + scan.sequences)
-    return scan.body.inputs[positions[0]] if len(positions) == 1 and positions[0] in sequences else None
+    if reader.inputs.count(value) != 1:
+        return None
+    inner, outer = scan.named_inputs(scan.body.inputs), scan.named_inputs(reader.inputs)
+    return dict(zip(outer.sequences, inner.sequences, strict=True)).get(value)
 
 
 def _reading_untiled(node: Node, untiled: Mapping[Value, Value]) -> Node:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeAlias
 
 from prototrt.surgery.ir import Graph, Node, Shape, Value, bodies
 from prototrt.surgery.ir.builder import Builder, names_in
-from prototrt.surgery.ops import MatMul, Scan
+from prototrt.surgery.ops import MatMul, Scan, ScanInputs
 from prototrt.surgery.passes.all_steps import ALL_STEPS
 
 SMALL = 1 << 12
@@ -55,15 +55,14 @@ class _Outside:
 
 def _hoisted(build: Builder, node: Node, scan: Scan) -> Node:
     """The Scan over what is left of its body; ``build`` gets the rest."""
-    inside = scan.body.inputs
-    split = scan.states + scan.sequences
+    inner, outer = scan.named_inputs(scan.body.inputs), scan.named_inputs(node.inputs)
     outside = _Outside(
-        once=dict(zip(inside[split:], node.inputs[split:], strict=True)),
-        each=dict(zip(inside[scan.states : split], node.inputs[scan.states : split], strict=True)),
+        once=dict(zip(inner.invariants, outer.invariants, strict=True)),
+        each=dict(zip(inner.sequences, outer.sequences, strict=True)),
     )
-    for inner in scan.body.nodes:
-        if not bodies(inner.op) and not set(inner.outputs) & set(scan.body.outputs):
-            _hoist(build, inner, outside)
+    for step in scan.body.nodes:
+        if not bodies(step.op) and not set(step.outputs) & set(scan.body.outputs):
+            _hoist(build, step, outside)
     if not outside.gone:
         return node
     return _over(node, scan, outside)
@@ -112,13 +111,15 @@ def _over(node: Node, scan: Scan, outside: _Outside) -> Node:
     read = {value for inner in rest for value in inner.inputs} | set(scan.body.outputs)
     each = _read(outside.each, read)
     if not each:  # something must tell the number of steps
-        each = list(outside.each.items())[:1]
+        each = dict(list(outside.each.items())[:1])
     once = _read(outside.once, read)
-    states = scan.body.inputs[: scan.states]
-    body = replace(scan.body.with_nodes(rest), inputs=(*states, *(value for value, _ in (*each, *once))))
-    inputs = (*node.inputs[: scan.states], *(value for _, value in (*each, *once)))
+    inner, outer = scan.named_inputs(scan.body.inputs), scan.named_inputs(node.inputs)
+    body = replace(
+        scan.body.with_nodes(rest), inputs=tuple(ScanInputs(inner.states, tuple(each), tuple(once)))
+    )
+    inputs = tuple(ScanInputs(outer.states, tuple(each.values()), tuple(once.values())))
     return replace(node, op=replace(scan, body=body, sequences=len(each)), inputs=inputs)
 
 
-def _read(outside: Sources, read: set[Value]) -> Sequence[tuple[Value, Value]]:
-    return [(inner, outer) for inner, outer in outside.items() if inner in read]
+def _read(outside: Sources, read: set[Value]) -> dict[Value, Value]:
+    return {inner: outer for inner, outer in outside.items() if inner in read}

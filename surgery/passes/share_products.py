@@ -53,7 +53,7 @@ def _sides(graph: Graph) -> dict[Hashable, list[_Side]]:
     found: dict[Hashable, list[_Side]] = {}
     for scan in graph.nodes:
         if isinstance(scan.op, Scan):
-            for value in scan.inputs[scan.op.states : scan.op.states + scan.op.sequences]:
+            for value in scan.op.named_inputs(scan.inputs).sequences:
                 side = _side(value, writers, readers, scan.op.reverse)
                 if side is not None and not _is_output(graph, side):
                     found.setdefault(_source(side.product.inputs[0], writers), []).append(side)

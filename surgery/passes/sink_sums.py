@@ -24,7 +24,7 @@ def sink_sums(graph: Graph) -> Graph:
         value: writers[value]
         for node in graph.nodes
         if isinstance(node.op, Scan)
-        for value in node.inputs[node.op.states : node.op.states + node.op.sequences]
+        for value in node.op.named_inputs(node.inputs).sequences
         if value in writers and _is_sum(writers[value])
         if readers[value] == [node] and value not in graph.outputs
     }

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from prototrt.surgery.ir import Graph, Node, Op, Value, wiring
 from prototrt.surgery.ir.builder import Builder, names_in
-from prototrt.surgery.ops import Axis, Concat, Reshape, Reverse, Scan, Slice
+from prototrt.surgery.ops import Axis, Concat, Reshape, Reverse, Scan, ScanInputs, Slice
 from prototrt.surgery.passes.stacked_bodies import stacked_body
 
 
@@ -53,10 +53,9 @@ def _are_alike(a: Node, b: Node) -> bool:
     """Whether two nodes are Scans over the same steps whose bodies do the same, each with its own constants."""
     if not isinstance(a.op, Scan) or not isinstance(b.op, Scan) or len(a.inputs) != len(b.inputs):
         return False
-    split = a.op.states + a.op.sequences
     return (
         (a.op.states, a.op.sequences) == (b.op.states, b.op.sequences)
-        and a.inputs[split:] == b.inputs[split:]
+        and a.op.named_inputs(a.inputs).invariants == b.op.named_inputs(b.inputs).invariants
         and _types(a.inputs) == _types(b.inputs)
         and wiring(a.op.body) == wiring(b.op.body)
     )
@@ -68,7 +67,7 @@ def _types(values: Iterable[Value]) -> list[object]:
 
 def _has_axis_to_spare(node: Node, scan: Scan, writers: dict[Value, Node]) -> bool:
     """Whether an initial state is a reshape of the same with an axis of size 1 in front."""
-    made = [writers[state] for state in node.inputs[: scan.states] if state in writers]
+    made = [writers[state] for state in scan.named_inputs(node.inputs).states if state in writers]
     return any(
         isinstance(each.op, Reshape) and each.inputs[0].shape == (1, *each.outputs[0].shape) for each in made
     )
@@ -78,7 +77,7 @@ def _joined(build: Builder, graph: Graph, group: Sequence[Node]) -> Graph:
     """The graph with one Scan in the place of some; the very graph if they cannot be joined."""
     build.nodes, build.origin = [], group[0].origin
     scans = [node.op for node in group if isinstance(node.op, Scan)]
-    body = stacked_body(build, [scan.body for scan in scans], scans[0].states, scans[0].sequences)
+    body = stacked_body(build, scans)
     if body is None:
         return graph
     _add_joint(build, group, scans, body)
@@ -90,25 +89,32 @@ def _joined(build: Builder, graph: Graph, group: Sequence[Node]) -> Graph:
 def _add_joint(build: Builder, group: Sequence[Node], scans: Sequence[Scan], body: Graph) -> None:
     """Add the Scan over what all of them read, and what cuts its results into theirs."""
     op = replace(scans[0], body=body)
-    split = op.states + op.sequences
-    columns = list(zip(*(node.inputs for node in group), strict=True))
-    initial = [_rows(build, values) for values in columns[: op.states]]
-    sequences = [_side_by_side(build, values, scans) for values in columns[op.states : split]]
-    inputs = (*initial, *sequences, *group[0].inputs[split:])
-    outputs = [
-        Value(build.fresh("stacked"), value.dtype, shape)
-        for value, shape in zip(body.outputs, op.shape(*(value.shape for value in inputs)), strict=True)
-    ]
+    read = [op.named_inputs(node.inputs) for node in group]
+    written = [op.named_outputs(node.outputs) for node in group]
+    states = zip(*(each.states for each in read), strict=True)
+    sequences = zip(*(each.sequences for each in read), strict=True)
+    inputs = ScanInputs(
+        tuple(_rows(build, values) for values in states),
+        tuple(_side_by_side(build, values, scans) for values in sequences),
+        read[0].invariants,
+    )
+    shapes = op.shape(*(value.shape for value in inputs))
+    outputs = op.named_outputs(
+        [
+            Value(build.fresh("stacked"), value.dtype, shape)
+            for value, shape in zip(body.outputs, shapes, strict=True)
+        ]
+    )
     if len(group) == 1:  # its body gives the elements of sequences the shape that they had
-        outputs[op.states :] = group[0].outputs[op.states :]
-    build.nodes.append(replace(group[0], op=op, inputs=inputs, outputs=tuple(outputs)))
-    for place, (node, scan) in enumerate(zip(group, scans, strict=True)):
-        for joint, old in zip(outputs[: op.states], node.outputs[: op.states], strict=True):
-            _cut(build, joint, 0, place, [], old)
+        outputs = replace(outputs, stacked=written[0].stacked)
+    build.nodes.append(replace(group[0], op=op, inputs=tuple(inputs), outputs=tuple(outputs)))
+    for place, (scan, old) in enumerate(zip(scans, written, strict=True)):
+        for joint, state in zip(outputs.states, old.states, strict=True):
+            _cut(build, joint, 0, place, [], state)
         if len(group) > 1:
             turned: Sequence[Op] = [Reverse(0)] if scan.reverse != op.reverse else []
-            for joint, old in zip(outputs[op.states :], node.outputs[op.states :], strict=True):
-                _cut(build, joint, 1, place, turned, old)
+            for joint, sequence in zip(outputs.stacked, old.stacked, strict=True):
+                _cut(build, joint, 1, place, turned, sequence)
 
 
 def _rows(build: Builder, values: Sequence[Value]) -> Value:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from prototrt.surgery.ir import Graph, Node, Value, bodies
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.uniform_constants import are_equal, stacked
+from prototrt.surgery.ops import Scan
 from prototrt.surgery.passes.all_steps import ALL_STEPS, AllSteps
 
 
@@ -19,30 +20,29 @@ class _Held:
     once: dict[Value, Value] = field(default_factory=dict)
 
 
-def stacked_body(build: Builder, alike: Sequence[Graph], states: int, sequences: int) -> Graph | None:
-    """One body in the place of some that are wired alike; None if a primitive knows no further axis.
+def stacked_body(build: Builder, scans: Sequence[Scan]) -> Graph | None:
+    """One body in the place of those of Scans that are wired alike; None if a primitive knows no further axis.
 
     States have the new axis, and so have the elements of sequences. Only if there is one body
     alone, it gives elements as they were: there is nothing to be cut outside.
     """
-    body, count = build.body(), len(alike)
-    held = _Held()
-    for index, value in enumerate(alike[0].inputs):
-        if index < states + sequences:
-            held.each[value] = body.body_input("stacked", (count, *value.shape), value.dtype)
-        else:
-            held.once[value] = body.body_input("same", value.shape, value.dtype)
-    for nodes in zip(*(one.nodes for one in alike), strict=True):
+    body, count = build.body(), len(scans)
+    first, held = scans[0], _Held()
+    inputs = first.named_inputs(first.body.inputs)
+    for value in (*inputs.states, *inputs.sequences):
+        held.each[value] = body.body_input("stacked", (count, *value.shape), value.dtype)
+    for value in inputs.invariants:
+        held.once[value] = body.body_input("same", value.shape, value.dtype)
+    for nodes in zip(*(scan.body.nodes for scan in scans), strict=True):
         if not _add(body, nodes, held):
             return None
-    outputs = alike[0].outputs
-    if any(value not in held.each for value in outputs):
+    if any(value not in held.each for value in first.body.outputs):
         return None
-    results = [held.each[value] for value in outputs]
+    results = first.named_outputs([held.each[value] for value in first.body.outputs])
     if count == 1:
-        shown = zip(results[states:], outputs[states:], strict=True)
-        results[states:] = [body.reshape(new, old.shape) for new, old in shown]
-    return body.graph(alike[0].name, results)
+        shown = zip(results.stacked, first.named_outputs(first.body.outputs).stacked, strict=True)
+        results = replace(results, stacked=tuple(body.reshape(new, old.shape) for new, old in shown))
+    return body.graph(first.body.name, tuple(results))
 
 
 def _add(body: Builder, nodes: Sequence[Node], held: _Held) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from prototrt.surgery.ir import Graph, Node, Value
@@ -32,11 +32,7 @@ def turn_scans(graph: Graph) -> Graph:
 
 
 def _is_turned(scan: Scan, node: Node, writers: Mapping[Value, Node]) -> bool:
-    return all(_comes_reversed(value, writers) for value in _sequences(scan, node))
-
-
-def _sequences(scan: Scan, node: Node) -> Sequence[Value]:
-    return node.inputs[scan.states : scan.states + scan.sequences]
+    return all(_comes_reversed(value, writers) for value in scan.named_inputs(node.inputs).sequences)
 
 
 def _comes_reversed(value: Value, writers: Mapping[Value, Node]) -> bool:
@@ -72,14 +68,18 @@ def _turn(
 ) -> None:
     """Add the Scan that runs the other way, and Reverses that write what the old one wrote."""
     build.origin = node.origin
-    straight = [_unreversed(build, value, writers) for value in _sequences(scan, node)]
-    before, behind = node.inputs[: scan.states], node.inputs[scan.states + scan.sequences :]
-    op = replace(scan, reverse=not scan.reverse)
-    states, old_tops = node.outputs[: scan.states], node.outputs[scan.states :]
-    results = [replace(value, name=build.fresh("turned")) for value in old_tops]
-    inputs = (*before, *straight, *behind)
-    build.nodes.append(replace(node, op=op, inputs=inputs, outputs=(*states, *results)))
-    for result, old in zip(results, old_tops, strict=True):
+    read, written = scan.named_inputs(node.inputs), scan.named_outputs(node.outputs)
+    straight = tuple(_unreversed(build, value, writers) for value in read.sequences)
+    results = tuple(replace(value, name=build.fresh("turned")) for value in written.stacked)
+    build.nodes.append(
+        replace(
+            node,
+            op=replace(scan, reverse=not scan.reverse),
+            inputs=tuple(replace(read, sequences=straight)),
+            outputs=tuple(replace(written, stacked=results)),
+        )
+    )
+    for result, old in zip(results, written.stacked, strict=True):
         turned[old] = result
         build.nodes.append(Node(build.fresh("unturned"), Reverse(0), (result,), (old,), node.origin))
 

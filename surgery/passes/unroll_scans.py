@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 
 from prototrt.surgery.ir import Graph, Node, Value
 from prototrt.surgery.ir.builder import Builder, names_in
-from prototrt.surgery.ops import Concat, Scan, Slice, steps_of
+from prototrt.surgery.ops import Concat, Scan, ScanInputs, Slice, steps_of
 
 
 def unroll_scans(graph: Graph, chosen: Collection[Node]) -> Graph:
@@ -38,21 +38,18 @@ def _unrolled(build: Builder, node: Node, scan: Scan) -> list[Value]:
     """The outputs of a Scan, written out behind the nodes that ``build`` has."""
     build.origin = node.origin
     steps = steps_of(scan, tuple(value.shape for value in node.inputs))
-    states = list(node.inputs[: scan.states])
-    sequences = node.inputs[scan.states : scan.states + scan.sequences]
-    invariants = node.inputs[scan.states + scan.sequences :]
-    written: dict[int, list[Value]] = {}
+    given = scan.named_inputs(node.inputs)
+    states = given.states
+    written: dict[int, tuple[Value, ...]] = {}
     for t in reversed(range(steps)) if scan.reverse else range(steps):
         build.origin = node.origin
-        here = [_element(build, sequence, t, steps) for sequence in sequences]
-        results = _inlined(build, scan.body, [*states, *here, *invariants], f"t{t}", whole=steps > 1)
-        states, written[t] = results[: scan.states], results[scan.states :]
+        elements = tuple(_element(build, sequence, t, steps) for sequence in given.sequences)
+        here = ScanInputs(states, elements, given.invariants)
+        results = scan.named_outputs(_inlined(build, scan.body, here, f"t{t}", whole=steps > 1))
+        states, written[t] = results.states, results.stacked
     build.origin = node.origin
-    outputs = [
-        _stacked(build, [written[t][index] for t in range(steps)])
-        for index in range(len(node.outputs) - scan.states)
-    ]
-    return [*states, *outputs]
+    outputs = zip(*(written[t] for t in range(steps)), strict=True)
+    return [*states, *(_stacked(build, elements) for elements in outputs)]
 
 
 def _element(build: Builder, sequence: Value, t: int, steps: int) -> Value:
@@ -61,12 +58,12 @@ def _element(build: Builder, sequence: Value, t: int, steps: int) -> Value:
     return build.reshape(one, sequence.shape[1:], hint=f"t{t}_step")
 
 
-def _stacked(build: Builder, elements: list[Value]) -> Value:
+def _stacked(build: Builder, elements: Sequence[Value]) -> Value:
     rows = [build.reshape(element, (1, *element.shape), hint="row") for element in elements]
     return rows[0] if len(rows) == 1 else build.add(Concat(0), *rows, hint="rows")
 
 
-def _inlined(build: Builder, body: Graph, inputs: list[Value], mark: str, *, whole: bool) -> list[Value]:
+def _inlined(build: Builder, body: Graph, inputs: Iterable[Value], mark: str, *, whole: bool) -> list[Value]:
     """The body's outputs for these inputs, its nodes copied; ``whole``: without the Scans among them."""
     held = dict(zip(body.inputs, inputs, strict=True))
     for node in body.nodes:

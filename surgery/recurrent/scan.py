@@ -36,10 +36,10 @@ def scan(
     here = [body.body_input("step", value.shape[1:], value.dtype) for value in sequences]
     step = cell(body, here, now)
     graph, outside = _closed(body.graph("", [*step.states, *step.outputs]))
-    results = build.add_all(
-        Scan(graph, len(states), len(sequences), reverse), *states, *sequences, *outside, hint="scan"
-    )
-    return Step(results[: len(states)], results[len(states) :])
+    op = Scan(graph, len(states), len(sequences), reverse)
+    results = build.add_all(op, *states, *sequences, *outside, hint="scan")
+    after = op.named_outputs(results)
+    return Step(after.states, after.stacked)
 
 
 def _closed(body: Graph) -> tuple[Graph, list[Value]]:

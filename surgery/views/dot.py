@@ -109,27 +109,27 @@ def _draw_node(page: Drawing, node: Node, sources: dict[Value, str]) -> None:
 
 
 def _draw_scan(page: Drawing, node: Node, scan: Scan, sources: dict[Value, str]) -> None:
-    steps = node.inputs[scan.states].shape[0]
+    steps = scan.steps([value.shape for value in node.inputs])
     title = f"Scan of {steps} steps{', last one first' if scan.reverse else ''}"
     inside: dict[Value, str] = {}
     with page.frame(node.name, (node.name, title), node.is_surgical, node.origin.layer):
-        for value, role in zip(scan.body.inputs, _roles(scan), strict=True):
+        for value, role in _roles(scan):
             inside[value] = page.node(f"input {value.name}", (value.name, role), END)
         _draw_nodes(page, scan.body, inside)
         ends = [_source(page, value, inside, node.name) for value in scan.body.outputs]
     for outer, inner in zip(node.inputs, scan.body.inputs, strict=True):
         page.edge(_source(page, outer, sources, inside[inner]), inside[inner], _type(outer))
-    for end, state in zip(ends[: scan.states], scan.body.inputs, strict=False):
+    before, after = scan.named_inputs(scan.body.inputs).states, scan.named_outputs(ends).states
+    for end, state in zip(after, before, strict=True):
         page.edge(end, inside[state], "next step", FED_BACK)
     sources |= dict(zip(node.outputs, ends, strict=True))
 
 
-def _roles(scan: Scan) -> Iterator[str]:
-    for position in range(len(scan.body.inputs)):
-        if position < scan.states:
-            yield "state"
-        else:
-            yield "one step" if position < scan.states + scan.sequences else "every step"
+def _roles(scan: Scan) -> Iterator[tuple[Value, str]]:
+    inputs = scan.named_inputs(scan.body.inputs)
+    yield from ((value, "state") for value in inputs.states)
+    yield from ((value, "one step") for value in inputs.sequences)
+    yield from ((value, "every step") for value in inputs.invariants)
 
 
 def _source(page: Drawing, value: Value, sources: dict[Value, str], reader: str) -> str:

@@ -189,7 +189,9 @@ def test_states_stay_float32(sequence: str, state: str) -> None:
     assert {value.dtype for node in products for value in node.inputs} == {DType.FLOAT16}
     for node in graph.nodes:
         if isinstance(node.op, Scan):
-            assert {value.dtype for value in node.op.body.outputs[:2]} == {DType.FLOAT32}
+            assert {value.dtype for value in node.op.named_outputs(node.op.body.outputs).states} == {
+                DType.FLOAT32
+            }
 
 
 def test_a_scan_without_products_is_left_alone() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from prototrt.surgery.ir import Graph, Value
 from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ops import ADD, MULTIPLY, Scan
+from prototrt.surgery.ops import ADD, MULTIPLY, Identity, Scan, ScanInputs, ScanOutputs
 from prototrt.surgery.recurrent.scan import Step, scan
 
 STEPS = np.array([[1], [2], [3], [4]], np.float32)
@@ -47,6 +47,31 @@ def test_body_is_closed() -> None:
     node.op.body.verify()
     assert [value.name for value in node.inputs] == ["h", "x", "factor"]
     assert [value.name for value in node.op.body.inputs] == ["__state", "__step", "__factor_invariant"]
+
+
+def test_operands_have_the_same_role_outside_and_inside() -> None:
+    """Two states, one sequence and two invariants; two states and one stacked output."""
+    build = Builder()
+    h, c, x = build.input("h", (1,)), build.input("c", (2,)), build.input("x", (4, 3))
+    invariants = build.input("a", (4,)), build.input("b", (5,))
+
+    def cell(body: Builder, now: Sequence[Value], states: Sequence[Value]) -> Step:
+        read = [body.add(Identity(), value) for value in (*invariants, *now)]
+        return Step(states, [read[0]])
+
+    scan(build, cell, [x], [h, c])
+    (node,) = build.nodes
+    assert isinstance(node.op, Scan)
+    assert node.op.named_inputs(node.inputs) == ScanInputs((h, c), (x,), invariants)
+    inside = node.op.named_inputs([value.shape for value in node.op.body.inputs])
+    assert inside == ScanInputs(((1,), (2,)), ((3,),), ((4,), (5,)))
+    written = node.op.named_outputs([value.shape for value in node.outputs])
+    assert written == ScanOutputs(((1,), (2,)), ((4, 4),))
+    assert (*node.op.named_inputs(node.inputs), *node.op.named_outputs(node.outputs)) == (
+        *node.inputs,
+        *node.outputs,
+    )
+    assert node.op.steps([value.shape for value in node.inputs]) == 4
 
 
 def test_constants_stay_where_they_are() -> None:
