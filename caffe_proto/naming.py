@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 
-def free_name(wanted: str, taken: set[str], number_form: str = "_{}") -> str:
-    """The name, or where it is taken, the name with the first free number from 2 on; taken from now on."""
+
+def free_name(
+    wanted: str, taken: set[str], number_form: str = "_{}", *, reserved: Collection[str] = ()
+) -> str:
+    """The name, or where it is taken, the name with the first free number from 2 on; taken from now on.
+
+    A ``reserved`` name is not given either.
+    """
     name, number = wanted, 1
-    while name in taken:
+    while name in taken or name in reserved:
         number += 1
         name = wanted + number_form.format(number)
     taken.add(name)

@@ -67,7 +67,7 @@ def _fused(node: Node, writers: Mapping[Value, Node]) -> Node | None:
     if (transformed := _transformed(sequence, writers)) is None:
         return None
     op = FusedLSTM(recurrent.data.shape[-1], node.op.reverse)  # type: ignore[union-attr]  # it is constant
-    return Node(node.name, op, (h, c, *transformed[:2], recurrent, transformed[2]), node.outputs, node.origin)
+    return replace(node, op=op, inputs=(h, c, *transformed[:2], recurrent, transformed[2]))
 
 
 def _recurrent_weights(node: Node, op: Scan) -> Value | None:

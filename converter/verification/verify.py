@@ -143,7 +143,7 @@ def verify_files(
 
 def watching_tops(graph: Graph) -> Graph:
     """The graph with every blob of the net as an output: what is not surgery's own."""
-    tops = [value for node in graph.nodes for value in node.outputs if not value.name.startswith("__")]
+    tops = [value for node in graph.nodes for value in node.outputs if not value.is_surgical]
     given = [value for value in graph.outputs if value not in tops]
     states = graph.state_outputs
     return replace(graph, outputs=(*(value for value in (*tops, *given) if value not in states), *states))

@@ -108,7 +108,7 @@ def _expand(
     counts = framework.whole_numbers(layers)
     example = partial(shape_option, layers=layers)
     options = Options(given, ranges, cont == "drop", mode, arrays, counts, preprocess, strict, example)
-    build = LayerBuilder(reserved, model.weights, options)
+    build = LayerBuilder(reserved, [layer.name for layer in model.layers], model.weights, options)
     blobs = BlobValues(build, model.stored)
     errors = _expand_layers(build, framework, layers, blobs, wanted)
     if (errors or build.parameters) and all(isinstance(error, WeightsError) for error in errors):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeAlias
@@ -56,8 +56,10 @@ class Options:
 class LayerBuilder(Builder):
     """A ``Builder`` that also hands out the stored parameters of layers."""
 
-    def __init__(self, reserved: set[str], weights: Weights, options: Options) -> None:
-        super().__init__(reserved)
+    def __init__(
+        self, reserved: Iterable[str], layers: Iterable[str], weights: Weights, options: Options
+    ) -> None:
+        super().__init__(reserved, layers)
         self.weights = weights
         self.options = options
         self.memory = SharedMemory()

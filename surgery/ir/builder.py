@@ -32,11 +32,11 @@ class Builder:
     """Collects nodes. Every node gets the origin of the layer that is being expanded.
 
     A node that is not in the prototxt is called ``__LAYER_HINT``, and never takes one of the
-    names that are ``reserved`` for the user's blobs. ``body()`` gives a builder for a Scan's
-    body that draws from the same names.
+    names that are ``reserved`` for the user's blobs, or one of the user's ``layers``. ``body()``
+    gives a builder for a Scan's body that draws from the same names.
     """
 
-    def __init__(self, reserved: Iterable[str] = ()) -> None:
+    def __init__(self, reserved: Iterable[str] = (), layers: Iterable[str] = ()) -> None:
         self.inputs: list[Value] = []
         self.nodes: list[Node] = []
         self.recurrences: list[Recurrence] = []
@@ -46,11 +46,13 @@ class Builder:
         self.origin = Origin("", 0, "", "")
         self._names = set(reserved)
         self._node_names: set[str] = set()
+        self._layers = frozenset(layers)
 
     def body(self) -> Builder:
         """A builder for the body of a Scan in the layer at hand."""
         inner = Builder()
         inner.origin, inner._names, inner._node_names = self.origin, self._names, self._node_names
+        inner._layers = self._layers
         inner.warnings = self.warnings
         return inner
 
@@ -66,12 +68,14 @@ class Builder:
 
     def body_input(self, hint: str, shape: Shape, dtype: DType = DType.FLOAT32) -> Value:
         """A new input of a Scan's body, named after the layer."""
-        return self.input(self._surgical(hint), shape, dtype)
+        value = Value(self._surgical(hint), dtype, shape, is_surgical=True)
+        self.inputs.append(value)
+        return value
 
     def constant(self, array: Array, hint: str = "constant") -> Value:
         """A value known now. The array is kept, not copied."""
         array = np.asarray(array)
-        return Value(self._surgical(hint), DType(array.dtype.name), array.shape, array)
+        return Value(self._surgical(hint), DType(array.dtype.name), array.shape, array, is_surgical=True)
 
     def stacked(self, arrays: Sequence[Array], hint: str) -> Value:
         """Rows of several arrays: a constant, or a Concat where they are many and repeat a few numbers."""
@@ -101,10 +105,10 @@ class Builder:
         dtypes = op.dtypes(*(value.dtype for value in inputs))
         name = self._surgical(hint or _snake(type(op).__name__))
         outputs = [
-            Value(name if index == 0 else f"{name}:{index}", dtype, shape)
+            Value(name if index == 0 else f"{name}:{index}", dtype, shape, is_surgical=True)
             for index, (dtype, shape) in enumerate(zip(dtypes, shapes, strict=True))
         ]
-        self.nodes.append(Node(name, op, inputs, tuple(outputs), self.origin))
+        self.nodes.append(Node(name, op, inputs, tuple(outputs), self.origin, is_surgical=True))
         return outputs
 
     def reshape(self, x: Value, shape: Shape, hint: str | None = None) -> Value:
@@ -180,15 +184,18 @@ class Builder:
         ``since`` counts the nodes there were before the layer. A value that no node of
         the layer wrote (its bottom, a constant) is copied by an Identity.
         """
-        renamed = replace(value, name=name, data=None)
-        self.write(value, renamed, node_name, since)
+        renamed = replace(value, name=name, data=None, is_surgical=False)
+        self.write(value, renamed, since, node_name)
         return renamed
 
-    def write(self, value: Value, target: Value, node_name: str, since: int) -> None:
-        """Let the node that makes ``value``, one since ``since``, write ``target`` in its place."""
+    def write(self, value: Value, target: Value, since: int, layer: str | None = None) -> None:
+        """Let the node that makes ``value``, one since ``since``, write ``target`` in its place.
+
+        With ``layer`` a node of surgery's becomes the node of this layer of the user, and takes its name.
+        """
         if not any(value in node.outputs for node in self.nodes[since:]):
             value = self.add(Identity(), value)
-        self._substitute(value, target, since, node_name)
+        self._substitute(value, target, since, layer)
 
     def overwritten(self, old: Value, new: Value) -> Value:
         """A copy of ``new`` in the place of ``old``: its name, and the state that it is, if it is one.
@@ -199,8 +206,9 @@ class Builder:
         exposed = [index for index, pair in enumerate(self.exposed) if pair.output is old]
         copy = self.add(Identity(), new)
         if old not in self.inputs:
-            self._substitute(old, replace(old, name=self._surgical("overwritten")), 0)
-            final = replace(copy, name=old.name)
+            before = replace(old, name=self._surgical("overwritten"), is_surgical=True)
+            self._substitute(old, before, 0)
+            final = replace(copy, name=old.name, is_surgical=old.is_surgical)
             self._substitute(copy, final, len(self.nodes) - 1)
             copy = final
         for index in places:
@@ -209,14 +217,15 @@ class Builder:
             self.exposed[index] = replace(self.exposed[index], output=copy)
         return copy
 
-    def _substitute(self, old: Value, new: Value, since: int, node_name: str | None = None) -> None:
+    def _substitute(self, old: Value, new: Value, since: int, layer: str | None = None) -> None:
         """Put ``new`` in the place of ``old``, which a node from ``since`` on writes."""
         for index in range(since, len(self.nodes)):
             node = self.nodes[index].reading({old: new})
             if old in node.outputs:
                 outputs = tuple(new if output is old else output for output in node.outputs)
-                name = self._node_name(node_name) if node_name and node.is_surgical else node.name
-                node = replace(node, name=name, outputs=outputs)
+                node = replace(node, outputs=outputs)
+                if layer and node.is_surgical:
+                    node = replace(node, name=self._node_name(layer), is_surgical=False)
             self.nodes[index] = node
         self.recurrences = [pair.standing({old: new}) for pair in self.recurrences]
         self.exposed = [pair.standing({old: new}) for pair in self.exposed]
@@ -239,7 +248,8 @@ class Builder:
         return self._surgical(hint)
 
     def _surgical(self, hint: str) -> str:
-        return free_name(f"__{self.origin.layer}_{hint}" if self.origin.layer else f"__{hint}", self._names)
+        wanted = f"__{self.origin.layer}_{hint}" if self.origin.layer else f"__{hint}"
+        return free_name(wanted, self._names, reserved=self._layers)
 
     def _node_name(self, name: str) -> str:
         return free_name(name, self._node_names)

@@ -81,12 +81,14 @@ class Value:
 
     ``data`` is what a constant holds: a view onto the mapped weights file until a pass has
     to change it. A constant belongs to no graph: the body of a Scan reads it where it is.
+    ``is_surgical``: the value is no blob of the user's net; a rule or a pass made it.
     """
 
     name: str
     dtype: DType
     shape: Shape
     data: Array | None = field(default=None, repr=False)
+    is_surgical: bool = False
 
     @property
     def is_constant(self) -> bool:
@@ -98,18 +100,23 @@ class Value:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """One primitive at work. Its op is a frozen dataclass, never a string and a loose dict."""
+    """One primitive at work. Its op is a frozen dataclass, never a string and a loose dict.
+
+    ``is_surgical``: the node is no layer of the user's net; a rule or a pass made it. Its name
+    begins with ``__``, but a user's layer may have such a name, too.
+    """
 
     name: str
     op: Op
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     origin: Origin
+    is_surgical: bool = False
 
     @property
-    def is_surgical(self) -> bool:
-        """Not in the prototxt: made by a rule or a pass."""
-        return self.name.startswith("__")
+    def hint(self) -> str:
+        """What the name says beyond the layer: how to name what a pass makes of this node."""
+        return self.name.removeprefix(f"__{self.origin.layer}_") if self.is_surgical else self.name
 
     def evaluate(self, *inputs: Array) -> list[Array]:
         """What the op means; what it cannot do with these numbers is told with the layer's origin.

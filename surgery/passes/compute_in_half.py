@@ -95,15 +95,17 @@ class _Halving:
     def _output(self, value: Value, dtype: DType) -> Value:
         if value.dtype is dtype:
             return value
-        name = self.build.fresh("half") if value in self.kept else value.name
-        return replace(value, name=name, dtype=dtype)
+        if value in self.kept:
+            value = replace(value, name=self.build.fresh("half"), is_surgical=True)
+        return replace(value, dtype=dtype)
 
     def _stand_for(self, old: Value, new: Value) -> None:
         """Let readers of a value read its float16; who knows the value outside gets it cast back."""
         self.stands_for[old] = new
         if old in self.kept:
             name = self.build.fresh("full")
-            self.build.nodes.append(Node(name, Cast(FULL), (new,), (old,), self.build.origin))
+            cast = Node(name, Cast(FULL), (new,), (old,), self.build.origin, is_surgical=True)
+            self.build.nodes.append(cast)
             self._casts[new, FULL] = old
 
     def _add_scan(self, node: Node, scan: Scan, read: Sequence[Value]) -> None:

@@ -73,9 +73,8 @@ def _hoist(build: Builder, node: Node, outside: _Outside) -> None:
     if not all(outside.knows(value) for value in node.inputs):
         return
     build.origin = node.origin
-    hint = node.name.removeprefix(f"__{node.origin.layer}_")
     if not any(value in outside.each for value in node.inputs):
-        results = build.add_all(node.op, *map(outside.single, node.inputs), hint=hint)
+        results = build.add_all(node.op, *map(outside.single, node.inputs), hint=node.hint)
         outside.once.update(zip(node.outputs, results, strict=True))
     else:
         for_all = _for_all_steps(node, outside)
@@ -83,7 +82,7 @@ def _hoist(build: Builder, node: Node, outside: _Outside) -> None:
             return
         values = [outside.each.get(value) or outside.single(value) for value in node.inputs]
         is_each = [value in outside.each for value in node.inputs]
-        outside.each[node.outputs[0]] = for_all(build, node.op, values, is_each, hint)
+        outside.each[node.outputs[0]] = for_all(build, node.op, values, is_each, node.hint)
     outside.gone.append(node)
 
 

@@ -101,7 +101,7 @@ def _add_joint(build: Builder, group: Sequence[Node], scans: Sequence[Scan], bod
     shapes = op.shape(*(value.shape for value in inputs))
     outputs = op.named_outputs(
         [
-            Value(build.fresh("stacked"), value.dtype, shape)
+            Value(build.fresh("stacked"), value.dtype, shape, is_surgical=True)
             for value, shape in zip(body.outputs, shapes, strict=True)
         ]
     )
@@ -141,7 +141,7 @@ def _cut(build: Builder, joint: Value, axis: int, place: int, then: Sequence[Op]
         ops.insert(0, Slice(axis, place, 1))
     for op in ops[:-1]:
         joint = build.add(op, joint, hint="one")
-    build.nodes.append(Node(build.fresh("one"), ops[-1], (joint,), (old,), build.origin))
+    build.nodes.append(Node(build.fresh("one"), ops[-1], (joint,), (old,), build.origin, is_surgical=True))
 
 
 def _in_order(nodes: Sequence[Node]) -> list[Node]:

@@ -51,15 +51,16 @@ def _add(body: Builder, nodes: Sequence[Node], held: _Held) -> bool:
     body.origin = first.origin
     values = [_joint(body, read, held) for read in zip(*(node.inputs for node in nodes), strict=True)]
     is_each = [each for _, each in values]
-    hint = first.name.removeprefix(f"__{first.origin.layer}_")
     if not any(is_each):
-        results = body.add_all(first.op, *(value for value, _ in values), hint=hint)
+        results = body.add_all(first.op, *(value for value, _ in values), hint=first.hint)
         held.once.update(zip(first.outputs, results, strict=True))
         return not bodies(first.op)
     kind = _kind(first)
     if kind is None or not kind.suits(first.op, is_each):
         return False
-    held.each[first.outputs[0]] = kind.apply(body, first.op, [value for value, _ in values], is_each, hint)
+    held.each[first.outputs[0]] = kind.apply(
+        body, first.op, [value for value, _ in values], is_each, first.hint
+    )
     return True
 
 

@@ -70,7 +70,7 @@ def _turn(
     build.origin = node.origin
     read, written = scan.named_inputs(node.inputs), scan.named_outputs(node.outputs)
     straight = tuple(_unreversed(build, value, writers) for value in read.sequences)
-    results = tuple(replace(value, name=build.fresh("turned")) for value in written.stacked)
+    results = tuple(replace(value, name=build.fresh("turned"), is_surgical=True) for value in written.stacked)
     build.nodes.append(
         replace(
             node,
@@ -81,7 +81,8 @@ def _turn(
     )
     for result, old in zip(results, written.stacked, strict=True):
         turned[old] = result
-        build.nodes.append(Node(build.fresh("unturned"), Reverse(0), (result,), (old,), node.origin))
+        name = build.fresh("unturned")
+        build.nodes.append(Node(name, Reverse(0), (result,), (old,), node.origin, is_surgical=True))
 
 
 def _unreversed(build: Builder, value: Value, writers: Mapping[Value, Node]) -> Value:

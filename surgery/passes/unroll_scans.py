@@ -27,7 +27,7 @@ def unroll_scans(graph: Graph, chosen: Collection[Node]) -> Graph:
             results = _unrolled(build, node, node.op)
             for index, target in enumerate(node.outputs):
                 result = results[index]
-                build.write(result, target, node.name, since)
+                build.write(result, target, since, None if target.is_surgical else node.name)
                 results = [target if other is result else other for other in results]
         else:
             build.nodes.append(node)
@@ -72,7 +72,6 @@ def _inlined(build: Builder, body: Graph, inputs: Iterable[Value], mark: str, *,
         if whole and isinstance(node.op, Scan):
             results = _unrolled(build, read, node.op)
         else:
-            hint = f"{mark}_{node.name.removeprefix(f'__{node.origin.layer}_')}"
-            results = build.add_all(node.op, *read.inputs, hint=hint)
+            results = build.add_all(node.op, *read.inputs, hint=f"{mark}_{node.hint}")
         held.update(zip(node.outputs, results, strict=True))
     return [held.get(value, value) for value in body.outputs]

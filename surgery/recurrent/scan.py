@@ -47,6 +47,6 @@ def _closed(body: Graph) -> tuple[Graph, list[Value]]:
     known = {*body.inputs, *(value for node in body.nodes for value in node.outputs)}
     read = [value for node in body.nodes for value in node.inputs] + list(body.outputs)
     outside = [value for value in dict.fromkeys(read) if value not in known and not value.is_constant]
-    inner = {value: replace(value, name=f"__{value.name}_invariant") for value in outside}
+    inner = {value: replace(value, name=f"__{value.name}_invariant", is_surgical=True) for value in outside}
     closed = body.with_nodes([node.reading(inner) for node in body.nodes], inner)
     return replace(closed, inputs=(*body.inputs, *inner.values())), outside

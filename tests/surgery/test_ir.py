@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -126,9 +128,10 @@ def test_replaced_values_are_replaced_in_outputs_and_state() -> None:
     assert other.state_inputs == (X,)
 
 
-def test_names_that_surgery_made_begin_with_two_underscores() -> None:
-    assert node(TanH(), [X], value("__a_tanh")).is_surgical
-    assert not node(TanH(), [X], value("_a")).is_surgical
+def test_node_made_by_surgery_gives_its_name_beyond_the_layer_as_a_hint() -> None:
+    of_user = node(TanH(), [X], value("__a_tanh"))
+    assert of_user.hint == "__a_tanh"
+    assert replace(of_user, is_surgical=True).hint == "tanh"
 
 
 def test_op_is_described_with_its_attributes() -> None:
