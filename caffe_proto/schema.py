@@ -15,21 +15,28 @@ from google.protobuf.descriptor import FieldDescriptor
 # The fields of these messages exist only at run time, so there is nothing that a type checker could know.
 Message: TypeAlias = Any
 
-# Types whose parameters stand under the name of another type.
+# Types whose parameters stand under the name of another type, or of several: the first is the usual one.
 _PARAMETER_FIELDS = {
-    "CTCGreedyDecoder": "ctc_decoder_param",
-    "ConvolutionDepthwise": "convolution_param",
-    "Deconvolution": "convolution_param",
-    "DepthwiseConvolution": "convolution_param",
-    "GRU": "recurrent_param",
-    "Im2col": "convolution_param",
-    "LSTM": "recurrent_param",
-    "LSTMController": "recurrent_param",
-    "LSTMTopic": "recurrent_param",
-    "RNN": "recurrent_param",
-    "ReLU6": "relu_param",
-    "SoftmaxWithLoss": "softmax_param",
-    "VanillaRNN": "recurrent_param",
+    "BoxGroupOutput": ("box_group_output_param", "bbox_reg_param"),
+    "BoxOutput": ("box_output_param", "bbox_reg_param"),
+    "CTCGreedyDecoder": ("ctc_decoder_param",),
+    "ConvolutionDepthwise": ("convolution_param",),
+    "DecodeBBox": ("bbox_reg_param",),
+    "Deconvolution": ("convolution_param",),
+    "DepthwiseConvolution": ("convolution_param",),
+    "FrcnnProposal": ("proposal_param",),
+    "GRU": ("recurrent_param",),
+    "Im2col": ("convolution_param",),
+    "LSTM": ("recurrent_param",),
+    "LSTMController": ("recurrent_param",),
+    "LSTMTopic": ("recurrent_param",),
+    "Normalize": ("norm_param", "normalize_param"),
+    "RNN": ("recurrent_param",),
+    "ROIAlign": ("roi_pooling_param",),
+    "ReLU6": ("relu_param", "relu6_param"),
+    "SoftmaxWithLoss": ("softmax_param",),
+    "SpatialTransformer": ("st_param",),
+    "VanillaRNN": ("recurrent_param",),
 }
 
 _OF_ANY_LAYER = ("transform_param", "loss_param")
@@ -78,15 +85,20 @@ def _has_label(field: Message, word: str, number: int) -> bool:
 
 
 @cache
-def parameter_field(layer_type: str) -> str | None:
-    """The field of LayerParameter with the parameters of a type: ``"relu_param"`` for ``"ReLU"``."""
+def parameter_fields(layer_type: str) -> tuple[str, ...]:
+    """The fields of LayerParameter with the parameters of a type: ``("relu_param",)`` for ``"ReLU"``."""
     if layer_type in _PARAMETER_FIELDS:
         return _PARAMETER_FIELDS[layer_type]
     squashed = layer_type.lower() + "param"
     names = (str(field.name) for field in message_class("LayerParameter").DESCRIPTOR.fields)
-    return next((name for name in names if name.replace("_", "") == squashed), None)
+    return tuple(name for name in names if name.replace("_", "") == squashed)
+
+
+def parameter_field(layer_type: str) -> str | None:
+    """The usual one of these fields, if the type has parameters."""
+    return next(iter(parameter_fields(layer_type)), None)
 
 
 def is_read_by(layer_type: str, field: str) -> bool:
     """Whether a layer of this type looks at a field of LayerParameter; all look at those that are no parameters."""
-    return not field.endswith("_param") or field in (parameter_field(layer_type), *_OF_ANY_LAYER)
+    return not field.endswith("_param") or field in (*parameter_fields(layer_type), *_OF_ANY_LAYER)

@@ -16,7 +16,7 @@ NET = """
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
 layer { name: "fc" type: "InnerProduct" bottom: "x" top: "fc" param { lars: 1 }
   inner_product_param { num_output: 4 quantize: true weight_filler { type: "xavier" seed: 1 } } }
-layer { name: "box" type: "PriorBox" bottom: "fc" top: "box" prior_box_param { min_size: 3 } }
+layer { name: "box" type: "MaskResize" bottom: "fc" top: "box" mask_resize_param { output_width: 3 } }
 layer { name: "act" type: "ReLU" bottom: "x" top: "act" relu_parm { } }
 """
 IN_THE_WAY = """
@@ -48,10 +48,10 @@ def test_fields_and_types_are_told_together(net: Callable[..., prototrt.Model]) 
         'net.prototxt:4: layer "fc" (InnerProduct), inner_product_param.weight_filler: there is no field "seed"\n'
         "  fix: remove it, or go on without it with --allow-unknown; "
         "the fields here are max, mean, min, sparse, std, type, value or variance_norm\n"
-        'net.prototxt:5: layer "box" (PriorBox): there is no rule for this layer type\n'
+        'net.prototxt:5: layer "box" (MaskResize): there is no rule for this layer type\n'
         "  fix: cut the net before it with --output BLOB; see `prototrt layers`\n"
         'net.prototxt:6: layer "act" (ReLU): there is no field "relu_parm"\n'
-        "  fix: write relu_param, prelu_param or elu_param\n"
+        "  fix: write relu_param, relu6_param or prelu_param\n"
         "5 problems"
     )
 
@@ -74,7 +74,7 @@ def test_what_the_outputs_do_not_need_is_passed_over_with_a_warning(
         'net.prototxt:3: layer "fc" (InnerProduct), param: dropped the unknown field "lars"',
         'net.prototxt:4: layer "fc" (InnerProduct), inner_product_param.weight_filler: '
         'dropped the unknown field "seed"',
-        'net.prototxt:5: layer "box" (PriorBox): dropped the unknown field "prior_box_param"',
+        'net.prototxt:5: layer "box" (MaskResize): dropped the unknown field "mask_resize_param"',
         'net.prototxt:6: layer "act" (ReLU): dropped the unknown field "relu_parm"',
     )
 
@@ -117,7 +117,6 @@ def test_a_deploy_net_lacks_no_field(net: Callable[..., prototrt.Model]) -> None
 )
 def test_detectors_up_to_their_last_convolution(model: str, output: str) -> None:
     path = MODELS / model
-    loaded = prototrt.load(f"{path}.prototxt", f"{path}.caffemodel", allow_unknown=True)
+    loaded = prototrt.load(f"{path}.prototxt", f"{path}.caffemodel")
     graph = prototrt.rewrite(loaded, outputs=[output])
     assert [value.name for value in graph.outputs] == [output]
-    assert any("dropped the unknown field" in warning for warning in graph.warnings)

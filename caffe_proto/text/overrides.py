@@ -9,7 +9,7 @@ from typing import TypeAlias
 from google.protobuf.descriptor import FieldDescriptor
 
 from prototrt.caffe_proto.errors import ConversionError, NetError
-from prototrt.caffe_proto.schema import Message, is_read_by, is_repeated, message_class, parameter_field
+from prototrt.caffe_proto.schema import Message, is_read_by, is_repeated, message_class, parameter_fields
 from prototrt.caffe_proto.suggestions import choices
 from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, read_scalar
 from prototrt.caffe_proto.text.tokens import Kind, Tokens
@@ -46,10 +46,11 @@ def _chosen(entries: Sequence[Entry], pattern: str, field: str, where: str) -> S
     reading = [entry for entry in named if is_read_by(entry.message.type, field)]
     if not reading:
         types = dict.fromkeys(entry.message.type for entry in named)
+        read = {kind: " and ".join(parameter_fields(kind)) or "no parameters" for kind in types}
         raise NetError(
             f'"{field}" is read by no layer called "{pattern}"',
             where=where,
-            because=", ".join(f"{kind} reads {parameter_field(kind) or 'no parameters'}" for kind in types),
+            because=", ".join(f"{kind} reads {fields}" for kind, fields in read.items()),
             fix=_other_messages(types),
         )
     return reading
@@ -57,7 +58,7 @@ def _chosen(entries: Sequence[Entry], pattern: str, field: str, where: str) -> S
 
 def _other_messages(types: Iterable[str]) -> str | None:
     """Which messages these types read, as advice; None if none."""
-    known = dict.fromkeys(filter(None, map(parameter_field, types)))
+    known = dict.fromkeys(field for kind in types for field in parameter_fields(kind))
     return f"set a field of {' or '.join(known)}" if known else None
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.schema import is_read_by, parameter_field
+from prototrt.caffe_proto.schema import is_read_by, parameter_fields
 from prototrt.surgery.ir.builder import Builder
 
 
 def warn_of_unread_parameters(build: Builder, layer: Layer) -> None:
     """As of ``pooling_param`` in a ReLU. What stands in it changes nothing."""
-    own = parameter_field(layer.type) or "no parameters"
+    own = " and ".join(parameter_fields(layer.type)) or "no parameters"
     for field, _ in layer.message.ListFields():
         if not is_read_by(layer.type, field.name):
             build.warn(

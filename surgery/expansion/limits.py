@@ -7,7 +7,7 @@ from math import prod
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.caffe_proto.schema import is_repeated, parameter_field
+from prototrt.caffe_proto.schema import is_repeated, parameter_fields
 from prototrt.surgery.ir import Range, Shape, Value
 
 MOST_AXES = 32
@@ -33,16 +33,15 @@ def refuse_oversized(layer: Layer, index: int, value: Value, symbols: Mapping[st
 
 def refuse_overflow(layer: Layer) -> None:
     """Raise ``NetError`` for a number among the layer's parameters that Caffe's ints cannot hold."""
-    field = parameter_field(layer.type)
-    param = getattr(layer.message, field) if field else None
-    for known, value in param.ListFields() if param is not None else ():
-        numbers = value if is_repeated(known) else [value]
-        if known.cpp_type == known.CPPTYPE_UINT32 and max(numbers) > MOST_ELEMENTS:
-            raise NetError(
-                f"{known.name} is {max(numbers)}, expected at most {MOST_ELEMENTS}",
-                because="Caffe counts in an int",
-                fix=f"set {known.name} in {field}",
-            )
+    for field in parameter_fields(layer.type):
+        for known, value in getattr(layer.message, field).ListFields():
+            numbers = value if is_repeated(known) else [value]
+            if known.cpp_type == known.CPPTYPE_UINT32 and max(numbers) > MOST_ELEMENTS:
+                raise NetError(
+                    f"{known.name} is {max(numbers)}, expected at most {MOST_ELEMENTS}",
+                    because="Caffe counts in an int",
+                    fix=f"set {known.name} in {field}",
+                )
 
 
 def refuse_too_many(count: int, shape: Shape, blob: str) -> None:

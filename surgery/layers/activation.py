@@ -39,18 +39,17 @@ def relu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 @layer_rule("ReLU6")
 def relu6(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """``min(max(x, 0), 6) + negative_slope * min(x, 0)``. From the forks that run MobileNet.
+    """``min(max(x, 0) + negative_slope * min(x, 0), 6)``. From the forks that run MobileNet.
 
-    Becomes: Clip; Minimum, Multiply, Add.
-    The slope is that of ``relu_param``.
+    Becomes: Clip; LeakyReLU, Minimum.
+    The slope is that of ``relu6_param`` or of ``relu_param``.
     Source: eric612/MobileNet-YOLO and NVIDIA/caffe ``src/caffe/layers/relu6_layer.cpp``.
     """
-    slope = layer.param.negative_slope
-    y = build.add(Clip(0, 6), x)
+    is_own = layer.message.HasField("relu6_param")
+    slope = (layer.message.relu6_param if is_own else layer.param).negative_slope
     if slope == 0:
-        return [y]
-    below = build.add(MINIMUM, x, build.scalar(0, len(x.shape)))
-    return [build.add(ADD, y, build.scaled(below, slope))]
+        return [build.add(Clip(0, 6), x)]
+    return [build.add(MINIMUM, build.add(LeakyReLU(slope), x), build.scalar(6, len(x.shape)))]
 
 
 @layer_rule("PReLU")

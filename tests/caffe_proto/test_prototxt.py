@@ -169,7 +169,7 @@ MISTAKES = {
     "unknown field, layer named after it": (
         'layer {\n  relu_parm { negative_slope: 1 }\n  name: "r"\n  type: "ReLU"\n}',
         'net.prototxt:2: layer "r" (ReLU): there is no field "relu_parm"\n'
-        "  fix: write relu_param, prelu_param or elu_param",
+        "  fix: write relu_param, relu6_param or prelu_param",
     ),
     "unknown fields, all at once": (
         'layer { name: "a" type: "ReLU" foo: 1 }\nbar: [1, 2]\nbaz < a { } b: "}" >',

@@ -29,11 +29,12 @@ def definitions_in_text() -> set[Definition]:
             scope.append(opening[2])
         elif code == "}":
             scope.pop()
-        elif field := re.fullmatch(r"(\w+) (\w+) (\w+) = (\d+)(?: \[(.*)\])?;", code):
+        elif field := re.fullmatch(r"(\w+) ([\w.]+) (\w+) = (\d+)(?: \[(.*)\])?;", code):
             options = dict(option.split(" = ") for option in (field[5] or "").split(", ") if option)
             default = normal(options.get("default", ""))
             label, number = LABELS[field[1]], int(field[4])
-            found.add((".".join(scope), label, field[2], field[3], number, default, "packed" in options))
+            kind = field[2].rpartition(".")[2]
+            found.add((".".join(scope), label, kind, field[3], number, default, "packed" in options))
         elif value := re.fullmatch(r"(\w+) = (\d+);", code):
             found.add((".".join(scope), value[1], int(value[2])))
         else:
@@ -115,6 +116,9 @@ def test_unset_fields_have_the_defaults_of_caffe(field: str, default: float) -> 
         ("BatchNorm", "batch_norm_param"),
         ("HDF5Data", "hdf5_data_param"),
         ("MVN", "mvn_param"),
+        ("Normalize", "norm_param"),
+        ("PSROIPooling", "psroi_pooling_param"),
+        ("Yolov3DetectionOutput", "yolov3_detection_output_param"),
         ("Silence", None),
     ],
 )
