@@ -1,4 +1,5 @@
-"""What real Caffe computed: the cases under tests/goldens/caffe, and how a graph is held against them."""
+"""What Caffe and its forks computed: the cases under tests/goldens/caffe and tests/goldens/forks, and how a
+graph is held against them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ SessionOf: TypeAlias = Callable[[Graph], prototrt.Session]
 
 @dataclass(frozen=True)
 class Case:
-    """One net, run by real Caffe on given inputs in one or several calls."""
+    """One net, run by real Caffe or a fork of it on given inputs in one or several calls."""
 
     folder: Path
     facts: Mapping[str, Any]
@@ -65,8 +66,16 @@ class Case:
 
 
 def caffe_cases() -> list[Case]:
-    index = json.loads((GOLDENS / "caffe" / "index.json").read_text())
-    return [Case(GOLDENS / "caffe" / facts["case"], facts) for facts in index]
+    return _cases_in(GOLDENS / "caffe")
+
+
+def fork_cases() -> list[Case]:
+    return _cases_in(GOLDENS / "forks")
+
+
+def _cases_in(folder: Path) -> list[Case]:
+    index = json.loads((folder / "index.json").read_text())
+    return [Case(folder / facts["case"], facts) for facts in index]
 
 
 def case_called(name: str) -> Case:
