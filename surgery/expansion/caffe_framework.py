@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-import prototrt.surgery.layers  # registers its rules
-import prototrt.surgery.recurrent  # noqa: F401  registers its own
+import prototrt.surgery.layers  # noqa: F401  registers its rules
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import NetError, WeightsError, raise_all
 from prototrt.caffe_proto.net.data_layers import transformation

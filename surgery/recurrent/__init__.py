@@ -1,5 +1,1 @@
-"""Recurrent layers: cells, the function that makes a Scan of a cell, and the layer rules."""
-
-from prototrt.surgery.recurrent import dialects, rules
-
-__all__ = ["dialects", "rules"]
+"""What a recurrent net computes, whichever framework wrote it: cells, layers of them, and their Scans."""

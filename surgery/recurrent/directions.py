@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import DType, Value, element_count, fixed
 from prototrt.surgery.ir.uniform_constants import stacked
+from prototrt.surgery.layers.recurrent.bottoms import Bottoms
+from prototrt.surgery.layers.recurrent.states import States
 from prototrt.surgery.ops import ADD, GREATER, MULTIPLY, Cast, Concat, Pad, Select, Slice
-from prototrt.surgery.recurrent.bottoms import Bottoms
 from prototrt.surgery.recurrent.cells import Masked, clipped
 from prototrt.surgery.recurrent.counting import numbered_steps
 from prototrt.surgery.recurrent.scan import Cell, scan
-from prototrt.surgery.recurrent.states import States
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,13 +12,9 @@ from prototrt.caffe_proto.errors import NetError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Value
 from prototrt.surgery.ir.uniform_constants import map_elements, stacked
-from prototrt.surgery.ops import ADD, Concat
-from prototrt.surgery.recurrent.activations import activation_named
-from prototrt.surgery.recurrent.bottoms import Bottoms, Expected, read_bottoms
-from prototrt.surgery.recurrent.cells import LSTMCell, LSTMForm, RNNCell, activated
-from prototrt.surgery.recurrent.directions import InputWeights, Layout, Pass, run_passes
-from prototrt.surgery.recurrent.gru import GRUCell
-from prototrt.surgery.recurrent.options import (
+from prototrt.surgery.layers.recurrent.activations import activation_named
+from prototrt.surgery.layers.recurrent.bottoms import Bottoms, Expected, read_bottoms
+from prototrt.surgery.layers.recurrent.options import (
     clip,
     directions,
     hidden_sizes,
@@ -27,9 +23,13 @@ from prototrt.surgery.recurrent.options import (
     lstm_form,
     refuse_foreign_fields,
 )
-from prototrt.surgery.recurrent.single_step import share_single_step
-from prototrt.surgery.recurrent.states import States
-from prototrt.surgery.recurrent.stored_blobs import StoredBlobs
+from prototrt.surgery.layers.recurrent.single_step import share_single_step
+from prototrt.surgery.layers.recurrent.states import States
+from prototrt.surgery.layers.recurrent.stored_blobs import StoredBlobs
+from prototrt.surgery.ops import ADD, Concat
+from prototrt.surgery.recurrent.cells import LSTMCell, LSTMForm, RNNCell, activated
+from prototrt.surgery.recurrent.directions import InputWeights, Layout, Pass, run_passes
+from prototrt.surgery.recurrent.gru import GRUCell
 
 
 @dataclass(frozen=True, slots=True)

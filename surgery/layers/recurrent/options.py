@@ -7,8 +7,8 @@ from typing import Any
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.layers.recurrent.activations import activation_named
 from prototrt.surgery.ops import Identity
-from prototrt.surgery.recurrent.activations import activation_named
 from prototrt.surgery.recurrent.cells import LSTMForm
 
 OURS = 1000

@@ -9,7 +9,10 @@ from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule, stated
 from prototrt.surgery.ir import Array, Dim, Value, element_count, fixed
 from prototrt.surgery.ir.uniform_constants import map_elements, stacked
-from prototrt.surgery.recurrent.bottoms import Bottoms, bottom
+from prototrt.surgery.layers.recurrent.bottoms import Bottoms, bottom
+from prototrt.surgery.layers.recurrent.rules import LSTM_FIELDS, Family, read_lstm, recurrent
+from prototrt.surgery.layers.recurrent.states import States
+from prototrt.surgery.layers.recurrent.stored_blobs import StoredBlobs
 from prototrt.surgery.recurrent.cells import (
     IDENTITY,
     SIGMOID,
@@ -23,9 +26,6 @@ from prototrt.surgery.recurrent.cells import (
 )
 from prototrt.surgery.recurrent.directions import InputWeights, Layout, Pass, run_passes
 from prototrt.surgery.recurrent.gru import updated
-from prototrt.surgery.recurrent.rules import LSTM_FIELDS, Family, read_lstm, recurrent
-from prototrt.surgery.recurrent.states import States
-from prototrt.surgery.recurrent.stored_blobs import StoredBlobs
 
 
 @layer_rule("Lstm")

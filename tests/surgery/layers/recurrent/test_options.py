@@ -11,8 +11,8 @@ import pytest
 import prototrt
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Array, Op, fixed
+from prototrt.surgery.layers.recurrent.activations import activation_named
 from prototrt.surgery.ops import ELU, Clip, HardSigmoid, Identity, LeakyReLU, Sigmoid, Softsign, TanH
-from prototrt.surgery.recurrent.activations import activation_named
 from prototrt.tests.small_nets import WAYS, inputs_of, loaded, stored
 
 RANDOM = np.random.default_rng(9)
