@@ -10,13 +10,16 @@ from typing import Any
 from prototrt.caffe_proto.errors import BuildError
 from prototrt.converter.manifest import as_text, beside, graph_facts
 from prototrt.converter.onnx import (  # noqa: F401  register the lowerings
+    activation,
+    convolution,
+    elementwise,
     linear,
-    patches,
-    pointwise,
+    normalization,
+    pooling,
     reduction,
     scan,
+    selection,
     shape,
-    windows,
 )
 from prototrt.converter.onnx.api import IR_VERSION, OPSET, element_type, imported
 from prototrt.converter.onnx.file import write_model

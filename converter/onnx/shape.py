@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.converter.onnx.api import ELEMENT_TYPES, element_type
+from prototrt.converter.onnx.api import element_type
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
-from prototrt.surgery.ir import Dim, DType
-from prototrt.surgery.ops import (
-    Compress,
-    Concat,
-    Gather,
-    Pad,
-    Reshape,
-    Reverse,
-    ReverseSequence,
-    Slice,
-    Tile,
-    Transpose,
-)
+from prototrt.surgery.ir import Dim
+from prototrt.surgery.ops import Concat, Pad, Reshape, Reverse, ReverseSequence, Slice, Tile, Transpose
 
 
 @lowers(Reshape)
@@ -59,17 +48,6 @@ def pad(model: OnnxModel, op: Pad, x: Tensor) -> list[str]:
 @lowers(Concat)
 def concat(model: OnnxModel, op: Concat, *inputs: Tensor) -> list[str]:
     return [model.add("Concat", *inputs, axis=op.axis)]
-
-
-@lowers(Gather)
-def gather(model: OnnxModel, op: Gather, table: Tensor, index: Tensor) -> list[str]:
-    return [model.add("Gather", table, index, axis=0)]
-
-
-@lowers(Compress)
-def compress(model: OnnxModel, op: Compress, x: Tensor, chosen: Tensor) -> list[str]:
-    is_chosen = model.add("Cast", chosen, to=ELEMENT_TYPES[DType.BOOL])
-    return [model.add("Compress", x, is_chosen, axis=0)]
 
 
 @lowers(Reverse)

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from prototrt.converter.readback import (  # noqa: F401 (each registers its rules)
     activation,
+    constant,
     convolution,
     elementwise,
-    gather,
     grid_sample,
-    matmul,
+    linear,
     normalization,
     pooling,
     quantize,
-    reduce,
+    reduction,
     resize,
-    scale,
+    selection,
     shape,
-    slices,
-    sources,
-    unary,
 )
 from prototrt.converter.readback.interpreter import NetworkInterpreter
 

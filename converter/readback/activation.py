@@ -7,8 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from prototrt.converter.readback.registry import Array, Evaluate, Layer, evaluates
-from prototrt.converter.readback.unary import erf
+from prototrt.converter.readback.elementwise import erf
+from prototrt.converter.readback.registry import (
+    Array,
+    Evaluate,
+    Layer,
+    evaluates,
+)
 
 
 def _gelu_tanh(x: Array) -> Array:

@@ -1,12 +1,18 @@
-"""Functions of two or three tensors of one rank. A dimension of 1 stretches to its partner's size."""
+"""Functions of one tensor or of two, element by element, and what only changes the type."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
-from prototrt.converter.readback.registry import Array, Evaluate, Layer, evaluates
+from prototrt.converter.readback.registry import (
+    Array,
+    Evaluate,
+    Layer,
+    evaluates,
+)
 
 
 def _divided(a: Array, b: Array) -> Array:
@@ -25,7 +31,7 @@ def _min(a: Array, b: Array) -> Array:
     return np.where(a < b, a, b)
 
 
-_FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {
+_BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "AND": np.logical_and,
     "DIV": _divided,
     "EQUAL": np.equal,
@@ -45,7 +51,7 @@ _FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {
 
 @evaluates("ELEMENTWISE")
 def elementwise(layer: Layer) -> Evaluate:
-    function = _FUNCTIONS[layer.op.name]
+    function = _BINARY[layer.op.name]
 
     def evaluate(a: Array, b: Array) -> Array:
         if a.ndim != b.ndim:
@@ -55,6 +61,58 @@ def elementwise(layer: Layer) -> Evaluate:
     return evaluate
 
 
-@evaluates("SELECT")
-def select(layer: Layer) -> Evaluate:
-    return lambda condition, then, otherwise: np.where(condition, then, otherwise)
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def erf(x: Array) -> Array:
+    """Gauss's error function, which numpy has not got."""
+    return np.asarray(_erf(x), np.float32)
+
+
+_UNARY: dict[str, Callable[[Array], Array]] = {
+    "ABS": np.abs,
+    "ACOS": np.arccos,
+    "ACOSH": np.arccosh,
+    "ASIN": np.arcsin,
+    "ASINH": np.arcsinh,
+    "ATAN": np.arctan,
+    "ATANH": np.arctanh,
+    "CEIL": np.ceil,
+    "COS": np.cos,
+    "COSH": np.cosh,
+    "ERF": erf,
+    "EXP": np.exp,
+    "FLOOR": np.floor,
+    "ISINF": np.isinf,
+    "ISNAN": np.isnan,
+    "LOG": np.log,
+    "NEG": np.negative,
+    "NOT": np.logical_not,
+    "RECIP": lambda x: 1 / x,
+    "ROUND": np.rint,  # halves to even
+    "SIGN": np.sign,
+    "SIN": np.sin,
+    "SINH": np.sinh,
+    "SQRT": np.sqrt,
+    "TAN": np.tan,
+}
+
+
+@evaluates("UNARY")
+def unary(layer: Layer) -> Evaluate:
+    return _UNARY[layer.op.name]
+
+
+@evaluates("IDENTITY")
+def identity(layer: Layer) -> Evaluate:
+    return lambda x: x
+
+
+_CAST_TO = {"INT8": np.int8, "UINT8": np.uint8, "INT32": np.int32, "INT64": np.int64, "BOOL": np.bool_}
+
+
+@evaluates("CAST")
+def cast(layer: Layer) -> Evaluate:
+    """To integers towards zero, to booleans by "is not 0". HALF and BF16 round when the tensor is stored."""
+    dtype = _CAST_TO.get(layer.to_type.name, np.float32)
+    return lambda x: x.astype(dtype)

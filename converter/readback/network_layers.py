@@ -9,8 +9,7 @@ from typing import Any
 from prototrt.caffe_proto.errors import BuildError
 from prototrt.converter.readback.dtypes import Tensor
 from prototrt.converter.readback.registry import Layer
-
-_BOUNDARIES = ("ITERATOR", "LOOP_OUTPUT", "RECURRENCE", "TRIP_LIMIT")
+from prototrt.converter.readback.scan import LOOP_LAYERS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +55,7 @@ def _network_layer(layer: Layer, classes: dict[str, type]) -> NetworkLayer:
         layer=layer,
         inputs=tuple(None if tensor is None else tensor.name for tensor in inputs),
         outputs=tuple(Tensor.of(tensor, where) for tensor in outputs),
-        loop=layer.loop.name if kind in _BOUNDARIES else None,
+        loop=layer.loop.name if kind in LOOP_LAYERS else None,
     )
 
 

@@ -1,40 +1,40 @@
-"""Layers that make values comparable: normalization, softmax, LRN."""
+"""Layers that make values comparable: scale, softmax, LRN."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from prototrt.converter.readback.registry import Array, Evaluate, Layer, Shape, axes_of_mask, evaluates
+from prototrt.converter.readback.registry import (
+    Array,
+    Evaluate,
+    Layer,
+    Shape,
+    axes_of_mask,
+    evaluates,
+    weights_array,
+)
 
 
-@evaluates("NORMALIZATION")
-def normalization(layer: Layer) -> Evaluate:
-    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` over the axes, for each group of channels."""
-    axes, groups, epsilon = axes_of_mask(layer.axes), layer.num_groups, layer.epsilon
+@evaluates("SCALE")
+def scale(layer: Layer) -> Evaluate:
+    mode, axis = layer.mode.name, layer.channel_axis
+    factor, shift, power = map(weights_array, (layer.scale, layer.shift, layer.power))
 
-    def evaluate(x: Array, scale: Array, bias: Array) -> Array:
-        y = _normalized(x, axes, groups, epsilon)
-        return y * _for_each_channel(scale, x, groups) + _for_each_channel(bias, x, groups)
+    def evaluate(x: Array) -> Array:
+        shape = _factor_shape(mode, axis, x.shape)
+        y = x if factor is None else x * factor.reshape(shape)
+        y = y if shift is None else y + shift.reshape(shape)
+        return y if power is None else np.power(y, power.reshape(shape))
 
     return evaluate
 
 
-def _normalized(x: Array, axes: Shape, groups: int, epsilon: float) -> Array:
-    if groups != 1:
-        grouped = x.reshape(x.shape[0], groups, -1, *x.shape[2:])
-        inside = {2, *(axis + 1 for axis in axes if axis > 1)}
-        return _normalized(grouped, tuple(sorted(inside)), 1, epsilon).reshape(x.shape)
-    wide = x.astype(np.float64)
-    mean, variance = wide.mean(axes, keepdims=True), wide.var(axes, keepdims=True)
-    y: Array = (wide - mean) / np.sqrt(variance + epsilon)
-    return y
-
-
-def _for_each_channel(factor: Array, x: Array, groups: int) -> Array:
-    """The first form of the layer has one factor for each group, the second one for each channel."""
-    if groups != 1 and factor.shape[1] == groups:
-        return np.repeat(factor, x.shape[1] // groups, axis=1)
-    return factor
+def _factor_shape(mode: str, axis: int, shape: Shape) -> Shape:
+    if mode == "UNIFORM":
+        return (1,) * len(shape)
+    if mode == "CHANNEL":
+        return (shape[axis], *(1,) * (len(shape) - 1 - axis))
+    return shape[axis:]
 
 
 @evaluates("SOFTMAX")
@@ -47,18 +47,6 @@ def _softmax(x: Array, axes: Shape) -> Array:
     powers = np.exp(x - x.max(axes, keepdims=True))
     y: Array = powers / powers.sum(axes, keepdims=True)
     return y
-
-
-@evaluates("RAGGED_SOFTMAX")
-def ragged_softmax(layer: Layer) -> Evaluate:
-    """Softmax along the last axis over the first ``bounds`` elements; the others become 0."""
-
-    def evaluate(x: Array, bounds: Array) -> Array:
-        inside = np.arange(x.shape[-1]) < bounds
-        y = _softmax(np.where(inside, x, -np.inf), (x.ndim - 1,))
-        return np.where(inside, y, 0)
-
-    return evaluate
 
 
 @evaluates("LRN")

@@ -11,7 +11,8 @@ from prototrt.caffe_proto.errors import BuildError, ConversionError, Unsupported
 from prototrt.converter.readback.nesting import Nesting
 from prototrt.converter.readback.network_layers import NetworkLayer, read_layers
 from prototrt.converter.readback.registry import RULES
-from prototrt.converter.readback.steps import Iterator, LayerStep, LoopOutput, LoopStep, Recurrence, Step
+from prototrt.converter.readback.scan import LoopIterator, LoopOutput, LoopState, LoopStep
+from prototrt.converter.readback.steps import LayerStep, Step
 
 
 def schedule(trt: ModuleType, network: Any) -> list[Step]:
@@ -51,7 +52,7 @@ class _Scheduler:
             count=count,
             condition=condition,
             iterators=tuple(_iterator(e, count) for e in boundary if e.type == "ITERATOR"),
-            recurrences=tuple(_recurrence(e) for e in boundary if e.type == "RECURRENCE"),
+            states=tuple(_state(e) for e in boundary if e.type == "RECURRENCE"),
             guard=tuple(guard),
             body=tuple(step for step in body if step not in guard),
             outputs=tuple(joined),
@@ -104,21 +105,21 @@ def _trip_limits(loop: str, boundary: Iterable[NetworkLayer]) -> tuple[str | Non
     return limits.get("COUNT"), limits.get("WHILE")
 
 
-def _iterator(layer: NetworkLayer, count: str | None) -> Iterator:
+def _iterator(layer: NetworkLayer, count: str | None) -> LoopIterator:
     if layer.layer.reverse and count is None:
         raise BuildError("iterates in reverse, but its loop has no trip count", where=layer.where)
-    return Iterator(layer.where, layer.reads[0], layer.output, layer.layer.axis, layer.layer.reverse)
+    return LoopIterator(layer.where, layer.reads[0], layer.output, layer.layer.axis, layer.layer.reverse)
 
 
-def _recurrence(layer: NetworkLayer) -> Recurrence:
+def _state(layer: NetworkLayer) -> LoopState:
     if len(layer.reads) != 2:
         raise BuildError("has no second input, the value for the next trip", where=layer.where)
     initial, following = layer.reads
-    return Recurrence(layer.where, initial, following, layer.output)
+    return LoopState(layer.where, initial, following, layer.output)
 
 
 def _loop_outputs(boundary: Sequence[NetworkLayer]) -> tuple[list[tuple[str, str]], list[LoopOutput]]:
-    recurrences = {layer.output.name for layer in boundary if layer.type == "RECURRENCE"}
+    states = {layer.output.name for layer in boundary if layer.type == "RECURRENCE"}
     last: list[tuple[str, str]] = []
     joined: list[LoopOutput] = []
     for layer in boundary:
@@ -127,7 +128,7 @@ def _loop_outputs(boundary: Sequence[NetworkLayer]) -> tuple[list[tuple[str, str
         kind = layer.layer.kind.name
         if kind != "LAST_VALUE":
             joined.append(_joined_output(layer, kind))
-        elif layer.reads[0] in recurrences:
+        elif layer.reads[0] in states:
             last.append((layer.reads[0], layer.output.name))
         else:
             raise BuildError("gives the last value of what is no recurrence of its loop", where=layer.where)

@@ -1,10 +1,28 @@
-"""What changes a tensor's shape or the order of its axes, and what reads its shape."""
+"""What changes a shape, the order of axes or the places of elements, and what reads a shape."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from prototrt.converter.readback.registry import Array, Evaluate, Layer, Shape, evaluates, integers
+from prototrt.converter.readback.registry import (
+    Array,
+    Evaluate,
+    Layer,
+    Shape,
+    evaluates,
+    integers,
+)
+
+_INSIDE: dict[str, Callable[[Array, int], Array]] = {
+    "CLAMP": lambda places, length: np.clip(places, 0, length - 1),
+    "FILL": lambda places, length: np.clip(places, 0, length - 1),  # then painted over
+    "REFLECT": lambda places, length: _reflected(places, length),
+    "WRAP": lambda places, length: places % length,
+}
+"""Where a place outside an axis is read, by sample mode."""
 
 
 @evaluates("SHAPE")
@@ -51,3 +69,92 @@ def squeeze(layer: Layer) -> Evaluate:
 @evaluates("UNSQUEEZE")
 def unsqueeze(layer: Layer) -> Evaluate:
     return lambda x, axes: np.expand_dims(x, integers(axes))
+
+
+@evaluates("SLICE")
+def slice_(layer: Layer) -> Evaluate:
+    """Along each axis ``size`` elements, from ``start`` in steps of ``stride``.
+
+    The mode says what lies outside. Each of the three may come as an input instead. ``axes`` names those
+    that are cut; the others stay whole.
+    """
+    static = [_static(layer, name) for name in ("start", "shape", "stride", "axes")]
+    mode = layer.mode.name
+
+    def evaluate(
+        x: Array,
+        start: Array | None = None,
+        size: Array | None = None,
+        stride: Array | None = None,
+        fill: Array | None = None,
+        axes: Array | None = None,
+    ) -> Array:
+        dynamic = (start, size, stride, axes)
+        starts, sizes, strides, cut = (
+            known if given is None else integers(given) for known, given in zip(static, dynamic, strict=True)
+        )
+        assert starts is not None
+        assert sizes is not None
+        assert strides is not None
+        steps = zip(cut or range(x.ndim), starts, sizes, strides, strict=True)
+        y = x
+        for axis, begin, count, step in steps:
+            y = _cut(y, axis % x.ndim, begin, count, step, mode, fill)
+        return y
+
+    return evaluate
+
+
+def _reflected(places: Array, length: int) -> Array:
+    # The mirrors stand in the middle of the outermost elements, which are therefore not repeated.
+    period = max(1, 2 * (length - 1))
+    return np.asarray(np.minimum(places % period, period - places % period))
+
+
+def _static(layer: Layer, name: str) -> Shape | None:
+    value = getattr(layer, name, None)  # "axes" is missing before TensorRT 10.9
+    return None if value is None else tuple(value)
+
+
+def _cut(x: Array, axis: int, start: int, size: int, stride: int, mode: str, fill: Array | None) -> Array:
+    length = x.shape[axis]
+    places = start + stride * np.arange(size)
+    inside = (places >= 0) & (places < length)
+    if inside.all():
+        return x[(slice(None),) * axis + (_as_slice(start, size, stride, places),)]
+    if mode == "STRICT_BOUNDS":
+        raise IndexError(
+            f"start {start}, size {size} and stride {stride} leave axis {axis}, which has {length} elements"
+        )
+    if length == 0 and mode == "FILL":
+        x, length = np.zeros((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype), 1
+    y = np.take(x, _INSIDE[mode](places, length), axis)
+    if mode == "FILL":
+        value = np.zeros((), x.dtype) if fill is None else fill.reshape(()).astype(x.dtype)
+        y = np.where(inside.reshape(-1, *(1,) * (x.ndim - 1 - axis)), y, value)
+    return y
+
+
+def _as_slice(start: int, size: int, stride: int, places: Array) -> Any:
+    """A slice makes a view where an index array would copy."""
+    if stride == 0 or size == 0:
+        return places
+    stop = start + size * stride
+    return slice(start, None if stop < 0 else stop, stride)
+
+
+@evaluates("REVERSE_SEQUENCE")
+def reverse_sequence(layer: Layer) -> Evaluate:
+    """Sequence i of the batch has its first ``lengths[i]`` elements reversed, and keeps the others."""
+    batch_axis, sequence_axis = layer.batch_axis, layer.sequence_axis
+
+    def evaluate(x: Array, lengths: Array) -> Array:
+        batch, sequence = batch_axis % x.ndim, sequence_axis % x.ndim
+        steps, ends = np.arange(x.shape[sequence]), lengths[:, np.newaxis]
+        places = np.where(steps < ends, ends - 1 - steps, steps)
+        if batch > sequence:
+            places = places.T
+        around = [axis for axis in range(x.ndim) if axis not in (batch, sequence)]
+        return np.take_along_axis(x, np.expand_dims(places, around), sequence)
+
+    return evaluate

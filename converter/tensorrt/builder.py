@@ -15,13 +15,16 @@ from typing import Any, Protocol
 from prototrt.converter.files import HashedStream, atomic_write
 from prototrt.converter.manifest import as_text, beside, graph_facts
 from prototrt.converter.tensorrt import (  # noqa: F401  register the lowerings
+    activation,
+    convolution,
+    elementwise,
     linear,
-    loop,
-    patches,
-    pointwise,
+    normalization,
+    pooling,
     reduction,
+    scan,
+    selection,
     shape,
-    windows,
 )
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.lowering import lower

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.caffe_proto.errors import BuildError
+from prototrt.converter.tensorrt.elementwise import elementwise, number_like
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
-from prototrt.converter.tensorrt.pointwise import elementwise, number_like
-from prototrt.converter.tensorrt.windows import shuffled
+from prototrt.converter.tensorrt.shape import shuffled
 from prototrt.surgery.ops import Reduce, ReduceKind, TopK
 
 MOST_OF_TOP_K = 3840

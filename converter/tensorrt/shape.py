@@ -7,21 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
+from prototrt.converter.tensorrt.elementwise import elementwise
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
-from prototrt.converter.tensorrt.pointwise import elementwise
 from prototrt.surgery.ir import Shape
-from prototrt.surgery.ops import (
-    Concat,
-    Gather,
-    Pad,
-    Reshape,
-    Reverse,
-    ReverseSequence,
-    Slice,
-    Tile,
-    Transpose,
-)
+from prototrt.surgery.ops import Concat, Pad, Reshape, Reverse, ReverseSequence, Slice, Tile, Transpose
 
 
 @lowers(Reshape)
@@ -39,6 +29,13 @@ def reshape(network: Network, op: Reshape, x: Tensor) -> list[Tensor]:
             fix="fix one of them",
         )
     return [layer.get_output(0)]
+
+
+def shuffled(network: Network, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    """The same elements in a shape of known sizes."""
+    layer = network.add("shuffle", x)
+    layer.reshape_dims = sizes
+    return layer.get_output(0)
 
 
 @lowers(Transpose)
@@ -118,8 +115,3 @@ def concat(network: Network, op: Concat, *inputs: Tensor) -> list[Tensor]:
     layer = network.add("concatenation", list(inputs))
     layer.axis = op.axis
     return [layer.get_output(0)]
-
-
-@lowers(Gather)
-def gather(network: Network, op: Gather, table: Tensor, index: Tensor) -> list[Tensor]:
-    return [network.add("gather", table, index, 0).get_output(0)]

@@ -1,75 +1,19 @@
-"""Lowerings of what slides over the last axes."""
+"""Sliding windows: the axes TensorRT wants, and what each window sees, laid out side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto.errors import UnsupportedLayerError
-from prototrt.converter.tensorrt.lowering import WITHOUT_ENGINE, lowers
-from prototrt.converter.tensorrt.network import Layer, Network, Tensor
-from prototrt.surgery.ir import Array, Shape
-from prototrt.surgery.ops import AveragePool, Convolution, Deconvolution, MaxPool
+from prototrt.converter.tensorrt.lowering import WITHOUT_ENGINE
+from prototrt.converter.tensorrt.network import Network, Tensor
+from prototrt.converter.tensorrt.shape import pad_with, shuffled
+from prototrt.surgery.ir import Array
 
 MOST_SPATIAL = 3
 """Axes that TensorRT's windows can slide over."""
-_REDUCE = {"MAX": "MAX", "AVERAGE": "AVG"}
-
-
-@lowers(Convolution)
-def convolution(network: Network, op: Convolution, x: Tensor, kernel: Array, bias: Array) -> list[Tensor]:
-    refuse_many_spatial_axes(network, len(op.stride))
-    return [_convolved(network, op, x, kernel, bias)]
-
-
-@lowers(Deconvolution)
-def deconvolution(network: Network, op: Deconvolution, x: Tensor, kernel: Array, bias: Array) -> list[Tensor]:
-    refuse_many_spatial_axes(network, len(op.stride))
-    if max(op.stride, default=1) > 1 and max(op.dilation, default=1) > 1:
-        # RTX: "Strided & Dilated Deconv are currently not supported".
-        kernel, op = _with_holes(kernel, op.dilation), replace(op, dilation=(1,) * len(op.dilation))
-    return [_convolved(network, op, x, kernel, bias)]
-
-
-def _convolved(
-    network: Network, op: Convolution | Deconvolution, x: Tensor, kernel: Array, bias: Array
-) -> Tensor:
-    lift = _lift(op.stride)
-
-    def convolved(image: Tensor) -> Tensor:
-        window = (1,) * lift + kernel.shape[2:]
-        weights = network.weights(kernel), network.weights(bias)
-        layer = network.add(
-            "convolution_nd" if isinstance(op, Convolution) else "deconvolution_nd",
-            image,
-            bias.size,
-            window,
-            *weights,
-        )
-        layer.padding_nd = (0,) * lift + op.pad
-        layer.stride_nd = (1,) * lift + op.stride
-        layer.dilation_nd = (1,) * lift + op.dilation
-        layer.num_groups = op.group
-        return layer.get_output(0)
-
-    return _lifted(network, x, lift, convolved)
-
-
-def _with_holes(kernel: Array, dilation: tuple[int, ...]) -> Array:
-    """The kernel (C, O, ...) with zeros in the place of its dilation."""
-    sizes = [d * (size - 1) + 1 for size, d in zip(kernel.shape[2:], dilation, strict=True)]
-    wide = np.zeros((*kernel.shape[:2], *sizes), kernel.dtype)
-    places: Any = (..., *(slice(None, None, d) for d in dilation))
-    wide[places] = kernel
-    return wide
-
-
-def _lift(stride: tuple[int, ...]) -> int:
-    """A window over one axis is one over two, of which the first has the size 1."""
-    return max(0, 2 - len(stride))
 
 
 def refuse_many_spatial_axes(network: Network, spatial: int) -> None:
@@ -82,7 +26,12 @@ def refuse_many_spatial_axes(network: Network, spatial: int) -> None:
         )
 
 
-def _lifted(network: Network, x: Tensor, lift: int, function: Callable[[Tensor], Tensor]) -> Tensor:
+def lift_of(stride: tuple[int, ...]) -> int:
+    """A window over one axis is one over two, of which the first has the size 1."""
+    return max(0, 2 - len(stride))
+
+
+def lifted(network: Network, x: Tensor, lift: int, function: Callable[[Tensor], Tensor]) -> Tensor:
     """``function`` over x (N, C, ...) with ``lift`` axes of size 1 behind the channels."""
     if not lift:
         return function(x)
@@ -92,54 +41,36 @@ def _lifted(network: Network, x: Tensor, lift: int, function: Callable[[Tensor],
     return shuffled(network, y, (*sizes[:2], *sizes[2 + lift :]))
 
 
-def shuffled(network: Network, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
-    """The same elements in a shape of known sizes."""
+def padded_around(
+    network: Network, x: Tensor, before: tuple[int, ...], after: tuple[int, ...], value: float
+) -> Tensor:
+    """``value`` around the spatial axes of x (N, C, ...): x itself where nothing is to be added."""
+    if not any(before + after):
+        return x
+    return pad_with(network, x, (0, 0, *before), (0, 0, *after), value)
+
+
+def laid_out(
+    network: Network, x: Tensor, window: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
+) -> Tensor:
+    """x (N, C, ...) as (N, C, places of the window..., windows...), one gather an axis."""
+    sizes: list[int] = [0, 0]
+    for axis, places in enumerate(places_seen(tuple(x.shape)[2:], window, stride, dilation), 2):
+        x = network.add("gather", x, network.constant_array(places.reshape(-1)), axis).get_output(0)
+        sizes += places.shape
+    count = len(window)
     layer = network.add("shuffle", x)
-    layer.reshape_dims = sizes
+    layer.reshape_dims = tuple(sizes)
+    places_first = (0, 1, *range(2, 2 + 2 * count, 2), *range(3, 3 + 2 * count, 2))
+    layer.second_transpose = network.trt.Permutation(places_first)
     return layer.get_output(0)
 
 
-@lowers(MaxPool)
-def max_pool(network: Network, op: MaxPool, x: Tensor) -> list[Tensor]:
-    return [_pooled(network, op, x, "MAX")]
-
-
-@lowers(AveragePool)
-def average_pool(network: Network, op: AveragePool, x: Tensor) -> list[Tensor]:
-    return [_pooled(network, op, x, "AVERAGE")]
-
-
-def _pooled(network: Network, op: MaxPool | AveragePool, x: Tensor, kind: str) -> Tensor:
-    if _sees_everything(op, network.input_shape):
-        # One window over everything may be larger than TensorRT's windows.
-        axes = sum(1 << axis for axis in range(2, 2 + len(op.window)))
-        return network.add(
-            "reduce", x, network.enum("ReduceOperation", _REDUCE[kind]), axes, True
-        ).get_output(0)
-    lift = _lift(op.stride)
-
-    def padded(image: Tensor) -> Tensor:
-        layer = pool(network, image, kind, (1,) * lift + op.window, (1,) * lift + op.stride)
-        layer.pre_padding, layer.post_padding = (0,) * lift + op.before, (0,) * lift + op.after
-        if kind == "AVERAGE":
-            layer.average_count_excludes_padding = True
-        return layer.get_output(0)
-
-    return _lifted(network, x, lift, padded)
-
-
-def _sees_everything(op: MaxPool | AveragePool, x: Shape) -> bool:
-    """Whether there is one window, over all elements: its padding does not count."""
-    (out,) = op.shape(x)
-    seen = zip(x[2:], op.before, op.window, strict=True)
-    return all(dim == 1 for dim in out[2:]) and all(
-        isinstance(size, int) and before + size <= window for size, before, window in seen
-    )
-
-
-def pool(network: Network, x: Tensor, kind: str, window: tuple[int, ...], stride: tuple[int, ...]) -> Layer:
-    """One of TensorRT's pooling layers; sizes round down, nothing is padded."""
-    layer = network.add("pooling_nd", x, network.enum("PoolingType", kind), window)
-    layer.padding_mode = network.enum("PaddingMode", "EXPLICIT_ROUND_DOWN")
-    layer.stride_nd = stride
-    return layer
+def places_seen(
+    sizes: tuple[int, ...], window: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
+) -> list[Array]:
+    """For each axis, where place p of window o looks: (window, windows)."""
+    return [
+        (d * np.arange(k)[:, None] + s * np.arange((size - d * (k - 1) - 1) // s + 1)[None]).astype(np.int32)
+        for size, k, s, d in zip(sizes, window, stride, dilation, strict=True)
+    ]

@@ -4,7 +4,6 @@ from prototrt.surgery.ops.activation import (
     ELU,
     Clip,
     HardSigmoid,
-    Identity,
     LeakyReLU,
     PReLU,
     Sigmoid,
@@ -38,6 +37,7 @@ from prototrt.surgery.ops.elementwise import (
     Binary,
     BinaryKind,
     Cast,
+    Identity,
     Power,
     Unary,
     UnaryKind,
@@ -47,12 +47,10 @@ from prototrt.surgery.ops.normalization import LRN, Affine, Softmax
 from prototrt.surgery.ops.pooling import AveragePool, MaxPool, MaxPoolIndex, StochasticPool
 from prototrt.surgery.ops.reduction import Reduce, ReduceKind, TopK
 from prototrt.surgery.ops.scan import Scan, ScanInputs, ScanOutputs, steps_of
-from prototrt.surgery.ops.selection import Select
+from prototrt.surgery.ops.selection import Compress, Gather, Select
 from prototrt.surgery.ops.shape import (
     Axis,
-    Compress,
     Concat,
-    Gather,
     Pad,
     Reshape,
     Reverse,

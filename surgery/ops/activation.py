@@ -11,14 +11,6 @@ from prototrt.surgery.ops.elementwise import Pointwise, broadcast, larger
 
 
 @dataclass(frozen=True, slots=True)
-class Identity(Pointwise):
-    """A copy under another name."""
-
-    def evaluate(self, x: Array) -> list[Array]:
-        return [x]
-
-
-@dataclass(frozen=True, slots=True)
 class LeakyReLU(Pointwise):
     """``max(x, 0) + slope * min(x, 0)``. ``slope`` 0 is the plain ReLU."""
 

@@ -144,6 +144,14 @@ class Power(Pointwise):
 
 
 @dataclass(frozen=True, slots=True)
+class Identity(Pointwise):
+    """A copy under another name."""
+
+    def evaluate(self, x: Array) -> list[Array]:
+        return [x]
+
+
+@dataclass(frozen=True, slots=True)
 class Cast(Op):
     """The same numbers in another element type: whole numbers cut floats towards zero, float16 rounds them."""
 

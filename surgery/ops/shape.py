@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.surgery.ir import Array, DataSize, Dim, Op, Shape, fixed
+from prototrt.surgery.ir import Array, Dim, Op, Shape, fixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,35 +181,3 @@ class Pad(Op):
         kept = tuple(slice(max(-b, 0), size - max(-a, 0)) for size, (b, a) in zip(x.shape, ends, strict=True))
         pads = [(max(b, 0), max(a, 0)) for b, a in ends]
         return [np.pad(x[kept], pads, constant_values=self.value)]
-
-
-@dataclass(frozen=True, slots=True)
-class Gather(Op):
-    """Rows of ``table`` (K, ...) picked by whole numbers: the shape of ``index``, then of a row."""
-
-    def shape(self, table: Shape, index: Shape) -> list[Shape]:
-        return [(*index, *table[1:])]
-
-    def evaluate(self, table: Array, index: Array) -> list[Array]:
-        outside = index[(index < 0) | (index >= len(table))]
-        if outside.size:
-            raise ShapeError(
-                f"index {outside[0]} is outside the {len(table)} rows that it picks from",
-                fix=f"feed indices from 0 to {len(table) - 1}",
-            )
-        return [table[index]]
-
-
-@dataclass(frozen=True, slots=True)
-class Compress(Op):
-    """The items of x (N, ...) whose element of ``chosen`` (N,) is not 0: (``count``, ...)."""
-
-    count: DataSize
-
-    data_dependent: ClassVar[bool] = True
-
-    def shape(self, x: Shape, chosen: Shape) -> list[Shape]:
-        return [(self.count, *x[1:])]
-
-    def evaluate(self, x: Array, chosen: Array) -> list[Array]:
-        return [x[chosen != 0]]

@@ -15,6 +15,7 @@ from prototrt.surgery.ops import (
     FLOOR,
     SIGN,
     SIN,
+    Clip,
     HardSigmoid,
     Power,
     Reduce,
@@ -24,6 +25,9 @@ from prototrt.surgery.ops import (
 from prototrt.tests.small_nets import WAYS, float32, has_engine
 
 CASES = [
+    (Clip(-np.inf, 0.5), [-np.inf, -2, 0.5, 3], [-np.inf, -2, 0.5, 0.5]),
+    (Clip(0.5, np.inf), [-2, 0.5, 3, np.inf], [0.5, 0.5, 3, np.inf]),
+    (Clip(-np.inf, np.inf), [-2, np.inf], [-2, np.inf]),
     (HardSigmoid(), [-9, -2.5, -1, 0, 2, 9], [0, 0, 0.3, 0.5, 0.9, 1]),
     (HardSigmoid(alpha=-1, beta=0.25), [-2, 0, 0.125, 2], [1, 0.25, 0.125, 0]),
     (Softsign(), [-3, -1, 0, 4], [-0.75, -0.5, 0, 0.8]),

@@ -9,9 +9,9 @@ import pytest
 
 import prototrt.converter.onnx.export  # registers the ONNX lowerings
 import prototrt.converter.tensorrt.builder  # noqa: F401  registers the TensorRT lowerings
-from prototrt.converter.onnx import pointwise as onnx_pointwise
+from prototrt.converter.onnx import elementwise as onnx_elementwise
 from prototrt.converter.onnx.lowering import lowers as onnx_lowers
-from prototrt.converter.tensorrt import pointwise as tensorrt_pointwise
+from prototrt.converter.tensorrt import elementwise as tensorrt_elementwise
 from prototrt.converter.tensorrt.lowering import lowers as tensorrt_lowers
 from prototrt.surgery import ops
 from prototrt.surgery.ir import Op
@@ -38,7 +38,7 @@ def test_all_primitives_are_listed() -> None:
     assert defined <= set(PRIMITIVES)
 
 
-@pytest.mark.parametrize("lowerings", [onnx_pointwise, tensorrt_pointwise])
+@pytest.mark.parametrize("lowerings", [onnx_elementwise, tensorrt_elementwise])
 def test_every_kind_of_arithmetic_is_lowered(lowerings: ModuleType) -> None:
     assert set(lowerings._BINARY) == set(ops.BinaryKind)
     assert set(lowerings._UNARY) == set(ops.UnaryKind)

@@ -7,7 +7,7 @@ import pytest
 
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.onnx.evaluator import OnnxEvaluator
-from prototrt.surgery.ir import Array, DType, Op
+from prototrt.surgery.ir import Array, DType, Graph, Op
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     Affine,
@@ -77,8 +77,8 @@ CASES: dict[str, tuple[Op, list[Array]]] = {
 }
 
 
-@pytest.mark.parametrize(("op", "arrays"), CASES.values(), ids=CASES)
-def test_primitive(op: Op, arrays: list[Array]) -> None:
+def graph_of(op: Op, arrays: list[Array]) -> Graph:
+    """A graph of one node, whose inputs x0, x1, ... are those of the arrays that need not be constants."""
     build = Builder()
     inputs = [
         build.constant(array)
@@ -86,7 +86,12 @@ def test_primitive(op: Op, arrays: list[Array]) -> None:
         else build.input(f"x{position}", array.shape, DType(array.dtype.name))
         for position, array in enumerate(arrays)
     ]
-    graph = build.graph("", build.add_all(op, *inputs))
+    return build.graph("", build.add_all(op, *inputs))
+
+
+@pytest.mark.parametrize(("op", "arrays"), CASES.values(), ids=CASES)
+def test_primitive(op: Op, arrays: list[Array]) -> None:
+    graph = graph_of(op, arrays)
     feeds = {f"x{position}": array for position, array in enumerate(arrays)}
     results = OnnxEvaluator(graph).run(feeds)
     with np.errstate(all="ignore"):

@@ -21,7 +21,6 @@ from prototrt.tests.converter.readback.support import (
     run_layer,
     trt,
 )
-from prototrt.tests.small_nets import numbers
 
 pytestmark = pytest.mark.trt
 
@@ -96,28 +95,6 @@ def test_integer_elementwise(operation: str, expected: list[int]) -> None:
     np.testing.assert_array_equal(y, expected)
 
 
-@pytest.mark.parametrize("version", ["", "_v2"])
-def test_normalization_by_groups(version: str) -> None:
-    """Two groups of two channels. The first form of the layer has one scale for each group."""
-    x = numbers(2, 4, 3, 3)
-    size = 4 if version else 2
-    scale = floats(range(1, size + 1)).reshape(1, -1, 1, 1)
-    bias = floats(range(0, 10 * size, 10)).reshape(1, -1, 1, 1)
-
-    def add(network: Network, x: ITensor, scale: ITensor, bias: ITensor) -> Layer:
-        layer = getattr(network, f"add_normalization{version}")(x, scale, bias, 0b1100)
-        layer.num_groups, layer.epsilon = 2, 0.5
-        return layer
-
-    (y,) = run_layer(add, x, scale, bias)
-    for n in range(2):
-        for c in range(4):
-            group = x[n, c // 2 * 2 : c // 2 * 2 + 2]
-            k = c if version else c // 2
-            expected = (x[n, c] - group.mean()) / np.sqrt(group.var() + 0.5) * (k + 1) + k * 10
-            assert_close(y[n, c], expected)
-
-
 def test_lrn_example_of_the_operator_page() -> None:
     """Five channels 0 to 4, window 3, alpha 1, beta 1, k 0.1: the middle is 2 / (0.1 + (1 + 4 + 9) / 3)."""
 
@@ -127,15 +104,6 @@ def test_lrn_example_of_the_operator_page() -> None:
     (y,) = run_layer(add, np.arange(5, dtype=np.float32).reshape(1, 5, 1, 1))
     sums = [1, 5, 14, 29, 25]
     assert_close(y.ravel(), [c / (0.1 + s / 3) for c, s in enumerate(sums)])
-
-
-def test_ragged_softmax() -> None:
-    def add(network: Network, x: ITensor, bounds: ITensor) -> Layer:
-        return network.add_ragged_softmax(x, bounds)
-
-    bounds = np.array([[[1], [3]]], np.int32)
-    (y,) = run_layer(add, np.log(floats([[[2, 5, 7], [2, 3, 5]]])), bounds)
-    assert_close(y, [[[1, 0, 0], [0.2, 0.3, 0.5]]])
 
 
 def test_quantize_ties_clamps_and_channels() -> None:

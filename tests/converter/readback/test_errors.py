@@ -119,15 +119,6 @@ def test_weights_that_cannot_be_read() -> None:
     )
 
 
-def test_random_fill() -> None:
-    def add(network: Network) -> Layer:
-        return network.add_fill((2,), trt.FillOperation.RANDOM_NORMAL, trt.float32)
-
-    assert refuse(add) == (
-        'network layer "it" (FILL): fills of kind RANDOM_NORMAL are random: there is nothing to compare'
-    )
-
-
 def test_uneven_resize_scales() -> None:
     def add(network: Network, x: ITensor) -> Layer:
         layer = network.add_resize(x)
@@ -168,21 +159,6 @@ def test_negative_index_into_a_dynamic_axis() -> None:
         'network layer "pick" (GATHER): cannot be computed: '
         "a negative index into a dynamic axis is undefined in TensorRT"
     )
-
-
-def test_assertion() -> None:
-    network = new_network()
-    holds = np.array([True, False])
-    condition = add_input(network, "holds", holds)
-    layer = network.add_assertion(condition, "N must be even")
-    layer.name = "check"
-    mark_output(network, network.add_identity(condition).get_output(0), "y")
-    with pytest.raises(ConversionError) as caught:
-        evaluate(network, holds=holds)
-    assert str(caught.value) == (
-        'network layer "check" (ASSERTION): the network\'s own assertion does not hold: N must be even'
-    )
-    assert evaluate(network, holds=np.array([True, True]))["y"].all()
 
 
 def test_network_that_tensorrt_refuses(capfd: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,6 @@ from prototrt.tests.converter.readback.support import (
     ITensor,
     Layer,
     Network,
-    add_constant,
     assert_close,
     evaluate,
     floats,
@@ -42,50 +41,6 @@ def test_matrix_multiply(op0: str, op1: str, shapes: list[tuple[int, ...]], equa
     a, b = numbers(*shapes[0], seed=1), numbers(*shapes[1], seed=2)
     (y,) = run_layer(add, a, b)
     assert_close(y, np.einsum(equation, a, b))
-
-
-@pytest.mark.parametrize(
-    ("exclusive", "reverse", "expected"),
-    [
-        (False, False, [1, 3, 6]),
-        (True, False, [0, 1, 3]),
-        (False, True, [6, 5, 3]),
-        (True, True, [5, 3, 0]),
-    ],
-)
-def test_cumulative(exclusive: bool, reverse: bool, expected: list[float]) -> None:
-    def add(network: Network, x: ITensor) -> Layer:
-        axis, operation = add_constant(network, 1), trt.CumulativeOperation.SUM
-        return network.add_cumulative(x, axis, operation, exclusive, reverse)
-
-    (y,) = run_layer(add, floats([[1, 2, 3]]))
-    np.testing.assert_array_equal(y, [expected])
-
-
-@pytest.mark.parametrize(
-    ("dtype", "alpha", "beta", "expected"),
-    [("float32", 1.5, 0.25, [1.5, 1.75, 2.0]), ("int32", 7, -2, [7, 5, 3]), ("int64", 4, 0, [4, 4, 4])],
-)
-def test_fill(dtype: str, alpha: float, beta: float, expected: list[float]) -> None:
-    def add(network: Network) -> Layer:
-        layer = network.add_fill((3,), trt.FillOperation.LINSPACE, getattr(trt, dtype))
-        layer.alpha, layer.beta = alpha, beta
-        return layer
-
-    (y,) = run_layer(add)
-    assert y.dtype == dtype
-    np.testing.assert_array_equal(y, expected)
-
-
-def test_fill_with_everything_as_input() -> None:
-    def add(network: Network) -> Layer:
-        layer = network.add_fill((1, 1), trt.FillOperation.LINSPACE, trt.int32)
-        for i, value in enumerate([(2, 3), 5, (10, 1)]):
-            layer.set_input(i, add_constant(network, value))
-        return layer
-
-    (y,) = run_layer(add)
-    np.testing.assert_array_equal(y, [[5, 6, 7], [15, 16, 17]])
 
 
 def test_constant_weights_are_not_copied() -> None:

@@ -75,14 +75,6 @@ def test_slice_of_named_axes() -> None:
     np.testing.assert_array_equal(y, [[20, 40], [-20, -40]])
 
 
-def test_padding_adds_and_cuts() -> None:
-    def add(network: Network, x: ITensor) -> Layer:
-        return network.add_padding_nd(x, (1, -1), (-1, 2))
-
-    (y,) = run_layer(add, floats([[[[1, 2, 3], [4, 5, 6]]]]))
-    np.testing.assert_array_equal(y, [[[[0, 0, 0, 0], [2, 3, 0, 0]]]])
-
-
 @pytest.mark.parametrize(
     ("first", "reshape", "second", "zero_copies", "expected_shape"),
     [
@@ -174,14 +166,6 @@ def test_gather_elementwise_from_a_dynamic_batch() -> None:
     layer.num_elementwise_dims = 1
     mark_output(network, layer.get_output(0), "y")
     np.testing.assert_array_equal(evaluate(network, x=x, i=indices)["y"], [[40], [-10]])
-
-
-def test_non_zero_lists_coordinates_in_rows() -> None:
-    def add(network: Network, x: ITensor) -> Layer:
-        return network.add_non_zero(x)
-
-    (y,) = run_layer(add, floats([[1, 0, 2], [0, 0, 3]]))
-    np.testing.assert_array_equal(y, [[0, 0, 1], [0, 2, 2]])
 
 
 def test_topk_takes_k_from_a_tensor() -> None:

@@ -1,8 +1,6 @@
-"""Lowerings that need to know what windows see, and where."""
+"""Lowerings of pooling."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -10,26 +8,20 @@ from prototrt.converter.onnx.api import ELEMENT_TYPES
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
 from prototrt.surgery.ir import fixed
-from prototrt.surgery.ops import MaxPoolIndex, Patches, StochasticPool
+from prototrt.surgery.ops import AveragePool, MaxPool, MaxPoolIndex, StochasticPool
 
 
-@lowers(Patches)
-def patches(model: OnnxModel, op: Patches, x: Tensor) -> list[str]:
-    """One gather an axis, which makes two of it: the place in the window, and the window."""
-    count = len(op.window)
-    seen = model.add("Pad", x, model.integers(*(0, 0, *op.pad) * 2))
-    sizes = [fixed(size, "an axis") + 2 * pad for size, pad in zip(x.shape[2:], op.pad, strict=True)]
-    for axis in reversed(range(count)):
-        k, s, d = op.window[axis], op.stride[axis], op.dilation[axis]
-        windows = (sizes[axis] - d * (k - 1) - 1) // s + 1
-        places = d * np.arange(k)[:, None] + s * np.arange(windows)
-        seen = model.add("Gather", seen, model.array(places.astype(np.int64)), axis=2 + axis)
-    order = (0, 1, *range(2, 2 + 2 * count, 2), *range(3, 3 + 2 * count, 2))
-    ((_, _, *out),) = op.shape(x.shape)
-    channels = fixed(x.shape[1], "the number of channels") * math.prod(op.window)
-    # 0 copies the size of the batch, whatever it is.
-    sizes_after = model.integers(0, channels, *(fixed(size, "a size") for size in out))
-    return [model.add("Reshape", model.add("Transpose", seen, perm=order), sizes_after)]
+@lowers(MaxPool)
+def max_pool(model: OnnxModel, op: MaxPool, x: Tensor) -> list[str]:
+    pads = op.before + op.after
+    return [model.add("MaxPool", x, kernel_shape=op.window, strides=op.stride, pads=pads)]
+
+
+@lowers(AveragePool)
+def average_pool(model: OnnxModel, op: AveragePool, x: Tensor) -> list[str]:
+    pads, window = op.before + op.after, op.window
+    # Without count_include_pad the sum is divided by the number of elements that are not padding.
+    return [model.add("AveragePool", x, kernel_shape=window, strides=op.stride, pads=pads)]
 
 
 @lowers(MaxPoolIndex)

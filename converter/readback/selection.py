@@ -1,10 +1,21 @@
-"""What picks or places elements by index: gather, scatter, one-hot, non-zero."""
+"""What chooses elements: by a condition, or by an index."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from prototrt.converter.readback.registry import Array, Evaluate, Layer, Shape, evaluates
+from prototrt.converter.readback.registry import (
+    Array,
+    Evaluate,
+    Layer,
+    Shape,
+    evaluates,
+)
+
+
+@evaluates("SELECT")
+def select(layer: Layer) -> Evaluate:
+    return lambda condition, then, otherwise: np.where(condition, then, otherwise)
 
 
 @evaluates("GATHER")
@@ -69,40 +80,3 @@ def _gather_nd(data: Array, indices: Array, elementwise: int, known: Shape) -> A
     y = data[tuple(np.broadcast_arrays(*grid))]
     rest = (1,) * (y.ndim - all_inside.ndim)
     return np.where(all_inside.reshape(all_inside.shape + rest), y, np.zeros((), data.dtype))
-
-
-@evaluates("SCATTER")
-def scatter(layer: Layer) -> Evaluate:
-    """A copy of the first input, with the updates (third) at the indices (second)."""
-    mode, axis = layer.mode.name, layer.axis
-
-    def evaluate(data: Array, indices: Array, updates: Array) -> Array:
-        y = data.copy()
-        if mode == "ND":
-            y[tuple(np.moveaxis(indices, -1, 0))] = updates
-        else:
-            grid: list[Array] = list(np.indices(indices.shape, sparse=True))
-            grid[axis] = indices
-            y[tuple(grid)] = updates
-        return y
-
-    return evaluate
-
-
-@evaluates("ONE_HOT")
-def one_hot(layer: Layer) -> Evaluate:
-    """``values`` are (off, on). The new axis is counted in the output."""
-    axis = layer.axis
-
-    def evaluate(indices: Array, values: Array, depth: Array) -> Array:
-        chosen = indices[..., np.newaxis] == np.arange(int(depth))
-        off, on = values
-        return np.moveaxis(np.where(chosen, on, off), -1, axis)
-
-    return evaluate
-
-
-@evaluates("NON_ZERO")
-def non_zero(layer: Layer) -> Evaluate:
-    """One column of coordinates for each element that is not 0, in row-major order."""
-    return lambda x: np.stack(np.nonzero(x))

@@ -1,4 +1,4 @@
-"""Lowerings of what works element by element."""
+"""Lowerings of functions of one element, of two, and of copies in another type."""
 
 from __future__ import annotations
 
@@ -6,24 +6,7 @@ import numpy as np
 
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
-from prototrt.surgery.ops import (
-    ELU,
-    Binary,
-    BinaryKind,
-    Cast,
-    Clip,
-    HardSigmoid,
-    Identity,
-    LeakyReLU,
-    Power,
-    PReLU,
-    Select,
-    Sigmoid,
-    Softsign,
-    TanH,
-    Unary,
-    UnaryKind,
-)
+from prototrt.surgery.ops import Binary, BinaryKind, Cast, Identity, Power, Unary, UnaryKind
 
 _BINARY = {
     BinaryKind.ADD: "SUM",
@@ -53,58 +36,6 @@ _UNARY = {
 }
 
 
-def activation(
-    network: Network, x: Tensor, kind: str, alpha: float | None = None, beta: float | None = None
-) -> list[Tensor]:
-    """One of TensorRT's activation layers."""
-    layer = network.add("activation", x, network.enum("ActivationType", kind))
-    if alpha is not None:
-        layer.alpha = alpha
-    if beta is not None:
-        layer.beta = beta
-    return [layer.get_output(0)]
-
-
-@lowers(LeakyReLU)
-def leaky_relu(network: Network, op: LeakyReLU, x: Tensor) -> list[Tensor]:
-    return activation(network, x, "LEAKY_RELU", op.slope) if op.slope else activation(network, x, "RELU")
-
-
-@lowers(Sigmoid)
-def sigmoid(network: Network, op: Sigmoid, x: Tensor) -> list[Tensor]:
-    return activation(network, x, "SIGMOID")
-
-
-@lowers(TanH)
-def tanh(network: Network, op: TanH, x: Tensor) -> list[Tensor]:
-    return activation(network, x, "TANH")
-
-
-@lowers(Clip)
-def clip(network: Network, op: Clip, x: Tensor) -> list[Tensor]:
-    return activation(network, x, "CLIP", op.low, op.high)
-
-
-@lowers(ELU)
-def elu(network: Network, op: ELU, x: Tensor) -> list[Tensor]:
-    return activation(network, x, "ELU", op.alpha)
-
-
-@lowers(HardSigmoid)
-def hard_sigmoid(network: Network, op: HardSigmoid, x: Tensor) -> list[Tensor]:
-    return activation(network, x, "HARD_SIGMOID", op.alpha, op.beta)
-
-
-@lowers(Softsign)
-def softsign(network: Network, op: Softsign, x: Tensor) -> list[Tensor]:
-    return activation(network, x, "SOFTSIGN")
-
-
-@lowers(PReLU)
-def prelu(network: Network, op: PReLU, x: Tensor, slope: Tensor) -> list[Tensor]:
-    return [network.add("parametric_relu", x, slope).get_output(0)]
-
-
 def elementwise(network: Network, a: Tensor, b: Tensor, kind: str) -> Tensor:
     """One of TensorRT's functions of two elements."""
     return network.add("elementwise", a, b, network.enum("ElementWiseOperation", kind)).get_output(0)
@@ -118,11 +49,6 @@ def unary_layer(network: Network, x: Tensor, kind: str) -> Tensor:
 def number_like(network: Network, x: Tensor, number: float) -> Tensor:
     """A constant of the rank and type of x, which broadcasts against it."""
     return network.constant_array(np.full((1,) * len(x.shape), number, network.trt.nptype(x.dtype)))
-
-
-@lowers(Select)
-def select(network: Network, op: Select, condition: Tensor, a: Tensor, b: Tensor) -> list[Tensor]:
-    return [network.add("select", condition, a, b).get_output(0)]
 
 
 @lowers(Binary)

@@ -1,10 +1,15 @@
-"""Products of matrices, vectors and, by the summation convention, of anything."""
+"""Products of matrices and vectors."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from prototrt.converter.readback.registry import Array, Evaluate, Layer, evaluates
+from prototrt.converter.readback.registry import (
+    Array,
+    Evaluate,
+    Layer,
+    evaluates,
+)
 
 
 @evaluates("MATRIX_MULTIPLY")
@@ -27,9 +32,3 @@ def _as_matrix(x: Array, op: str, vector_axis: int) -> Array:
     if op == "VECTOR":
         return np.expand_dims(x, vector_axis)
     return np.swapaxes(x, -1, -2) if op == "TRANSPOSE" else x
-
-
-@evaluates("EINSUM")
-def einsum(layer: Layer) -> Evaluate:
-    equation = layer.equation
-    return lambda *operands: np.einsum(equation, *operands, optimize=True)

@@ -1,4 +1,4 @@
-"""What sums an axis up or sorts it: reduce, cumulative, top-k."""
+"""What sums an axis up or sorts it: reduce, top-k."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from collections.abc import Callable
 import numpy as np
 
 from prototrt.caffe_proto.errors import UnsupportedLayerError
-from prototrt.converter.readback.registry import Array, Evaluate, Layer, Shape, axes_of_mask, evaluates
+from prototrt.converter.readback.registry import (
+    Array,
+    Evaluate,
+    Layer,
+    Shape,
+    axes_of_mask,
+    evaluates,
+)
 
 _Reduction = Callable[[Array, Shape, bool], Array]
 
@@ -46,21 +53,6 @@ def reduce(layer: Layer) -> Evaluate:
         raise UnsupportedLayerError(f"reductions of kind {name} have no rule here")
     reduction = _REDUCTIONS[name]
     return lambda x: reduction(x, axes, keep)
-
-
-@evaluates("CUMULATIVE")
-def cumulative(layer: Layer) -> Evaluate:
-    exclusive, reverse = bool(layer.exclusive), bool(layer.reverse)
-
-    def evaluate(x: Array, axis_input: Array) -> Array:
-        axis = int(axis_input)
-        forward = np.flip(x, axis) if reverse else x
-        total = np.cumsum(forward, axis, _accumulator(x))
-        if exclusive:
-            total = total - forward
-        return np.flip(total, axis) if reverse else total
-
-    return evaluate
 
 
 @evaluates("TOPK")

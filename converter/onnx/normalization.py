@@ -1,0 +1,35 @@
+"""Lowerings of scaling by channel and of normalization."""
+
+from __future__ import annotations
+
+from prototrt.converter.onnx.lowering import lowers
+from prototrt.converter.onnx.model import OnnxModel, Tensor
+from prototrt.surgery.ir import Array
+from prototrt.surgery.ops import LRN, Affine, Softmax
+
+
+@lowers(Affine)
+def affine(model: OnnxModel, op: Affine, x: Tensor, scale: Array, shift: Array) -> list[str]:
+    per_channel = (-1, *(1,) * (x.rank - 2))
+    product = model.add("Mul", x, model.array(scale.reshape(per_channel)))
+    return [model.add("Add", product, model.array(shift.reshape(per_channel)))]
+
+
+@lowers(LRN)
+def lrn(model: OnnxModel, op: LRN, x: Tensor) -> list[str]:
+    """ONNX's own operator where onnxruntime takes such numbers, else the same out of smaller ones."""
+    if op.alpha > 0 and op.beta > 0:
+        numbers = {"alpha": float(op.alpha), "beta": float(op.beta), "bias": float(op.k)}
+        return [model.add("LRN", x, size=op.size, **numbers)]
+    planes, half = model.integers(1), op.size // 2
+    squares = model.add("Unsqueeze", model.add("Mul", x, x), planes)
+    window = {"kernel_shape": (op.size, 1, 1), "pads": (half, 0, 0, half, 0, 0)}
+    mean = model.add("Squeeze", model.add("AveragePool", squares, count_include_pad=1, **window), planes)
+    scaled = model.add("Mul", mean, model.scalar(op.alpha, x.dtype))
+    base = model.add("Add", scaled, model.scalar(op.k, x.dtype))
+    return [model.add("Mul", x, model.add("Pow", base, model.scalar(-op.beta, x.dtype)))]
+
+
+@lowers(Softmax)
+def softmax(model: OnnxModel, op: Softmax, x: Tensor) -> list[str]:
+    return [model.add("Softmax", x, axis=op.axis)]

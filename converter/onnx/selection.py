@@ -1,0 +1,25 @@
+"""Lowerings that choose elements: by a condition, by an index, or by a mask."""
+
+from __future__ import annotations
+
+from prototrt.converter.onnx.api import ELEMENT_TYPES
+from prototrt.converter.onnx.lowering import lowers
+from prototrt.converter.onnx.model import OnnxModel, Tensor
+from prototrt.surgery.ir import DType
+from prototrt.surgery.ops import Compress, Gather, Select
+
+
+@lowers(Select)
+def select(model: OnnxModel, op: Select, condition: Tensor, a: Tensor, b: Tensor) -> list[str]:
+    return [model.add("Where", condition, a, b)]
+
+
+@lowers(Gather)
+def gather(model: OnnxModel, op: Gather, table: Tensor, index: Tensor) -> list[str]:
+    return [model.add("Gather", table, index, axis=0)]
+
+
+@lowers(Compress)
+def compress(model: OnnxModel, op: Compress, x: Tensor, chosen: Tensor) -> list[str]:
+    is_chosen = model.add("Cast", chosen, to=ELEMENT_TYPES[DType.BOOL])
+    return [model.add("Compress", x, is_chosen, axis=0)]

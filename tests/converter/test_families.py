@@ -1,0 +1,119 @@
+"""One file stem for a family: what a primitive means, how each backend lowers it, how its layers are read back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import prototrt.converter.onnx.export  # noqa: F401  registers the ONNX lowerings
+from prototrt.converter.onnx.lowering import lowers as onnx_lowers
+from prototrt.converter.readback.registry import RULES
+from prototrt.converter.readback.scan import LOOP_LAYERS, LoopStep
+from prototrt.converter.tensorrt import builder
+from prototrt.converter.tensorrt.api import find_backend
+from prototrt.converter.tensorrt.lowering import lowers as tensorrt_lowers
+from prototrt.converter.tensorrt.network import Layer, Network
+from prototrt.surgery import ops
+from prototrt.surgery.ir import Graph, Op
+from prototrt.tests.converter.onnx.test_primitives import CASES as SMALL_GRAPHS
+from prototrt.tests.converter.onnx.test_primitives import graph_of
+from prototrt.tests.golden_cases import caffe_cases, rewritten
+
+PRIMITIVES = sorted(
+    {
+        kind
+        for kind in {*onnx_lowers.rules, *tensorrt_lowers.rules}
+        if kind.__module__.startswith(ops.__name__)
+    },
+    key=lambda kind: kind.__name__,
+)
+NO_FAMILY = {
+    "CONSTANT": "constants are values, which no primitive makes",
+    "SHAPE": "sizes that vary are read from the inputs, for whichever primitive asks first",
+}
+"""Kinds of TensorRT layers that are read back, and that no primitive's lowering makes."""
+NOT_LOWERED = {
+    "DEQUANTIZE": "for models of eight bits",
+    "GRID_SAMPLE": "for layers that sample an image wherever a grid says",
+    "QUANTIZE": "for models of eight bits",
+    "RESIZE": "for layers that interpolate",
+    "SQUEEZE": "made by TensorRT's own ONNX parser, whose networks are read back, too",
+    "UNSQUEEZE": "made by TensorRT's own ONNX parser, whose networks are read back, too",
+}
+
+
+def family(thing: Any) -> str:
+    """The stem of the file that something is defined in."""
+    return str(thing.__module__).rpartition(".")[2]
+
+
+@pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("lowerings", [onnx_lowers, tensorrt_lowers], ids=["onnx", "tensorrt"])
+def test_lowerings_stand_in_the_family_of_their_primitive(primitive: type[Op], lowerings: Any) -> None:
+    if primitive in lowerings.rules:
+        assert family(lowerings.rules[primitive]) == family(primitive)
+
+
+@pytest.mark.trt
+def test_every_layer_is_read_back_in_a_family_that_makes_it() -> None:
+    made = families_that_make()
+    misplaced = {
+        kind: sorted(made[_plain(kind)])
+        for kind, home in HOMES.items()
+        if kind not in {*NO_FAMILY, *NOT_LOWERED} and home not in made[_plain(kind)]
+    }
+    assert not misplaced, "no primitive of the family that reads these makes them; these families do"
+
+
+@pytest.mark.trt
+def test_every_layer_that_is_made_is_read_back() -> None:
+    assert set(families_that_make()) <= {_plain(kind) for kind in HOMES}
+
+
+@pytest.mark.trt
+def test_exemptions_are_needed() -> None:
+    made = families_that_make()
+    assert not [kind for kind in NOT_LOWERED if made.get(_plain(kind))], "these are lowered by now"
+    assert {*NO_FAMILY, *NOT_LOWERED} <= set(HOMES)
+
+
+HOMES = {kind: family(rule) for kind, rule in RULES.items()} | dict.fromkeys(LOOP_LAYERS, family(LoopStep))
+"""The family whose module reads each kind of TensorRT layer back."""
+
+
+@cache
+def families_that_make() -> dict[str, set[str]]:
+    """For each kind of TensorRT layer, the families of the primitives whose lowering makes it."""
+    pytest.importorskip("tensorrt_rtx", reason="needs TensorRT for RTX")
+    made: defaultdict[str, set[str]] = defaultdict(set)
+
+    class Recording(Network):
+        def register(self, layer: Layer) -> Layer:
+            if self.node is not None:
+                made[_plain(type(layer).__name__[1 : -len("Layer")])].add(family(self.node.op))
+            return super().register(layer)
+
+    with mock.patch.object(builder, "Network", Recording):
+        for graph in _graphs():
+            builder.network_of(graph, find_backend("rtx"))
+    return made
+
+
+def _graphs() -> Iterator[Graph]:
+    """Every net that Caffe has run and an engine can run, and small graphs for what they leave out."""
+    for case in caffe_cases():
+        graph = rewritten(case, case.arrays("inputs")[0])
+        if not any(node.op.data_dependent for node in graph.nodes):
+            yield graph
+    for op, arrays in SMALL_GRAPHS.values():
+        yield graph_of(op, arrays)
+
+
+def _plain(kind: str) -> str:
+    """MATRIX_MULTIPLY and MatrixMultiply are one kind."""
+    return kind.replace("_", "").lower()
