@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from prototrt.converter.files import atomic_write, is_device
 from prototrt.surgery.ir import Graph, Value
-from prototrt.surgery.ops import Scan
+from prototrt.surgery.ops import Scan, While
 from prototrt.surgery.passes.precision import precision_of
 
 MANIFEST_FORMAT = 1
@@ -34,7 +34,7 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
             {"input": pair.input.name, "output": pair.output.name, "exposed": pair.exposed}
             for pair in graph.recurrences
         ],
-        "has_loops": any(isinstance(node.op, Scan) for node in graph.nodes),
+        "has_loops": any(isinstance(node.op, (Scan, While)) for node in graph.nodes),
         "warnings": list(graph.warnings),
     }
 

@@ -17,6 +17,7 @@ from prototrt.converter.onnx import (  # noqa: F401  register the lowerings
     normalization,
     pooling,
     reduction,
+    repetition,
     scan,
     selection,
     shape,

@@ -20,7 +20,8 @@ def reduce(model: OnnxModel, op: Reduce, x: Tensor) -> list[str]:
 @lowers(TopK)
 def top_k(model: OnnxModel, op: TopK, x: Tensor) -> list[str]:
     """ONNX takes the first of equal elements; over the axis back to front that is the last."""
-    backwards = reversed_along(model, x, op.axis)
-    values, places = model.add_all("TopK", [backwards, model.integers(op.count)], 2, axis=op.axis)
-    last = model.integers(fixed(x.shape[op.axis], "an axis") - 1)
-    return [values, model.add("Cast", model.add("Sub", last, places), to=ELEMENT_TYPES[DType.INT32])]
+    seen = x if op.first_of_equals else reversed_along(model, x, op.axis)
+    values, places = model.add_all("TopK", [seen, model.integers(op.count)], 2, axis=op.axis)
+    if not op.first_of_equals:
+        places = model.add("Sub", model.integers(fixed(x.shape[op.axis], "an axis") - 1), places)
+    return [values, model.add("Cast", places, to=ELEMENT_TYPES[DType.INT32])]

@@ -22,6 +22,7 @@ from prototrt.converter.tensorrt import (  # noqa: F401  register the lowerings
     normalization,
     pooling,
     reduction,
+    repetition,
     scan,
     selection,
     shape,

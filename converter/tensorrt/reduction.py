@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from prototrt.caffe_proto.errors import BuildError
 from prototrt.converter.tensorrt.elementwise import elementwise, number_like
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
@@ -29,24 +30,59 @@ def reduce(network: Network, op: Reduce, x: Tensor) -> list[Tensor]:
 
 @lowers(TopK)
 def top_k(network: Network, op: TopK, x: Tensor) -> list[Tensor]:
-    """TopK over the axis back to front.
-
-    Of equal elements TensorRT's TopK takes the first one first: turned round, that is the last.
-    """
-    if op.count > MOST_OF_TOP_K:
-        raise BuildError(
-            f"the {op.count} largest elements are asked for, expected at most {MOST_OF_TOP_K}",
-            origin=network.origin,
-            because="that is all that TensorRT's TopK gives",
-            fix=f"set top_k to {MOST_OF_TOP_K} or less",
-        )
+    """TopK, over the axis back to front where the last of equals comes first: TensorRT's takes the first."""
     size = x.shape[op.axis]
     if len(x.shape) == 1:  # TopK wants two axes
-        rows = top_k(network, TopK(1, op.count), shuffled(network, x, (1, size)))
-        return [shuffled(network, row, (op.count,)) for row in rows]
+        row = shuffled(network, x, (1, size))
+        columns = _largest(network, TopK(1, op.count, op.first_of_equals), row)
+        return [shuffled(network, column, (op.count,)) for column in columns]
+    return _largest(network, op, x)
+
+
+def _largest(network: Network, op: TopK, x: Tensor) -> list[Tensor]:
+    if op.first_of_equals:
+        return _in_parts(network, x, op.axis, op.count)
+    size = x.shape[op.axis]
     order = network.constant_array(np.arange(size - 1, -1, -1, dtype=np.int32))
     backwards = network.add("gather", x, order, op.axis).get_output(0)
-    largest = network.enum("TopKOperation", "MAX")
-    layer = network.add("topk", backwards, largest, op.count, 1 << op.axis)
-    values, places = layer.get_output(0), layer.get_output(1)
+    values, places = _in_parts(network, backwards, op.axis, op.count)
     return [values, elementwise(network, number_like(network, places, size - 1), places, "SUB")]
+
+
+def _in_parts(network: Network, x: Tensor, axis: int, count: int) -> list[Tensor]:
+    """As many TopKs as it takes, each of what the ones before have left; the first of equals comes first."""
+    largest, parts = network.enum("TopKOperation", "MAX"), []
+    while count:
+        size = min(count, MOST_OF_TOP_K)
+        layer = network.add("topk", x, largest, size, 1 << axis)
+        parts.append((layer.get_output(0), layer.get_output(1)))
+        count -= size
+        if count:
+            x = _left_over(network, x, axis, size, *parts[-1])
+    return [_joined(network, tensors, axis) for tensors in zip(*parts, strict=True)]
+
+
+def _left_over(network: Network, x: Tensor, axis: int, size: int, values: Tensor, places: Tensor) -> Tensor:
+    """``x`` with the lowest number in the place of what a TopK of this ``size`` took."""
+    value, place = (_last(network, tensor, axis, size) for tensor in (values, places))
+    shape = [x.shape[axis] if each == axis else 1 for each in range(len(x.shape))]
+    here = network.constant_array(np.arange(x.shape[axis], dtype=np.int32).reshape(shape))
+    is_behind = elementwise(network, here, place, "GREATER")
+    as_large = elementwise(network, elementwise(network, x, value, "EQUAL"), is_behind, "AND")
+    is_left = elementwise(network, elementwise(network, value, x, "GREATER"), as_large, "OR")
+    return network.add("select", is_left, x, number_like(network, x, -np.inf)).get_output(0)
+
+
+def _last(network: Network, x: Tensor, axis: int, size: int) -> Tensor:
+    """The last of ``size`` elements of an axis, which stays, with a size of 1."""
+    return network.add("gather", x, network.constant_array(np.array([size - 1], np.int32)), axis).get_output(
+        0
+    )
+
+
+def _joined(network: Network, tensors: Sequence[Tensor], axis: int) -> Tensor:
+    if len(tensors) == 1:
+        return tensors[0]
+    layer = network.add("concatenation", list(tensors))
+    layer.axis = axis
+    return layer.get_output(0)

@@ -46,6 +46,7 @@ from prototrt.surgery.ops.linear import MatMul
 from prototrt.surgery.ops.normalization import LRN, Affine, Softmax
 from prototrt.surgery.ops.pooling import AveragePool, MaxPool, MaxPoolIndex, StochasticPool
 from prototrt.surgery.ops.reduction import Reduce, ReduceKind, TopK
+from prototrt.surgery.ops.repetition import While
 from prototrt.surgery.ops.scan import Scan, ScanInputs, ScanOutputs, steps_of
 from prototrt.surgery.ops.selection import Compress, Gather, Select
 from prototrt.surgery.ops.shape import (
@@ -127,5 +128,6 @@ __all__ = [
     "Transpose",
     "Unary",
     "UnaryKind",
+    "While",
     "steps_of",
 ]

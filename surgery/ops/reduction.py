@@ -43,11 +43,13 @@ class Reduce(Op):
 class TopK(Op):
     """The ``count`` largest elements along one axis, from the largest on, and their indices (int32).
 
-    Of equal elements the one with the larger index comes first, as in Caffe.
+    Of equal elements the one with the larger index comes first, as in Caffe's ArgMax; with
+    ``first_of_equals`` the one with the smaller index, as after a stable sort.
     """
 
     axis: int
     count: int
+    first_of_equals: bool = False
 
     def shape(self, x: Shape) -> list[Shape]:
         assert 1 <= self.count <= fixed(x[self.axis], f"axis {self.axis}")
@@ -59,6 +61,7 @@ class TopK(Op):
 
     def evaluate(self, x: Array) -> list[Array]:
         # Back to front, so that a stable sort meets the larger of two indices first.
-        backwards = np.argsort(-np.flip(x, self.axis), self.axis, kind="stable")
-        places = x.shape[self.axis] - 1 - backwards.take(range(self.count), self.axis)
+        seen = x if self.first_of_equals else np.flip(x, self.axis)
+        order = np.argsort(-seen, self.axis, kind="stable").take(range(self.count), self.axis)
+        places = order if self.first_of_equals else x.shape[self.axis] - 1 - order
         return [np.take_along_axis(x, places, self.axis), places.astype(np.int32)]

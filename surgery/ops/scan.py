@@ -1,4 +1,4 @@
-"""The one control-flow primitive."""
+"""Running a step once for each element of sequences."""
 
 from __future__ import annotations
 

@@ -46,6 +46,7 @@ from prototrt.surgery.ops import (
     Transpose,
     Unary,
     UnaryKind,
+    While,
 )
 
 PRECISIONS = ("fp32", "fp16")
@@ -98,6 +99,7 @@ ROLES: dict[type[Op], Role] = {
     TopK: Role.WIDE,
     Transpose: Role.FOLLOWS,
     Unary: Role.FOLLOWS,
+    While: Role.WIDE,
 }
 """Every primitive but Scan, whose body has primitives of its own."""
 _WIDE_KINDS = (

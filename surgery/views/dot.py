@@ -9,7 +9,7 @@ from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import DType, Graph, Node, Shape, Value, describe
-from prototrt.surgery.ops import Scan
+from prototrt.surgery.ops import Scan, While
 from prototrt.surgery.views.drawing import CONSTANT, END, FED_BACK, FROM_CONSTANT, SURGICAL, USER, Drawing
 
 
@@ -57,7 +57,7 @@ def drawing_of_model(model: Model, shapes: Mapping[str, Shape]) -> Drawing:
 
 
 def drawing_of_graph(graph: Graph) -> Drawing:
-    """The rewritten graph: nodes of surgery dashed, the body of a Scan in a frame, state fed back."""
+    """The rewritten graph: nodes of surgery dashed, the body of a loop in a frame, state fed back."""
     page = Drawing(graph.name)
     sources = {value: page.node(f"input {value.name}", (value.name,), END) for value in graph.inputs}
     _draw_nodes(page, graph, sources)
@@ -92,6 +92,8 @@ def _draw_nodes(page: Drawing, graph: Graph, sources: dict[Value, str]) -> None:
     for node in graph.nodes:
         if isinstance(node.op, Scan):
             _draw_scan(page, node, node.op, sources)
+        elif isinstance(node.op, While):
+            _draw_while(page, node, node.op, sources)
         else:
             _draw_node(page, node, sources)
 
@@ -111,25 +113,31 @@ def _draw_node(page: Drawing, node: Node, sources: dict[Value, str]) -> None:
 def _draw_scan(page: Drawing, node: Node, scan: Scan, sources: dict[Value, str]) -> None:
     steps = scan.steps([value.shape for value in node.inputs])
     title = f"Scan of {steps} steps{', last one first' if scan.reverse else ''}"
+    inputs = scan.named_inputs(scan.body.inputs)
+    roles = ["state"] * len(inputs.states) + ["one step"] * len(inputs.sequences)
+    _draw_loop(page, node, scan.body, title, [*roles, *["every step"] * len(inputs.invariants)], sources)
+
+
+def _draw_while(page: Drawing, node: Node, loop: While, sources: dict[Value, str]) -> None:
+    roles = ["state"] * loop.states + ["every round"] * (len(node.inputs) - loop.states)
+    _draw_loop(page, node, loop.body, "While another round is needed", roles, sources)
+
+
+def _draw_loop(
+    page: Drawing, node: Node, body: Graph, title: str, roles: Sequence[str], sources: dict[Value, str]
+) -> None:
+    """The body in a frame; what is fed back comes first among its outputs, as the states among its inputs."""
     inside: dict[Value, str] = {}
     with page.frame(node.name, (node.name, title), node.is_surgical, node.origin.layer):
-        for value, role in _roles(scan):
+        for value, role in zip(body.inputs, roles, strict=True):
             inside[value] = page.node(f"input {value.name}", (value.name, role), END)
-        _draw_nodes(page, scan.body, inside)
-        ends = [_source(page, value, inside, node.name) for value in scan.body.outputs]
-    for outer, inner in zip(node.inputs, scan.body.inputs, strict=True):
+        _draw_nodes(page, body, inside)
+        ends = [_source(page, value, inside, node.name) for value in body.outputs]
+    for outer, inner in zip(node.inputs, body.inputs, strict=True):
         page.edge(_source(page, outer, sources, inside[inner]), inside[inner], _type(outer))
-    before, after = scan.named_inputs(scan.body.inputs).states, scan.named_outputs(ends).states
-    for end, state in zip(after, before, strict=True):
-        page.edge(end, inside[state], "next step", FED_BACK)
-    sources |= dict(zip(node.outputs, ends, strict=True))
-
-
-def _roles(scan: Scan) -> Iterator[tuple[Value, str]]:
-    inputs = scan.named_inputs(scan.body.inputs)
-    yield from ((value, "state") for value in inputs.states)
-    yield from ((value, "one step") for value in inputs.sequences)
-    yield from ((value, "every step") for value in inputs.invariants)
+    for end, state in zip(ends[: roles.count("state")], body.inputs, strict=False):
+        page.edge(end, inside[state], "next step" if isinstance(node.op, Scan) else "next round", FED_BACK)
+    sources |= dict(zip(node.outputs, ends, strict=False))  # the last of a While is its condition
 
 
 def _source(page: Drawing, value: Value, sources: dict[Value, str], reader: str) -> str:

@@ -43,6 +43,7 @@ CASES: dict[str, tuple[Op, list[Array]]] = {
     "negative to a negative power": (Power(-2), [numbers(2, 5)]),
     "the last of equals": (TopK(1, 1), [TIES]),
     "several of equals": (TopK(1, 3), [TIES]),
+    "the first of equals": (TopK(1, 3, first_of_equals=True), [TIES]),
     "largest along the first axis": (TopK(0, 2), [TIES]),
     "axes that vanish": (Reduce(ReduceKind.SUM, (0, 2), keep=False), [numbers(2, 3, 4)]),
     "axes that stay": (Reduce(ReduceKind.MEAN, (1,)), [numbers(2, 3, 4)]),

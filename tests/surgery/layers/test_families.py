@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import BuildError
 from prototrt.tests.layer_cases import Case, Message
 from prototrt.tests.small_nets import WAYS, failure, float32, has_engine, told
 from prototrt.tests.surgery.layers.families import activation, elementwise, normalization, reduction, scale
@@ -56,11 +55,3 @@ def test_refusals(message: Message) -> None:
 def test_warnings(message: Message) -> None:
     (warning,) = message.graph().warnings
     assert told(warning) == message.text
-
-
-@pytest.mark.trt
-@pytest.mark.parametrize("message", reduction.NO_ENGINE, ids=str)
-def test_no_engine(message: Message) -> None:
-    """Caffe computes it, and so do we, but TensorRT does not."""
-    graph = message.graph()
-    assert failure(lambda: prototrt.build(graph, backend="rtx"), BuildError) == message.text

@@ -1,0 +1,39 @@
+"""Lowering of While to ONNX's Loop."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prototrt.converter.onnx.api import ELEMENT_TYPES, element_type
+from prototrt.converter.onnx.lowering import distinct, lower_nodes, lowers
+from prototrt.converter.onnx.model import OnnxModel, Proto, Tensor
+from prototrt.surgery.ir import DType
+from prototrt.surgery.ops import While
+
+
+@lowers(While)
+def while_(model: OnnxModel, op: While, *inputs: Tensor) -> list[str]:
+    """A Loop without a trip count. What every round reads keeps its name, which the body knows, too."""
+    body = _body(model, op, inputs[op.states :])
+    at_first = model.array(np.array(True))
+    return model.add_all("Loop", ["", at_first, *inputs[: op.states]], op.states, body=body)
+
+
+def _body(model: OnnxModel, op: While, invariants: tuple[Tensor, ...]) -> Proto:
+    """Reads the number of the round, the condition, the states; writes the condition, the states."""
+    name = model.unique("__body")
+    with model.body() as nodes:
+        for outer, inner in zip(invariants, op.body.inputs[op.states :], strict=True):
+            model.alias(inner, outer)
+        lower_nodes(model, op.body)
+        *results, again = distinct(model, op.body.outputs, op.body)
+    *states, condition = op.body.outputs
+    round_number = model.helper.make_tensor_value_info(
+        model.unique("__round"), element_type(np.dtype(np.int64)), []
+    )
+    goes_on = model.helper.make_tensor_value_info(model.unique("__again"), ELEMENT_TYPES[DType.BOOL], [])
+    reads = [round_number, goes_on, *(model.info(value) for value in op.body.inputs[: op.states])]
+    written = zip([condition, *states], [again, *results], strict=True)
+    return model.helper.make_graph(
+        nodes, name, reads, [model.info(value, result) for value, result in written]
+    )

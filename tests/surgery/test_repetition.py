@@ -1,0 +1,55 @@
+"""Loops that end when the data say so: their numbers on every way, their engines, their pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ops import ADD, GREATER, Reduce, ReduceKind, While
+from prototrt.surgery.passes.compute_in_half import compute_in_half
+from prototrt.surgery.views.dot import dot_from_graph
+from prototrt.tests.small_nets import WAYS, float32, has_engine
+
+LIMIT = 10
+
+
+def adding() -> Graph:
+    """Adds ``step`` to ``start`` until an element is at least 10, but at least once."""
+    build = Builder({"start", "step", "sum"})
+    start, step = build.input("start", (2, 3)), build.input("step", (1, 3))
+    inner = build.body()
+    state, summand = inner.body_input("state", (2, 3)), inner.body_input("summand", (1, 3))
+    total = inner.add(ADD, state, summand)
+    largest = inner.add(Reduce(ReduceKind.MAX, (0, 1), keep=False), total)
+    again = inner.add(GREATER, inner.scalar(LIMIT, 0), largest)
+    loop = build.add(While(inner.graph("body", [total, again])), start, step)
+    return build.graph("net", [build.named(loop, "sum", "sum", 0)])
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize(("start", "rounds"), [(0, 4), (7, 1), (LIMIT, 1)])
+def test_rounds(start: float, rounds: int, on: str) -> None:
+    feeds = {"start": np.full((2, 3), start, np.float32), "step": float32([[1, 2, 3]])}
+    found = prototrt.Session(adding(), on=on).run(feeds)["sum"]
+    np.testing.assert_array_equal(found, start + rounds * np.tile(float32([1, 2, 3]), (2, 1)))
+
+
+@pytest.mark.trt
+def test_builds() -> None:
+    assert has_engine(adding())
+
+
+def test_picture(check_text: object) -> None:
+    golden = Path(__file__).parents[1] / "goldens" / "dot" / "while.dot"
+    assert callable(check_text)
+    check_text(golden, dot_from_graph(adding()))
+
+
+def test_stays_in_float32() -> None:
+    graph = adding()
+    assert compute_in_half(graph) is graph
