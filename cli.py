@@ -265,7 +265,7 @@ def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_j
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)
-@click.option("--markdown", is_flag=True, help="As it stands in the README.")
+@click.option("--markdown", is_flag=True, help="As in docs/layers.md.")
 @json_option
 @common_options
 def layers(markdown: bool, as_json: bool) -> None:

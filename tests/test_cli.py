@@ -34,7 +34,7 @@ sys.exit(f"imported {slow}" if slow else 0)
 @pytest.mark.parametrize("command", [[], ["convert"], ["dot"], ["inspect"], ["run"], ["verify"]])
 def test_help_documents_the_exit_codes(command: list[str]) -> None:
     text = done(*command, "--help").output
-    for code in ("0    done", "2    the", "3    the", "4    TensorRT", "5    a check", "1    a mistake"):
+    for code in ("0    done", "2    the", "3    the", "4    TensorRT", "5    a check", "1    internal error"):
         assert code in text
 
 
@@ -194,8 +194,8 @@ def test_our_own_mistake_is_an_apology(monkeypatch: pytest.MonkeyPatch) -> None:
     result = run("inspect", DEPLOY)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        "Sorry, this is a mistake in prototrt: RuntimeError: no such thing\n"
-        "Please run again with --debug, and report what it prints.\n"
+        "internal error: RuntimeError: no such thing\n"
+        "Please run the command again with --debug and report its output.\n"
     )
 
 
@@ -204,7 +204,7 @@ def test_too_little_memory_is_no_mistake_of_ours(monkeypatch: pytest.MonkeyPatch
     result = run("inspect", DEPLOY)
     assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr == (
-        "error: the machine has not enough memory for this net\n"
+        "error: the machine does not have enough memory for this net\n"
         "  fix: use a machine with more memory, or smaller shapes and layers\n"
     )
 

@@ -79,7 +79,7 @@ def _failure(entry: Entry, error: Exception) -> tuple[Status, int, str]:
         return Status.FAILED, error.exit_code, text
     if isinstance(error, click.UsageError):  # options that contradict each other
         return Status.FAILED, 3, f"{entry.where}: {error.message}"
-    return Status.FAILED, 1, f"this is a mistake in prototrt\n{traceback.format_exc()}"
+    return Status.FAILED, 1, f"internal error\n{traceback.format_exc()}"
 
 
 def out_of_memory(entry: Entry) -> str:

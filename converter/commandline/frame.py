@@ -19,12 +19,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 EXIT_CODES = """\b
 Exit codes:
   0    done
-  1    a mistake of prototrt itself
-  2    the command line makes no sense
+  1    internal error
+  2    the command line is invalid
   3    the model, or its input, cannot be used
   4    TensorRT, or onnx, is missing, refused the network or failed to build it
   5    a check failed
-  6    an engine cannot be run here
+  6    the engine cannot run here
   130  stopped by Ctrl-C
 """
 
@@ -108,11 +108,11 @@ def _explain(error: Exception) -> int:
         click.echo(f"error: {error}", err=True)
         return error.exit_code
     if isinstance(error, MemoryError):
-        click.echo("error: the machine has not enough memory for this net", err=True)
+        click.echo("error: the machine does not have enough memory for this net", err=True)
         click.echo("  fix: use a machine with more memory, or smaller shapes and layers", err=True)
         return ConversionError.exit_code
-    click.echo(f"Sorry, this is a mistake in prototrt: {type(error).__name__}: {error}", err=True)
-    click.echo("Please run again with --debug, and report what it prints.", err=True)
+    click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
+    click.echo("Please run the command again with --debug and report its output.", err=True)
     return 1
 
 

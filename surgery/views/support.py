@@ -39,7 +39,7 @@ def supported_operators() -> list[Support]:
 
 
 def markdown_table(rows: list[Support], what: str = "layer") -> str:
-    """The table as it stands in the README."""
+    """The table of docs/layers.md, or of docs/caffe2.md."""
     lines = [f"| {what} | becomes | notes |", "| --- | --- | --- |"]
     lines += [f"| {row.type} | {row.becomes} | {row.notes.replace('|', chr(92) + '|')} |" for row in rows]
     return "\n".join(lines)

@@ -38,7 +38,7 @@ RESULT = BatchResult(
         outcome("good", Status.CONVERTED, facts=CHECKED),
         outcome("old|er", Status.CACHED, facts={"bytes": 100}, warnings=("odd <field>", "and \x00 more")),
         outcome("wrong", Status.FAILED, 3, 'a.prototxt:1: layer "x" & more\n  fix: ```mend```'),
-        outcome("ours", Status.FAILED, 1, "this is a mistake in prototrt\nTraceback"),
+        outcome("ours", Status.FAILED, 1, "internal error\nTraceback"),
         outcome("slow", Status.TIMED_OUT, 4, "late"),
         outcome("large", Status.OUT_OF_MEMORY, 4, "large"),
         outcome("gone", Status.CRASHED, 4, ""),

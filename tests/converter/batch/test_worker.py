@@ -66,7 +66,7 @@ def test_options_that_contradict_each_other(worker: Worker, tmp_path: Path) -> N
 def test_our_own_mistake(worker: Worker, tmp_path: Path) -> None:
     outcome = worker.run(entry(tmp_path, sequence="nonsense"))  # which the list of models would refuse
     assert (outcome.status, outcome.exit_code) == (Status.FAILED, 1)
-    assert outcome.message.startswith("this is a mistake in prototrt\nTraceback ")
+    assert outcome.message.startswith("internal error\nTraceback ")
 
 
 def test_a_hang(worker: Worker, tmp_path: Path) -> None:
