@@ -45,7 +45,9 @@ class Layer:
     def param(self) -> Message:
         """The parameters of the layer's type, ``relu_param`` for a ReLU. Unset fields read as defaults."""
         field = parameter_field(self.type)
-        assert field is not None, f"{self.type} has no parameters in caffe.proto"
+        assert field is not None, (
+            f"state the field of {self.type} in caffe_proto/layer_types.py: none has its name"
+        )
         return getattr(self.message, field)
 
     def bottom_blob(self, index: int) -> str:

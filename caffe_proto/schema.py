@@ -12,32 +12,10 @@ from typing import Any, TypeAlias
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 
+from prototrt.caffe_proto.layer_types import layer_type as facts_of
+
 # The fields of these messages exist only at run time, so there is nothing that a type checker could know.
 Message: TypeAlias = Any
-
-# Types whose parameters stand under the name of another type, or of several: the first is the usual one.
-_PARAMETER_FIELDS = {
-    "BoxGroupOutput": ("box_group_output_param", "bbox_reg_param"),
-    "BoxOutput": ("box_output_param", "bbox_reg_param"),
-    "CTCGreedyDecoder": ("ctc_decoder_param",),
-    "ConvolutionDepthwise": ("convolution_param",),
-    "DecodeBBox": ("bbox_reg_param",),
-    "Deconvolution": ("convolution_param",),
-    "DepthwiseConvolution": ("convolution_param",),
-    "FrcnnProposal": ("proposal_param",),
-    "GRU": ("recurrent_param",),
-    "Im2col": ("convolution_param",),
-    "LSTM": ("recurrent_param",),
-    "LSTMController": ("recurrent_param",),
-    "LSTMTopic": ("recurrent_param",),
-    "Normalize": ("norm_param", "normalize_param"),
-    "RNN": ("recurrent_param",),
-    "ROIAlign": ("roi_pooling_param",),
-    "ReLU6": ("relu_param", "relu6_param"),
-    "SoftmaxWithLoss": ("softmax_param",),
-    "SpatialTransformer": ("st_param",),
-    "VanillaRNN": ("recurrent_param",),
-}
 
 _OF_ANY_LAYER = ("transform_param", "loss_param")
 
@@ -87,8 +65,8 @@ def _has_label(field: Message, word: str, number: int) -> bool:
 @cache
 def parameter_fields(layer_type: str) -> tuple[str, ...]:
     """The fields of LayerParameter with the parameters of a type: ``("relu_param",)`` for ``"ReLU"``."""
-    if layer_type in _PARAMETER_FIELDS:
-        return _PARAMETER_FIELDS[layer_type]
+    if fields := facts_of(layer_type).parameters:
+        return fields
     squashed = layer_type.lower() + "param"
     names = (str(field.name) for field in message_class("LayerParameter").DESCRIPTOR.fields)
     return tuple(name for name in names if name.replace("_", "") == squashed)

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
+from prototrt.caffe_proto.layer_types import layer_type
 from prototrt.caffe_proto.schema import Message, parameter_field
 
 PartialShape = tuple[int | None, ...]
-
-TYPES = frozenset(
-    {
-        "AnnotatedData",
-        "Data",
-        "DenseImageData",
-        "HDF5Data",
-        "ImageData",
-        "ImageSegData",
-        "MemoryData",
-        "VideoData",
-        "WindowData",
-    }
-)
 
 
 def known_shape(layer: Message, top: int) -> PartialShape | None:
@@ -27,7 +14,7 @@ def known_shape(layer: Message, top: int) -> PartialShape | None:
     Source: the ``DataLayerSetUp`` of caffe's ``src/caffe/layers/*_data_layer.cpp``.
     """
     field = parameter_field(layer.type)
-    if field is None or layer.type == "HDF5Data":
+    if field is None or layer_type(layer.type).labels_from is None:
         return None
     data = getattr(layer, field)
     batch = data.batch_size or None

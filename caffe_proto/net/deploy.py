@@ -10,16 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.net import data_layers
+from prototrt.caffe_proto.layer_types import LayerType, Role, layer_type
+from prototrt.caffe_proto.net.data_layers import known_shape
 from prototrt.caffe_proto.net.untangle import Untangled, untangle
 from prototrt.caffe_proto.schema import message_class
 from prototrt.caffe_proto.upgrades.upgrade import Entry
-
-_MEASURES = ("Loss", "Accuracy", "DetectionEvaluate", "HDF5Output", "WarpCTC")  # ends of the names of types
-# What a loss computes before it looks at the labels is the answer of the deployed net.
-_ANSWERS = {"SoftmaxWithLoss": "Softmax", "SigmoidCrossEntropyLoss": "Sigmoid"}
-# How many bottoms a measure has from the net, where it is not one. Labels follow them.
-_PREDICTIONS = {"ContrastiveLoss": 2, "HDF5Output": 99, "MultiBoxLoss": 3}
 
 
 def cut_training(entries: Sequence[Entry], file: str) -> tuple[list[Entry], list[str]]:
@@ -35,12 +30,16 @@ def cut_training(entries: Sequence[Entry], file: str) -> tuple[list[Entry], list
     return kept, cut.warnings
 
 
+def _facts(entry: Entry) -> LayerType:
+    return layer_type(entry.message.type)
+
+
 def _is_data(entry: Entry) -> bool:
-    return entry.message.type in data_layers.TYPES
+    return _facts(entry).role is Role.DATA
 
 
 def _is_measure(entry: Entry) -> bool:
-    return str(entry.message.type).endswith(_MEASURES)
+    return _facts(entry).role is Role.MEASURE
 
 
 @dataclass(slots=True)
@@ -73,12 +72,12 @@ class _Cut:
     def _mark_origins(self, index: int) -> None:
         entry, bottoms, tops = self.entries[index], self.names.bottoms[index], self.names.tops[index]
         if _is_measure(entry):
-            answers = 1 if entry.message.type == "SoftmaxWithLoss" else 0  # its second top is the Softmax
-            self.measured.update(tops[:1] if answers else tops)
+            self.measured.update(tops[:1] if _facts(entry).shows_answer else tops)
         elif not self.measured.isdisjoint(bottoms):
             self.measured.update(tops)
         elif _is_data(entry):
-            self.labels.update(tops[1:] if entry.message.type != "HDF5Data" else ())
+            first = _facts(entry).labels_from
+            self.labels.update(tops[first:] if first is not None else ())
         elif bottoms and self.labels.issuperset(bottoms):
             self.labels.update(tops)
 
@@ -88,7 +87,7 @@ class _Cut:
         Such a loss compares with the very labels of another one of its type, and weighs less. Losses of
         several tasks have labels of their own.
         """
-        losses = [index for index, entry in enumerate(self.entries) if entry.message.type in _ANSWERS]
+        losses = [index for index, entry in enumerate(self.entries) if _facts(entry).answer]
         for index in losses:
             rivals = [other for other in losses if self._measured_alike(index) == self._measured_alike(other)]
             main = max(rivals, key=self._weight)
@@ -118,7 +117,7 @@ class _Cut:
     def _predictions(self, index: int) -> list[str]:
         """The bottoms of a measure that the net computes. Some losses do not care about their order."""
         bottoms = self.names.bottoms[index]
-        count = _PREDICTIONS.get(self.entries[index].message.type, 1)
+        count = _facts(self.entries[index]).predictions
         fed = {value for number, tops in enumerate(self.names.tops) for value in tops if self._feeds(number)}
         computed = [value for value in bottoms if value not in fed | self.labels | self.measured]
         return [value for value in bottoms[:count] if value in computed] or computed[:count]
@@ -152,7 +151,7 @@ class _Cut:
         blob = entry.message.top[number]
         layer = message_class("LayerParameter")(type="Input", top=[blob])
         layer.name = entry.message.name if alone else self._free_name(blob, entry)
-        shape = data_layers.known_shape(entry.message, number)
+        shape = known_shape(entry.message, number)
         told = (
             "" if shape is None else f" of shape ({', '.join('?' if n is None else str(n) for n in shape)})"
         )
@@ -171,7 +170,7 @@ class _Cut:
             told = f'"{self.entries[main].message.name}" with loss_weight {self._weight(main):g}'
             self._warn(entry, f"dropped: it only helps to train, as {because} as {told}")
             return []
-        kind = _ANSWERS.get(entry.message.type)
+        kind = _facts(entry).answer
         if kind is None or not predictions or self._is_answered(predictions[0], kind):
             self._warn(entry, "dropped: it only measures")
             return []
@@ -190,7 +189,7 @@ class _Cut:
         return any(entry.message.type == kind and value in bottoms for entry, bottoms in pairs)
 
     def _free_blob(self, entry: Entry) -> str:
-        losses = sum(other.message.type in _ANSWERS for other in self.entries) - len(self.helped)
+        losses = sum(_facts(other).answer is not None for other in self.entries) - len(self.helped)
         name = "prob" if losses == 1 else f"{entry.message.name}_prob"
         return name if name not in self.names.blobs else f"{name}_{entry.line}"
 

@@ -4,28 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from prototrt.caffe_proto.layer_types import layer_type
 from prototrt.caffe_proto.model import Layer
 
-_RECURRENT = {"GRU", "LSTM", "LSTMController", "LSTMTopic", "Lstm", "RNN", "VanillaRNN"}
-_STEPS = ("TxNxI", "TxN", "NxI")
+_STEPS = "TxNxI"
 _IMAGES = "NxCxHxW"
-_KEEPING = {
-    *("AbsVal", "BNLL", "BatchNorm", "Bias", "Clip", "Concat", "Dropout", "ELU", "Eltwise", "Exp", "Log"),
-    *(
-        "PReLU",
-        "Power",
-        "ReLU",
-        "ReLU6",
-        "Reverse",
-        "Scale",
-        "Sigmoid",
-        "Split",
-        "Swish",
-        "TanH",
-        "Threshold",
-    ),
-}
-"""Layers whose tops have as many axes as their bottoms."""
 
 
 def shape_option(blob: str, layers: Sequence[Layer]) -> str:
@@ -37,13 +20,12 @@ def _axes(blob: str, layers: Sequence[Layer]) -> str:
     alike = {blob}
     for layer in layers:
         for index in (index for index, bottom in enumerate(layer.bottoms) if bottom in alike):
-            if layer.type in _RECURRENT:
-                return _STEPS[min(index, 2)]
-            if layer.type == "Embed":
-                return "TxN" if _axes(layer.tops[0], layers) == _STEPS[0] else "N"
-            if layer.type == "InnerProduct":
-                return {1: "NxI", 2: _STEPS[0]}.get(layer.param.axis, _IMAGES)
-            if layer.type not in _KEEPING:
-                return _IMAGES
+            facts = layer_type(layer.type)
+            if facts.reads_ids:
+                return "TxN" if _axes(layer.tops[0], layers) == _STEPS else "N"
+            if facts.reads_rows:
+                return {1: "NxI", 2: _STEPS}.get(layer.param.axis, _IMAGES)
+            if not facts.keeps_axes:
+                return facts.example[min(index, len(facts.example) - 1)]
             alike.update(layer.tops)
     return _IMAGES

@@ -1,0 +1,149 @@
+"""One table of layer types: what the modules need to know of a type besides its rule.
+
+A type needs a row only where it differs from the defaults of ``LayerType``, which fit a layer that computes
+on images and whose parameters stand under its own name (``relu_param`` for ``ReLU``). What a layer computes
+is not told here: that is its rule, in ``surgery/layers``.
+
+To teach the house something new about types, add a field to ``LayerType``, with a default that fits most of
+them, and state it in the rows that differ. Ask with ``layer_type(NAME)``: it answers for unknown types, too.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Role(enum.Enum):
+    """What becomes of a layer when a training net is cut down to what is deployed."""
+
+    COMPUTES = "it stays where an output needs it"
+    DATA = "its tops become inputs"
+    MEASURE = "a loss or a metric: it becomes its answer, or falls away"
+
+
+class InPlace(enum.Enum):
+    """Whether Caffe computes the layer rightly when its top is its bottom."""
+
+    ELEMENT_BY_ELEMENT = "yes, unless the top has another size"
+    OVERWRITES = "no: it writes its top before it has read all of its bottom"
+    MOVES_FORWARDS = "yes, although the top has another size"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerType:
+    """A row. Bottoms and tops are counted from 0."""
+
+    name: str
+    parameters: tuple[str, ...] = ()
+    """Fields of LayerParameter, the usual one first, that do not follow from the name."""
+    role: Role = Role.COMPUTES
+    in_place: InPlace = InPlace.ELEMENT_BY_ELEMENT
+
+    example: tuple[str, ...] = ("NxCxHxW",)
+    """How the shapes of its bottoms look, as ``--shape`` takes them; the last stands for all further ones."""
+    keeps_axes: bool = False
+    """Tops have as many axes as bottoms: what reads the tops tells how the bottoms look."""
+    reads_rows: bool = False
+    """Its ``axis`` says where a row begins: what stands before are T and N, or N alone."""
+    reads_ids: bool = False
+    """Each number of its bottom becomes a row: its top has one axis more."""
+
+    labels_from: int | None = 1
+    """Of data: the first top that holds labels. None where any top may hold anything."""
+
+    predictions: int = 1
+    """Of a measure: how many bottoms come from the net. Labels follow them."""
+    answer: str | None = None
+    """Of a loss: the type of layer that it applies to its prediction before it looks at the labels."""
+    shows_answer: bool = False
+    """Of a loss: its second top is that answer."""
+
+
+_STEPS = ("TxNxI", "TxN", "NxI")
+_EVERYTHING = 99
+
+_ROWS = (
+    # Parameters under the name of another type, or of several.
+    LayerType("BoxGroupOutput", ("box_group_output_param", "bbox_reg_param")),
+    LayerType("BoxOutput", ("box_output_param", "bbox_reg_param")),
+    LayerType("CTCGreedyDecoder", ("ctc_decoder_param",)),
+    LayerType("ConvolutionDepthwise", ("convolution_param",)),
+    LayerType("DecodeBBox", ("bbox_reg_param",)),
+    LayerType("DepthwiseConvolution", ("convolution_param",)),
+    LayerType("FrcnnProposal", ("proposal_param",)),
+    LayerType("Im2col", ("convolution_param",)),
+    LayerType("Normalize", ("norm_param", "normalize_param")),
+    LayerType("ROIAlign", ("roi_pooling_param",)),
+    LayerType("SpatialTransformer", ("st_param",)),
+    # Recurrent: x, cont, and what every step reads.
+    LayerType("GRU", ("recurrent_param",), example=_STEPS),
+    LayerType("LSTM", ("recurrent_param",), example=_STEPS),
+    LayerType("LSTMController", ("recurrent_param",), example=_STEPS),
+    LayerType("LSTMTopic", ("recurrent_param",), example=_STEPS),
+    LayerType("Lstm", example=_STEPS),
+    LayerType("RNN", ("recurrent_param",), example=_STEPS),
+    LayerType("VanillaRNN", ("recurrent_param",), example=_STEPS),
+    # Rows and ids.
+    LayerType("Embed", reads_ids=True),
+    LayerType("InnerProduct", reads_rows=True, in_place=InPlace.OVERWRITES),
+    # Tops with the axes of the bottoms.
+    LayerType("AbsVal", keeps_axes=True),
+    LayerType("BNLL", keeps_axes=True),
+    LayerType("BatchNorm", keeps_axes=True),
+    LayerType("Bias", keeps_axes=True),
+    LayerType("Clip", keeps_axes=True),
+    LayerType("Concat", keeps_axes=True),
+    LayerType("Dropout", keeps_axes=True),
+    LayerType("ELU", keeps_axes=True),
+    LayerType("Eltwise", keeps_axes=True, in_place=InPlace.OVERWRITES),
+    LayerType("Exp", keeps_axes=True),
+    LayerType("Log", keeps_axes=True),
+    LayerType("PReLU", keeps_axes=True),
+    LayerType("Power", keeps_axes=True),
+    LayerType("ReLU", keeps_axes=True),
+    LayerType("ReLU6", ("relu_param", "relu6_param"), keeps_axes=True),
+    LayerType("Reverse", keeps_axes=True),
+    LayerType("Scale", keeps_axes=True),
+    LayerType("Sigmoid", keeps_axes=True),
+    LayerType("Split", keeps_axes=True),
+    LayerType("Swish", keeps_axes=True),
+    LayerType("TanH", keeps_axes=True),
+    LayerType("Threshold", keeps_axes=True),
+    # Not to be computed in place.
+    LayerType("BatchReindex", in_place=InPlace.OVERWRITES),
+    LayerType("Convolution", in_place=InPlace.OVERWRITES),
+    LayerType("Deconvolution", ("convolution_param",), in_place=InPlace.OVERWRITES),
+    LayerType("Filter", in_place=InPlace.MOVES_FORWARDS),
+    LayerType("LRN", in_place=InPlace.OVERWRITES),
+    LayerType("Pooling", in_place=InPlace.OVERWRITES),
+    LayerType("SPP", in_place=InPlace.OVERWRITES),
+    # Data.
+    LayerType("AnnotatedData", role=Role.DATA),
+    LayerType("Data", role=Role.DATA),
+    LayerType("DenseImageData", role=Role.DATA),
+    LayerType("HDF5Data", role=Role.DATA, labels_from=None),
+    LayerType("ImageData", role=Role.DATA),
+    LayerType("ImageSegData", role=Role.DATA),
+    LayerType("MemoryData", role=Role.DATA),
+    LayerType("VideoData", role=Role.DATA),
+    LayerType("WindowData", role=Role.DATA),
+    # Losses and metrics.
+    LayerType("ContrastiveLoss", role=Role.MEASURE, predictions=2),
+    LayerType("HDF5Output", role=Role.MEASURE, predictions=_EVERYTHING),
+    LayerType("MultiBoxLoss", role=Role.MEASURE, predictions=3),
+    LayerType("SigmoidCrossEntropyLoss", role=Role.MEASURE, answer="Sigmoid"),
+    LayerType("SoftmaxWithLoss", ("softmax_param",), role=Role.MEASURE, answer="Softmax", shows_answer=True),
+)
+
+LAYER_TYPES = {row.name: row for row in _ROWS}
+_MEASURES = ("Loss", "Accuracy", "DetectionEvaluate", "HDF5Output", "WarpCTC")
+"""How the names of measures end, those of forks included."""
+
+
+def layer_type(name: str) -> LayerType:
+    """What is known of a type: its row, or else what its name tells."""
+    known = LAYER_TYPES.get(name)
+    if known is not None:
+        return known
+    return LayerType(name, role=Role.MEASURE if name.endswith(_MEASURES) else Role.COMPUTES)

@@ -1,0 +1,41 @@
+"""The table of layer types says nothing that is not needed, and nothing that is not so."""
+
+from __future__ import annotations
+
+import pytest
+
+from prototrt.caffe_proto.layer_types import _ROWS, LAYER_TYPES, LayerType, Role, layer_type
+from prototrt.caffe_proto.schema import message_class, parameter_fields
+
+FIELDS = message_class("LayerParameter").DESCRIPTOR.fields_by_name
+
+
+def test_every_type_has_one_row() -> None:
+    assert len(LAYER_TYPES) == len(_ROWS)
+
+
+@pytest.mark.parametrize("row", _ROWS, ids=lambda row: row.name)
+def test_a_row_says_what_does_not_go_without_saying(row: LayerType) -> None:
+    assert row != LayerType(row.name)
+    assert set(row.parameters) <= set(FIELDS)
+    by_name = tuple(name for name in FIELDS if name.replace("_", "") == f"{row.name.lower()}param")
+    assert not row.parameters or row.parameters != by_name
+
+
+@pytest.mark.parametrize("row", _ROWS, ids=lambda row: row.name)
+def test_facts_of_a_role_stand_in_its_rows_alone(row: LayerType) -> None:
+    plain = LayerType(row.name)
+    assert row.role is Role.DATA or row.labels_from == plain.labels_from
+    of_measures = row.predictions, row.answer, row.shows_answer
+    assert row.role is Role.MEASURE or of_measures == (plain.predictions, plain.answer, plain.shows_answer)
+
+
+@pytest.mark.parametrize("name", [row.name for row in _ROWS if row.role is Role.MEASURE])
+def test_a_measure_of_a_fork_is_known_by_its_name(name: str) -> None:
+    assert layer_type(f"My{name}").role is Role.MEASURE
+
+
+def test_fields_of_a_type_without_a_row_follow_from_its_name() -> None:
+    assert parameter_fields("ROIPooling") == ("roi_pooling_param",)
+    assert parameter_fields("Permute") == ("permute_param",)
+    assert parameter_fields("NobodyKnowsMe") == ()
