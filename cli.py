@@ -57,7 +57,9 @@ def _rewritten(
     model: Model,
     tile: str = "broadcast",
 ) -> Graph:
-    graph = rewriting.rewrite(options, model, tile=tile)
+    from prototrt.converter.commandline.wording import graph_in_command_line_words
+
+    graph = graph_in_command_line_words(rewriting.rewrite(options, model, tile=tile))
     warn(graph.warnings)
     return graph
 
@@ -160,6 +162,7 @@ def dot(
     What surgery made is dashed, the body of a Scan stands in a frame, and state that is
     fed back is a red, dashed arrow.
     """
+    from prototrt.converter.commandline.wording import command_line_words
     from prototrt.converter.pictures import dot_text, is_page, write_picture
 
     if verification is not None and not is_page(target):
@@ -168,7 +171,7 @@ def dot(
         text, warnings = dot_text(options, rewriting, picture)
         click.echo(text, nl=False)
     else:
-        warnings = write_picture(target, options, rewriting, picture, verification)
+        warnings = write_picture(target, options, rewriting, picture, verification, command_line_words)
     warn(warnings)
 
 

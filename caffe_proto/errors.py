@@ -5,12 +5,17 @@ A message has up to three parts: where and what, why that is wrong, and what to 
     deploy.prototxt:41: layer "lstm1" (LSTM), bottom "cont": shape is (20, 4), expected (10, 4)
       because T is 10, the first dimension of bottom "data"
       fix: give "cont" the shape { dim: 10 dim: 4 }
+
+Where a part names an option, it is a ``Worded``: ``str(error)`` is in Python's words, the command line
+and the list of models have their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from prototrt.caffe_proto.wording import Worded
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +75,21 @@ class ConversionError(Exception):
         self.because = because
         self.fix = fix
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> Worded:
+        """The whole message."""
         place = str(self.origin) if self.origin else self.where
         if place and self.blob:
             place = f"{place}, {self.blob}"
-        lines = [f"{place}: {self.problem}" if place else self.problem]
+        lines = [Worded("{}: {}", place, self.problem) if place else self.problem]
         if self.because:
-            lines.append(f"  because {self.because}")
+            lines.append(Worded("  because {}", self.because))
         if self.fix:
-            lines.append(f"  fix: {self.fix}")
-        return "\n".join(lines)
+            lines.append(Worded("  fix: {}", self.fix))
+        return Worded.joined("\n", lines)
+
+    def __str__(self) -> str:
+        return str(self.text)
 
 
 class UnreadableFileError(ConversionError):
@@ -124,11 +134,12 @@ class Problems(ConversionError):  # noqa: N818  it is many errors, not one
     """Several errors, told at once so that they can be mended at once."""
 
     def __init__(self, errors: Sequence[ConversionError]) -> None:
-        super().__init__("\n".join(map(str, errors)))
+        super().__init__(Worded.joined("\n", [error.text for error in errors]))
         self.errors = tuple(errors)
 
-    def __str__(self) -> str:
-        return f"{self.problem}\n{len(self.errors)} problems"
+    @property
+    def text(self) -> Worded:
+        return Worded("{}\n{} problems", self.problem, len(self.errors))
 
 
 def raise_all(errors: Sequence[ConversionError]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from prototrt.caffe_proto.advice import CHOOSE_ANOTHER_NET
 from prototrt.caffe_proto.caffe2.files import is_netdef
 from prototrt.caffe_proto.errors import ConversionError, NetError, WeightsError, raise_all
 from prototrt.caffe_proto.files import HDF5_SIGNATURE, ZIP_SIGNATURES, read_prototxt, told_to_the_user
@@ -23,6 +24,7 @@ from prototrt.caffe_proto.upgrades.upgrade import Entry, upgraded_layers
 from prototrt.caffe_proto.weights import NoWeights, RandomWeights, StoredBlob, Weights, checked_count
 from prototrt.caffe_proto.weights.caffemodel import open_caffemodel
 from prototrt.caffe_proto.weights.sharing import find_owners, share_stored, with_places
+from prototrt.caffe_proto.wording import Option, Worded
 
 PathLike = str | os.PathLike[str]
 
@@ -55,7 +57,7 @@ def load(
         from prototrt.caffe_proto.caffe2.loading import load_caffe2  # most nets are Caffe's
 
         _refuse_for_caffe2(
-            file, {"--set": overrides, "--phase": phase != "TEST", "--level": level, "--stage": stages}
+            file, {"overrides": overrides, "phase": phase != "TEST", "level": level, "stages": stages}
         )
         init = None if weights is None else os.fsdecode(weights)
         return load_caffe2(file, init, random_weights=random_weights, allow_unknown=allow_unknown)
@@ -68,7 +70,7 @@ def load(
         included = [entry for entry in written if is_included(entry.message, state, entry.origin(file))]
         if written and not included:
             problem = f"none of the {len(written)} layers belongs to the net for {state}"
-            raise NetError(problem, where=file, fix="choose another --phase, --level or --stage")
+            raise NetError(problem, where=file, fix=CHOOSE_ANOTHER_NET)
         model = _model(net, file, included, state, weights, random_weights)
         model = replace(model, warnings=(*_unread_shapes(net, file), *model.warnings))
     except ConversionError:
@@ -81,11 +83,16 @@ def load(
 
 def _refuse_for_caffe2(file: str, given: Mapping[str, object]) -> None:
     """Raise for what is said of a prototxt: a net of Caffe2 has neither fields of layers nor phases."""
-    if names := [name for name, value in given.items() if value]:
+    if options := [Option(name) for name, value in given.items() if value]:
+        is_one = len(options) == 1
         raise NetError(
-            f"this is a net of Caffe2, to which {' and '.join(names)} mean{'s' * (len(names) == 1)} nothing",
+            Worded(
+                "this is a net of Caffe2, to which {} {} nothing",
+                Worded.joined(" and ", options),
+                "means" if is_one else "mean",
+            ),
             where=file,
-            fix="leave them out" if len(names) > 1 else "leave it out",
+            fix="leave it out" if is_one else "leave them out",
         )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.wording import Surface, python_words, worded
 from prototrt.converter.commandline.options.model import ModelOptions
 from prototrt.converter.commandline.options.rewriting import Rewriting
 from prototrt.converter.files import atomic_write
@@ -19,6 +20,7 @@ from prototrt.surgery.views.dot import dot_from_graph, dot_from_net
 
 RENDERED = (".svg", ".png", ".pdf")
 """What the program ``dot`` makes."""
+_GIVE_VERIFICATION = "give the JSON that `prototrt verify` prints"
 
 
 def dot_text(options: ModelOptions, rewriting: Rewriting, stage: str) -> tuple[str, Sequence[str]]:
@@ -31,12 +33,20 @@ def dot_text(options: ModelOptions, rewriting: Rewriting, stage: str) -> tuple[s
 
 
 def write_picture(
-    target: str, options: ModelOptions, rewriting: Rewriting, stage: str, verification: str | None
+    target: str,
+    options: ModelOptions,
+    rewriting: Rewriting,
+    stage: str,
+    verification: str | None,
+    surface: Surface = python_words,
 ) -> Sequence[str]:
-    """Write the file; warnings. ``verification`` is a file of ``verify --json``, for pages."""
+    """Write the file; warnings. ``verification`` is a file of what ``verify`` prints as JSON, for pages.
+
+    A page has the warnings in the ``surface``'s words.
+    """
     suffix = _suffix(target)
     if is_page(target):
-        content, warnings = _page(options, rewriting, verification)
+        content, warnings = _page(options, rewriting, verification, surface)
     else:
         text, warnings = dot_text(options, rewriting, stage)
         content = rendered(text, suffix, target) if suffix in RENDERED else text.encode()
@@ -77,7 +87,7 @@ def rendered(text: str, suffix: str, target: str) -> bytes:
 
 
 def _page(
-    options: ModelOptions, rewriting: Rewriting, verification: str | None
+    options: ModelOptions, rewriting: Rewriting, verification: str | None, surface: Surface
 ) -> tuple[bytes, Sequence[str]]:
     model = options.load_topology()
     try:
@@ -86,25 +96,24 @@ def _page(
         graph = error
     checks = None if verification is None else read_verification(verification)
     facts = page_facts(model, graph, options.expansion, checks)
-    return page(facts).encode(), facts["warnings"]
+    warnings = [worded(text, surface) for text in facts["warnings"]]
+    return page({**facts, "warnings": warnings}).encode(), warnings
 
 
 def read_verification(path: str) -> Mapping[str, Any]:
-    """What ``verify --json`` has printed."""
+    """What ``verify`` has printed as JSON."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise UnreadableFileError(
             f"cannot be read: {error.strerror or error}",
             where=path,
-            fix="give what `prototrt verify --json` prints",
+            fix=_GIVE_VERIFICATION,
         ) from error
     except ValueError as error:
         raise UnreadableFileError(
-            f"cannot be read as JSON: {error}", where=path, fix="give what `prototrt verify --json` prints"
+            f"cannot be read as JSON: {error}", where=path, fix=_GIVE_VERIFICATION
         ) from error
     if not isinstance(found, dict) or not {"holds", "comparisons"} <= found.keys():
-        raise UnreadableFileError(
-            "holds no verification", where=path, fix="give what `prototrt verify --json` prints"
-        )
+        raise UnreadableFileError("holds no verification", where=path, fix=_GIVE_VERIFICATION)
     return found

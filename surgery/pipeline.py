@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Array, Dim, Graph, Node
 from prototrt.surgery.ir.profiles import Profile
@@ -183,24 +184,38 @@ def _exceeds(steps: int | str) -> bool:
 
 def _unknown(node: Node, steps: str) -> ConversionError:
     return NetError(
-        f"runs {steps} steps, which are known only when the engine runs, but --sequence unroll writes them out",
+        Worded(
+            "runs {} steps, which are known only when the engine runs, but {} writes them out",
+            steps,
+            Option("sequence", "unroll"),
+        ),
         origin=node.origin,
-        fix=f"use --sequence loop, or give {steps} one size in --min-shapes and --max-shapes",
+        fix=Worded(
+            "use {}, or give {} one size in {} and {}",
+            Option("sequence", "loop"),
+            steps,
+            Option("min_shapes"),
+            Option("max_shapes"),
+        ),
     )
 
 
 def _not_one_step(node: Node, steps: int | str) -> ConversionError:
     return NetError(
-        f"runs {steps} steps, but --sequence step is for nets of one step",
+        Worded("runs {} steps, but {} is for nets of one step", steps, Option("sequence", "step")),
         origin=node.origin,
-        fix="give the inputs shapes with T = 1 (--shape), or use --sequence loop",
+        fix=Worded(
+            "give the inputs shapes with T = 1 ({}), or use {}", Option("shapes"), Option("sequence", "loop")
+        ),
     )
 
 
 def _too_many(node: Node, steps: int | str) -> ConversionError:
     return NetError(
-        f"runs {steps} steps, expected at most {UNROLL_AT_MOST} with --sequence unroll",
+        Worded(
+            "runs {} steps, expected at most {} with {}", steps, UNROLL_AT_MOST, Option("sequence", "unroll")
+        ),
         origin=node.origin,
         because="TensorRT's time to build an unrolled net grows faster than the number of its steps",
-        fix="use --sequence loop, or --force",
+        fix=Worded("use {}, or {}", Option("sequence", "loop"), Option("force", True)),
     )

@@ -132,7 +132,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
     "unknown_operator": (
         unknown_operator,
         f"{RECURRENT}, step net operator 2 (LSTMUnot): there is no rule for this operator\n"
-        "  fix: see docs/caffe2.md for those there are, or cut the net before it with --output BLOB",
+        '  fix: see docs/caffe2.md for those there are, or cut the net before it with outputs=["BLOB"]',
     ),
     "argument_of_another_kind": (
         text_axis,
@@ -184,7 +184,8 @@ def test_convert_writes_nothing(case: str, folder: Path) -> None:
     files = ["predict_net.pb", str(FOLDER / "init_net.pb")]
     result = CliRunner().invoke(main, ["convert", *files, *shapes, "-o", "engine.plan", "--backend", "rtx"])
     assert result.exit_code == 3
-    assert result.output == f"error: {message}\n"
+    in_its_words = message.replace('outputs=["BLOB"]', "--output BLOB")
+    assert result.output == f"error: {in_its_words}\n"
     assert [path.name for path in folder.iterdir()] == ["predict_net.pb"]
 
 
@@ -220,7 +221,7 @@ def test_missing_shapes_list_the_inputs(folder: Path) -> None:
     assert refusal(shapes={"data": (5, 2, 4), "hidden_init": (1, 2, 3)}) == (
         "predict_net.pb: no shape is given for seq_lengths, cell_init\n"
         "  because Caffe2's nets state none; the inputs are data, seq_lengths, hidden_init, cell_init\n"
-        "  fix: give the shapes: --shape seq_lengths:SIZExSIZE --shape cell_init:SIZExSIZE"
+        '  fix: give the shapes: shapes={"seq_lengths": (SIZE, SIZE), "cell_init": (SIZE, SIZE)}'
     )
 
 
@@ -256,7 +257,7 @@ def test_random_fills_want_a_seed(folder: Path) -> None:
     (folder / "init_net.pb").write_bytes(init.SerializeToString())
     assert refusal(init="init_net.pb") == (
         "init_net.pb: operator 0 (XavierFill): draws its numbers at random: this init net holds no trained"
-        " weights\n  fix: give the init net that was saved after training, or --random-weights SEED to try the"
+        " weights\n  fix: give the init net that was saved after training, or random_weights=0 to try the"
         " topology alone"
     )
     model = prototrt.load("predict_net.pb", "init_net.pb", random_weights=7)
@@ -278,9 +279,9 @@ def test_deploy_writes_no_prototxt_of_it(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"overrides": {"lstm*.x": "1"}}, "--set means nothing\n  fix: leave it out"),
-        ({"phase": "TRAIN", "level": 1}, "--phase and --level mean nothing\n  fix: leave them out"),
-        ({"stages": ["deploy"]}, "--stage means nothing\n  fix: leave it out"),
+        ({"overrides": {"lstm*.x": "1"}}, "overrides means nothing\n  fix: leave it out"),
+        ({"phase": "TRAIN", "level": 1}, "phase and level mean nothing\n  fix: leave them out"),
+        ({"stages": ["deploy"]}, "stages means nothing\n  fix: leave it out"),
     ],
 )
 def test_what_is_said_of_a_prototxt(given: dict[str, Any], message: str) -> None:
@@ -295,6 +296,6 @@ def test_state_of_the_net_itself_stays() -> None:
     names = [pair.input.name for pair in graph.recurrences]
     assert names
     assert graph.warnings == (
-        f"{FOLDER / 'predict_net.pb'}: state that the net itself takes and gives stays so, whatever --state"
+        f"{FOLDER / 'predict_net.pb'}: state that the net itself takes and gives stays so, whatever state"
         f" says: {', '.join(names)}",
     )

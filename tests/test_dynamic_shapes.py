@@ -115,13 +115,13 @@ def test_batch_varies_in_every_sequence() -> None:
         (
             {"min_shapes": {"data": (1, 1, 28, 28)}, "max_shapes": {"data": (4, 2, 28, 28)}},
             'layer "conv1" (Convolution): axis 1 (channels) is the symbol data.1, but its size must be known here\n'
-            "  fix: give data.1 one size in --min-shapes and --max-shapes",
+            "  fix: give data.1 one size in min_shapes and max_shapes",
         ),
         (
             {"min_shapes": {"data": (8, 1, 28, 28)}, "max_shapes": {"data": (4, 1, 28, 28)}},
             'layer "in_data" (Input), top "data": axis 0 has the smallest, usual and largest sizes 8, 1 and 4\n'
             "  because sizes are at least 1 and must not decrease in this order\n"
-            "  fix: mend --shape, or --min-shapes, --opt-shapes and --max-shapes",
+            "  fix: mend shapes, or min_shapes, opt_shapes and max_shapes",
         ),
         (
             {"max_shapes": {"data": (4, 28, 28)}},
@@ -145,13 +145,13 @@ def test_message(arguments: dict[str, Any], message: str) -> None:
             {"min_shapes": {"x": (1, 3, 6)}},
             'layer "lstm" (LSTM), bottom "cont": shape is (5, 3), expected (\'x.0\', 3)\n'
             '  because T is x.0 and N is 3, the first dimensions of bottom "x"\n'
-            "  fix: give it the same sizes as that bottom in --min-shapes, --opt-shapes and --max-shapes",
+            "  fix: give it the same sizes as that bottom in min_shapes, opt_shapes and max_shapes",
         ),
         (
             {"min_shapes": {"x": (1, 3, 6), "cont": (1, 3)}, "sequence": "unroll", "force": True},
             'layer "lstm" (LSTM): runs x.0 steps, which are known only when the engine runs,'
-            " but --sequence unroll writes them out\n"
-            "  fix: use --sequence loop, or give x.0 one size in --min-shapes and --max-shapes",
+            ' but sequence="unroll" writes them out\n'
+            '  fix: use sequence="loop", or give x.0 one size in min_shapes and max_shapes',
         ),
     ],
 )

@@ -21,7 +21,7 @@ layer { name: "act" type: "ReLU" bottom: "x" top: "act" relu_parm { } }
 """
 IN_THE_WAY = """
   because the outputs need this layer, and without the field it may compute something else
-  fix: remove the field if it changes no result, or cut the net before the layer with --output BLOB"""
+  fix: remove the field if it changes no result, or cut the net before the layer with outputs=["BLOB"]"""
 
 
 @pytest.fixture
@@ -40,16 +40,16 @@ def refusal(model: prototrt.Model, *outputs: str) -> str:
 def test_fields_and_types_are_told_together(net: Callable[..., prototrt.Model]) -> None:
     assert refusal(net()) == (
         'net.prototxt:3: layer "fc" (InnerProduct), param: there is no field "lars"\n'
-        "  fix: remove it, or go on without it with --allow-unknown; "
+        "  fix: remove it, or go on without it with allow_unknown=True; "
         "the fields here are decay_mult, lr_mult, name or share_mode\n"
         'net.prototxt:4: layer "fc" (InnerProduct), inner_product_param: there is no field "quantize"\n'
-        "  fix: remove it, or go on without it with --allow-unknown; "
+        "  fix: remove it, or go on without it with allow_unknown=True; "
         "the fields here are axis, bias_filler, bias_term, num_output, transpose or weight_filler\n"
         'net.prototxt:4: layer "fc" (InnerProduct), inner_product_param.weight_filler: there is no field "seed"\n'
-        "  fix: remove it, or go on without it with --allow-unknown; "
+        "  fix: remove it, or go on without it with allow_unknown=True; "
         "the fields here are max, mean, min, sparse, std, type, value or variance_norm\n"
         'net.prototxt:5: layer "box" (MaskResize): there is no rule for this layer type\n'
-        "  fix: cut the net before it with --output BLOB; see `prototrt layers`\n"
+        '  fix: cut the net before it with outputs=["BLOB"]; see `prototrt layers`\n'
         'net.prototxt:6: layer "act" (ReLU): there is no field "relu_parm"\n'
         "  fix: write relu_param, relu6_param or prelu_param\n"
         "5 problems"
@@ -96,7 +96,7 @@ def test_a_misspelt_field_is_told_before_what_follows_from_it(net: Callable[...,
         net()
     assert str(caught.value) == (
         'net.prototxt:1: layer "x" (Input): there is no field "tpo"\n'
-        "  fix: remove it, or go on without it with --allow-unknown"
+        "  fix: remove it, or go on without it with allow_unknown=True"
     )
 
 

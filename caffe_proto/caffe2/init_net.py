@@ -17,6 +17,7 @@ from prototrt.caffe_proto.caffe2.param_set import PackedBlob, set_parameter
 from prototrt.caffe_proto.caffe2.schema import DTYPE_WORDS, DTYPES, INT64
 from prototrt.caffe_proto.errors import ConversionError, UnsupportedLayerError, WeightsError, raise_all
 from prototrt.caffe_proto.weights import LARGEST_COUNT, Array, RandomWeights, StoredBlob, sha256_of
+from prototrt.caffe_proto.wording import Option, Worded
 
 _GIVEN_INTEGERS = {
     "GivenTensorIntFill": np.int32,
@@ -198,7 +199,10 @@ def _drawn(fill: Fill, shape: tuple[int, ...], seed: int | None) -> StoredBlob:
     if seed is None:
         raise WeightsError(
             "draws its numbers at random: this init net holds no trained weights",
-            fix="give the init net that was saved after training, or --random-weights SEED to try the topology alone",
+            fix=Worded(
+                "give the init net that was saved after training, or {} to try the topology alone",
+                Option("random_weights", 0),
+            ),
         )
     name, source = str(fill.message.output[0]), RandomWeights(seed=seed)
     return StoredBlob(shape, False, lambda: source.draw(name, 0, shape))

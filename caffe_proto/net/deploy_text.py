@@ -11,6 +11,7 @@ from prototrt.caffe_proto.model import Layer, Model
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.caffe_proto.schema import Message, message_class
+from prototrt.caffe_proto.wording import Worded
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -66,7 +67,7 @@ def _without_shape(layer: Layer, given: Shapes, layers: Sequence[Layer]) -> Iter
         yield NetError(problem, origin=layer.origin, fix="state shape once, or once a top")
     for index, blob in enumerate(layer.tops):
         if blob not in given and not count:
-            fix = f"give one: {shape_option(blob, layers)}"
+            fix = Worded("give one: {}", shape_option(blob, layers))
             where = f'top "{layer.top_blob(index)}"'
             yield ShapeError("the file states no shape", origin=layer.origin, blob=where, fix=fix)
 

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from prototrt.caffe_proto.layer_types import layer_type
 from prototrt.caffe_proto.model import Layer
+from prototrt.caffe_proto.wording import Option
 
 _STEPS = "TxNxI"
 _IMAGES = "NxCxHxW"
 
 
-def shape_option(blob: str, layers: Sequence[Layer]) -> str:
+def shape_option(blob: str, layers: Sequence[Layer]) -> Option:
     """The option that gives the shape, with letters for the axes that the readers of the blob want."""
-    return f"--shape {blob}:{_axes(blob, layers)}"
+    return Option("shapes", {blob: _axes(blob, layers).split("x")})
 
 
 def _axes(blob: str, layers: Sequence[Layer]) -> str:

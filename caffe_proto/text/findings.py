@@ -53,7 +53,7 @@ class Finding:
 
     def dropped(self) -> str:
         """What to say where an unknown field is passed over."""
-        return str(self._error(f'dropped the unknown field "{self.unknown}"'))
+        return self._error(f'dropped the unknown field "{self.unknown}"').text
 
     @property
     def is_of_training(self) -> bool:

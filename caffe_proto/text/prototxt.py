@@ -18,6 +18,7 @@ from prototrt.caffe_proto.suggestions import MOST_NAMES, choices, close_names
 from prototrt.caffe_proto.text.findings import BrokenTextError, Finding, OpenLayer
 from prototrt.caffe_proto.text.scalars import BadValueError, read_scalar
 from prototrt.caffe_proto.text.tokens import Kind, Token, Tokens
+from prototrt.caffe_proto.wording import Option, Worded
 
 Path = tuple[str, ...]
 
@@ -247,8 +248,10 @@ def _fix_of_unknown(name: str, names: list[str], *, top: bool) -> str:
         return "give the prototxt of the net; this looks like a solver's"
     if close_names(name, names):
         return f"write {choices(name, names)}"
-    fix = "remove it, or go on without it with --allow-unknown"
-    return f"{fix}; the fields here are {choices(name, names)}" if len(names) <= MOST_NAMES else fix
+    fix = Worded("remove it, or go on without it with {}", Option("allow_unknown", True))
+    return (
+        Worded("{}; the fields here are {}", fix, choices(name, names)) if len(names) <= MOST_NAMES else fix
+    )
 
 
 _MEND = "mend the text here or right before, or get the file again if it is damaged"

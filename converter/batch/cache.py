@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import FILES, file_of
 from prototrt.converter.batch.work import written_files
@@ -99,7 +100,9 @@ class Cache:
             (self.folder / "new").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConversionError(
-                f"cannot be used as cache: {error.strerror}", where=folder, fix="give --cache another folder"
+                f"cannot be used as cache: {error.strerror}",
+                where=folder,
+                fix=Worded("give another folder as {}", Option("cache")),
             ) from error
 
     def key(self, entry: Entry) -> str | None:

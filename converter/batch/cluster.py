@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import FILES, file_of, naming_file
 from prototrt.converter.batch.versions import versions
@@ -28,7 +29,9 @@ class ClusterPool:
         try:
             import distributed
         except ImportError as error:
-            raise ConversionError("--scheduler needs Dask", fix="pip install 'prototrt[dask]'") from error
+            raise ConversionError(
+                Worded("{} needs Dask", Option("scheduler")), fix="pip install 'prototrt[dask]'"
+            ) from error
         try:
             client: Any = distributed.Client  # its annotations are not complete
             self._client = client(address, timeout=_CONNECT_SECONDS, set_as_default=False)

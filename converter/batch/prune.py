@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.wording import Option, Worded
 
 _DAY = 24 * 3600
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -50,7 +51,9 @@ def prune(folder: str, older_than: float | None = None, max_bytes: int | None = 
     root = Path(folder)
     if not (root / "new").is_dir():
         raise ConversionError(
-            "is no cache of prototrt", where=folder, fix="give the folder that `batch --cache` was given"
+            "is no cache of prototrt",
+            where=folder,
+            fix=Worded("give the folder that a batch was given as {}", Option("cache")),
         )
     _remove_unfinished(root / "new")
     found = sorted(_conversions(root), key=lambda kept: kept.used, reverse=True)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import click
 
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.wording import worded
 from prototrt.converter.batch.entry import Entry, Outcome, Status
+from prototrt.converter.batch.wording import list_words
 from prototrt.converter.commandline.options.building import Building
 from prototrt.converter.commandline.options.checking import Checking
 from prototrt.converter.commandline.options.model import ModelOptions
@@ -43,6 +45,7 @@ def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
     building, checking = _own(Building, given), _own(Checking, given)
     model = options.load()
     graph = rewriting.rewrite(options, model, tile=building.kept_tiles)
+    graph = replace(graph, warnings=tuple(worded(text, list_words) for text in graph.warnings))
     warnings, checks = graph.warnings, None
     if checking.inputs or checking.expect:
         verification = checking.verify(graph, rewriting.truth(options, model))
@@ -72,7 +75,7 @@ def _own(kind: type[T], given: dict[str, Any]) -> T:
 
 
 def _failure(entry: Entry, error: Exception) -> tuple[Status, int, str]:
-    text = str(error)
+    text = error.text.by(list_words) if isinstance(error, ConversionError) else str(error)
     if isinstance(error, MemoryError) or any(words in text.lower() for words in _NO_MEMORY):
         return Status.OUT_OF_MEMORY, 4, f"{entry.prototxt}: {out_of_memory(entry)}"
     if isinstance(error, ConversionError):
@@ -85,5 +88,5 @@ def _failure(entry: Entry, error: Exception) -> tuple[Status, int, str]:
 def out_of_memory(entry: Entry) -> str:
     """What to say of it."""
     if entry.memory is None:
-        return "the machine has not enough memory\n  fix: run fewer at once (--jobs)"
+        return "the machine has not enough memory\n  fix: run fewer models at once"
     return f"it took more than {entry.memory / 1e6:,.0f} MB\n  fix: allow more memory in {entry.where}"

@@ -105,7 +105,9 @@ def _explain(error: Exception) -> int:
 
         traceback.print_exception(error)
     if isinstance(error, ConversionError):
-        click.echo(f"error: {error}", err=True)
+        from prototrt.converter.commandline.wording import command_line_words
+
+        click.echo(f"error: {error.text.by(command_line_words)}", err=True)
         return error.exit_code
     if isinstance(error, MemoryError):
         click.echo("error: the machine does not have enough memory for this net", err=True)
@@ -150,8 +152,10 @@ def tell(text: str) -> None:
 
 def warn(warnings: Sequence[str]) -> None:
     """Print warnings on stderr, unless ``-q``."""
+    from prototrt.converter.commandline.wording import in_command_line_words
+
     if not settings_of_command().quiet:
-        for warning in warnings:
+        for warning in in_command_line_words(warnings):
             click.echo(f"warning: {warning}", err=True)
 
 
@@ -159,4 +163,6 @@ def print_json(facts: object) -> None:
     """For ``--json``, which no ``-q`` silences."""
     import json
 
-    click.echo(json.dumps(facts, indent=2))
+    from prototrt.converter.commandline.wording import in_command_line_words
+
+    click.echo(json.dumps(in_command_line_words(facts), indent=2))

@@ -9,6 +9,7 @@ from typing import Any
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.wording import Worded
 from prototrt.converter.page.pieces import pieces_of
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.views.dot import drawing_of_graph, drawing_of_model, drawing_of_net
@@ -36,7 +37,7 @@ def page_facts(
         "verification": verification,
     }
     if isinstance(graph, ConversionError):
-        warnings = [*model.warnings, f"the net cannot be rewritten: {graph}"]
+        warnings = [*model.warnings, Worded("the net cannot be rewritten: {}", graph.text)]
         parsed = _drawing(drawing_of_model(model, {}))
         return {**facts, "drawings": [parsed], "layers": [], "pairs": [], "warnings": warnings}
     parsed_net, _ = drawing_of_net(model, **expansion)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.errors import EngineError, UnreadableFileError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import DType, Range, Recurrence, Value
 
@@ -59,7 +60,10 @@ def load_plan(path: str | os.PathLike[str], trust: bool = False) -> PlanFile:
                 f'has no manifest: there is no "{Path(file).name}.json" beside it',
                 where=file,
                 because="a plan is a program, and nothing says where this one is from",
-                fix="put the manifest beside it; or, if you trust whoever made it, use --trust (trust=True)",
+                fix=Worded(
+                    "put the manifest beside it; or, if you trust whoever made it, use {}",
+                    Option("trust", True),
+                ),
             )
         flavour = "rtx" if plan[: len(_RTX)] == _RTX else "enterprise"
         return PlanFile(file, plan, flavour, None, None, None)

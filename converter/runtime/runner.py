@@ -217,7 +217,7 @@ def _can_use_graphs(engine: Engine) -> bool:
     elif engine.has_loops is None:
         reason = "the manifest does not say whether the engine has loops"
     elif engine.has_loops:
-        reason = "the engine has loops; --sequence step and unroll make none"
+        reason = "the engine has loops; built with sequence step or unroll it has none"
     else:
         return True
     log.info("CUDA graphs are off: %s", reason)

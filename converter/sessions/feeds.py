@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.files import atomic_write
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Array
@@ -37,7 +38,7 @@ def read_feeds(path: str, inputs: Iterable[str], calls: int | None = None) -> li
         raise ConversionError(
             f"has inputs for call {max(beyond)}, but there are {count} calls, from 0 to {count - 1}",
             where=path,
-            fix=f"run with --calls {max(beyond) + 1}, or leave --calls out",
+            fix=Worded("run with {}, or leave {} out", Option("calls", max(beyond) + 1), Option("calls")),
         )
     return [{**every, **single.get(call, {})} for call in range(count)]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.ir import Dim, Graph, Range, Recurrence, Shape, Value
 
 Sizes = Mapping[Dim, int]
@@ -69,7 +70,7 @@ class Signature:
             raise ShapeError(
                 f'input "{value.name}" has the shape {shape}, expected {wanted}',
                 because=None if is_fixed else f"the input is {value} and other inputs fix its sizes",
-                fix="give it this shape, or give the net the other one with --shape"
+                fix=Worded("give it this shape, or give the net the other one with {}", Option("shapes"))
                 if is_fixed and value.name not in self.states
                 else None,
             )
@@ -106,7 +107,11 @@ class Signature:
         if not span.min <= size <= span.max:
             raise ShapeError(
                 f'input "{value.name}" has {symbol} = {size}, expected {span.min} to {span.max}',
-                fix="give it a size between, or the net another range with --min-shapes and --max-shapes",
+                fix=Worded(
+                    "give it a size between, or the net another range with {} and {}",
+                    Option("min_shapes"),
+                    Option("max_shapes"),
+                ),
             )
 
 

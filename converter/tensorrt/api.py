@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.ir import DType
 
 log = logging.getLogger(__name__)
@@ -74,7 +75,9 @@ class Backend:
             raise BuildError(
                 f"{self.trt.__name__} {self.version} cannot build on this machine",
                 because="it found no GPU" if self.name == "enterprise" else "its library gave no builder",
-                fix="use --backend rtx, which builds without a GPU" if self.name == "enterprise" else None,
+                fix=Worded("use {}, which builds without a GPU", Option("backend", "rtx"))
+                if self.name == "enterprise"
+                else None,
             ) from error
 
 

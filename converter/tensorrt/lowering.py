@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from prototrt.caffe_proto.errors import UnsupportedLayerError, raise_all
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.tensorrt.network import Network, Tensor
 from prototrt.surgery.ir import Graph, Node, Op, Value, walk
 from prototrt.surgery.ir.registry import Registry
@@ -16,7 +17,9 @@ come as arrays, the others as tensors."""
 
 lowers: Registry[type[Op], Lowering] = Registry("TensorRT lowering")
 
-WITHOUT_ENGINE = "run it with `prototrt run --on reference`, or cut the net before it with --output BLOB"
+WITHOUT_ENGINE = Worded(
+    "run it with {}, or cut the net before it with {}", Option("on", "reference"), Option("outputs", ["BLOB"])
+)
 """What to do about what TensorRT cannot."""
 MOST_AXES = 8
 """Axes that a tensor of TensorRT may have."""

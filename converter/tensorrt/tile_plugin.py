@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.converter.tensorrt.network import Network, Tensor
 from prototrt.plugins.tile import plugin_v3, quick
 from prototrt.plugins.tile.kernel import KERNELS
 from prototrt.surgery.ops import Tile
 
-_WITHOUT = "use --tile broadcast, the default, or --tile native: both give the same numbers"
+_WITHOUT = Worded(
+    "use {}, the default, or {}: both give the same numbers",
+    Option("tile", "broadcast"),
+    Option("tile", "native"),
+)
 
 
 def refuse_tile_plugin(backend: Backend) -> None:
@@ -18,7 +23,7 @@ def refuse_tile_plugin(backend: Backend) -> None:
         raise BuildError(
             "backend rtx cannot be given the Tile plugin",
             because="TensorRT for RTX takes no plugins",
-            fix=f"{_WITHOUT}; or --backend enterprise",
+            fix=Worded("{}; or {}", _WITHOUT, Option("backend", "enterprise")),
         )
 
 

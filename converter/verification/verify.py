@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.errors import NetError, ShapeError, VerificationError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays
 from prototrt.converter.sessions.session import Session
 from prototrt.converter.sessions.signature import Signature
@@ -127,7 +128,7 @@ def verify_files(
         raise NetError(
             "outputs are expected of inputs that are not given",
             where=expect,
-            fix="give --inputs FILE.npz, too",
+            fix=Worded("give {}, too", Option("inputs", "FILE.npz")),
         )
     feeds = read_feeds(inputs, names, calls) if inputs else seeded_feeds(graph, calls or 1, seed)
     if inputs:
@@ -215,7 +216,11 @@ def _known(expected: Arrays, computed: Arrays) -> Arrays:
         if name not in computed:
             raise NetError(
                 f'outputs are expected of "{name}", which is not computed',
-                fix=f"expect some of {', '.join(computed)}, or cut the net at this blob with --output",
+                fix=Worded(
+                    "expect some of {}, or cut the net at this blob with {}",
+                    ", ".join(computed),
+                    Option("outputs", [name]),
+                ),
             )
         if array.shape != computed[name].shape:
             raise ShapeError(

@@ -7,6 +7,7 @@ from ctypes import CDLL, byref, c_char_p, c_int, c_uint, c_void_p, cast, pointer
 from functools import cache
 
 from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.plugins.tile.kernel import BLOCK, Kernel, ptx
 
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
@@ -21,7 +22,9 @@ class Driver:
         except OSError as error:
             raise BuildError(
                 f"the Tile plugin needs the CUDA driver, which cannot be loaded: {error}",
-                fix="install NVIDIA's driver, or use --tile broadcast, which needs no plugin",
+                fix=Worded(
+                    "install NVIDIA's driver, or use {}, which needs no plugin", Option("tile", "broadcast")
+                ),
             ) from error
         self._functions: dict[tuple[int | None, str], c_void_p] = {}
 

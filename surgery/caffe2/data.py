@@ -24,7 +24,7 @@ def input_operator(build: LayerBuilder, operator: Operator) -> list[Value]:
     Becomes: an input of the engine, float32, or int32 where its readers want whole numbers.
     """
     name = operator.tops[0]
-    ranges = build.options.profile.ranges(name, build.options.shapes.get(name))
+    ranges = build.options.profile.ranges(name, build.options.shapes.get(name), build.options.example(name))
     dtype = DType.INT32 if operator.arguments.integer("dtype", 1) == INT32 else DType.FLOAT32
     return [build.input(name, symbolic(name, ranges, build.symbols), dtype)]
 

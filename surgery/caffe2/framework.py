@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.caffe2.operator_rule import NO_RULE, operator_rule
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.frameworks import Framework
@@ -36,7 +37,7 @@ class Caffe2(Framework):
                 f"no shape is given for {', '.join(missing)}",
                 where=model.file,
                 because=because,
-                fix=f"give the shapes: {' '.join(f'--shape {name}:SIZExSIZE' for name in missing)}",
+                fix=Worded("give the shapes: {}", Option("shapes", dict.fromkeys(missing, ("SIZE", "SIZE")))),
             )
 
     def outputs(self, blobs: BlobValues, wanted: Sequence[Value]) -> Sequence[Value]:

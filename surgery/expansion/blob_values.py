@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from prototrt.caffe_proto import Layer, StoredBlob
+from prototrt.caffe_proto.advice import CUT_BEFORE_OPERATOR
 from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Value
 
@@ -35,7 +37,7 @@ class BlobValues:
                 origin=layer.origin,
                 blob=f'{layer.bottom_word} "{layer.bottom_blob(index)}"',
                 because="its operator gives only what an engine can give",
-                fix="cut the net before this operator with --output BLOB",
+                fix=CUT_BEFORE_OPERATOR,
             )
         if name not in self.values:
             array = self._stored[name].array
@@ -51,7 +53,7 @@ class BlobValues:
             raise NetError(
                 f"{', '.join(nothing)} hold no tensor, and can be no outputs",
                 where=file,
-                fix="ask for other blobs with --output",
+                fix=Worded("ask for other blobs with {}", Option("outputs")),
             )
         self._build.warnings += [f"{file}: output {name} is left out: it is no tensor" for name in nothing]
         return [self.values[name] for name in wanted if name not in nothing]

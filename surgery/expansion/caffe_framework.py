@@ -9,6 +9,7 @@ import prototrt.surgery.layers  # noqa: F401  registers its rules
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import NetError, WeightsError, raise_all
 from prototrt.caffe_proto.net.data_layers import transformation
+from prototrt.caffe_proto.wording import Worded
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.expansion.ignored_parameters import warn_of_unread_parameters
 from prototrt.surgery.expansion.layer_builder import GIVE_THEIR_NET, LayerBuilder, layer_rule
@@ -25,11 +26,9 @@ class Caffe(Framework):
     def advice(self, name: str) -> str:
         close = difflib.get_close_matches(name, self.rules.rules, 3)
         cut = super().advice(name)
-        return (
-            f"write {' or '.join(close)} if that is meant, or {cut}"
-            if close
-            else f"{cut}; see `prototrt layers`"
-        )
+        if close:
+            return Worded("write {} if that is meant, or {}", " or ".join(close), cut)
+        return Worded("{}; see `prototrt layers`", cut)
 
     def usual_outputs(self, model: Model, left_over: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
         found = _before_code(model, left_over)

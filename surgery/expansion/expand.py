@@ -15,6 +15,7 @@ from prototrt.caffe_proto.errors import (
 )
 from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.caffe_proto.weights import sha256_of
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.arity import check_bottoms, counted
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.frameworks import Framework, framework_named
@@ -132,7 +133,12 @@ def _expand(
 def _kept_states(model: Model, graph: Graph) -> Iterator[str]:
     if graph.recurrences:
         names = ", ".join(pair.input.name for pair in graph.recurrences)
-        yield f"{model.file}: state that the net itself takes and gives stays so, whatever --state says: {names}"
+        yield Worded(
+            "{}: state that the net itself takes and gives stays so, whatever {} says: {}",
+            model.file,
+            Option("state"),
+            names,
+        )
 
 
 def _expand_layers(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, LayerRule
 from prototrt.surgery.ir import Value
@@ -27,7 +28,7 @@ class Framework:
 
     def advice(self, name: str) -> str:
         """What to do about a type without a rule."""
-        return "cut the net before it with --output BLOB"
+        return Worded("cut the net before it with {}", Option("outputs", ["BLOB"]))
 
     def usual_outputs(self, model: Model, left_over: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
         """The blobs to compute where the user names none, and warnings."""

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from prototrt.caffe_proto import Layer, NoWeights, RandomWeights, StoredBlob, Weights
 from prototrt.caffe_proto.errors import NetError, WeightsError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.fillers import described, filled
 from prototrt.surgery.expansion.limits import refuse_too_many
 from prototrt.surgery.expansion.nonfinite_weights import count_not_finite
@@ -50,7 +51,7 @@ class Options:
     whole_numbers: frozenset[str] = frozenset()
     preprocess: bool = False
     strict: bool = False
-    example: Callable[[str], str] = "--shape {}:NxCxHxW".format
+    example: Callable[[str], Option] = lambda name: Option("shapes", {name: "NCHW"})
 
 
 class LayerBuilder(Builder):
@@ -191,7 +192,9 @@ class LayerBuilder(Builder):
             return
         problem = f"{bad} of {array.size} numbers are NaN or infinite"
         if self.options.strict:
-            fix = "get the weights file again, or leave out --strict to go on with such numbers"
+            fix = Worded(
+                "get the weights file again, or leave out {} to go on with such numbers", Option("strict")
+            )
             raise WeightsError(problem, origin=layer.origin, blob=f"blob {index} ({what})", fix=fix)
         self.warnings.append(f"{layer.origin}, blob {index} ({what}): {problem}")
 

@@ -6,7 +6,9 @@ import difflib
 from collections.abc import Sequence
 
 from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto.advice import CHOOSE_ANOTHER_NET
 from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.wording import Worded
 
 
 def wanted_blobs(model: Model, outputs: Sequence[str] | None) -> list[str]:
@@ -18,7 +20,7 @@ def wanted_blobs(model: Model, outputs: Sequence[str] | None) -> list[str]:
             raise NetError(
                 "the net computes nothing: no layer writes a blob that is left over",
                 where=model.file,
-                fix="give the net a layer that computes something, or choose another --phase, --level or --stage",
+                fix=Worded("give the net a layer that computes something, or {}", CHOOSE_ANOTHER_NET),
             )
         return names
     written = {name for layer in model.layers for name in layer.tops}

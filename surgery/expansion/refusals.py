@@ -12,6 +12,7 @@ from prototrt.caffe_proto.errors import (
     WeightsError,
     raise_all,
 )
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.ir import Array
 
@@ -42,14 +43,17 @@ def _layer_of(error: ConversionError) -> str | None:
 
 
 def _of_needed(error: ConversionError) -> ConversionError:
-    """The error for a field that --allow-unknown cannot drop."""
+    """The error for a field that ``allow_unknown`` cannot drop."""
     return UnsupportedLayerError(
         error.problem,
         origin=error.origin,
         where=error.where,
         blob=error.blob,
         because="the outputs need this layer, and without the field it may compute something else",
-        fix="remove the field if it changes no result, or cut the net before the layer with --output BLOB",
+        fix=Worded(
+            "remove the field if it changes no result, or cut the net before the layer with {}",
+            Option("outputs", ["BLOB"]),
+        ),
     )
 
 
@@ -79,5 +83,5 @@ def refuse_missing_weights(model: Model, names: Sequence[str]) -> None:
         raise WeightsError(
             f"no weights are given, but {len(names)} layers need them: {', '.join(names)}",
             where=model.file,
-            fix="give the .caffemodel, or --random-weights SEED to try the topology alone",
+            fix=Worded("give the .caffemodel, or {} to try the topology alone", Option("random_weights", 0)),
         )

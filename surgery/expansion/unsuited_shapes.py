@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import ConversionError, Problems, ShapeError, WeightsError, raise_all
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.ir.profiles import Profile
 
 Sizes = tuple[int, ...]
@@ -39,7 +40,7 @@ def refuse_unsuited_shapes(
         expand(kept, ranges)
     except ConversionError:
         return
-    because = f"with it, {_told(errors[0])}"
+    because = Worded("with it, {}", _told(errors[0]))
     raise_all([_unsuited(*stated[name], name, shape, because) for name, shape in others.items()])
 
 
@@ -60,16 +61,18 @@ def _without(names: Mapping[str, Sizes], sizes: Mapping[str, Sizes]) -> dict[str
 def _told(error: ConversionError) -> str:
     place = [error.origin.subject] if error.origin else []
     place += [error.blob] if error.blob else []
-    return f"{', '.join(place)}: {error.problem}" if place else error.problem
+    return Worded("{}: {}", ", ".join(place), error.problem) if place else error.problem
 
 
 def _unsuited(layer: Layer, stated: Sizes, name: str, shape: Sizes, because: str) -> ConversionError:
-    own = f"--shape {name}:{'x'.join(map(str, stated))}"
-    axes = f"give {len(stated)} axes, as in {own}"
+    own = Option("shapes", {name: stated})
+    has_other_axes = len(shape) != len(stated)
     return ShapeError(
         f"the shape given is {shape}, but the file states {stated}",
         origin=layer.origin,
         blob=f'top "{name}"',
         because=because,
-        fix=axes if len(shape) != len(stated) else f"give the size of the file, {own}",
+        fix=Worded("give {} axes, as in {}", len(stated), own)
+        if has_other_axes
+        else Worded("give the size of the file, {}", own),
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from prototrt.caffe_proto.errors import ConversionError, Origin
 from prototrt.caffe_proto.naming import free_name
+from prototrt.caffe_proto.wording import Worded
 from prototrt.surgery.ir import (
     Array,
     DType,
@@ -174,7 +175,7 @@ class Builder:
 
     def warn(self, text: str) -> None:
         """Tell the user, at the layer at hand, of something that did not stop the conversion."""
-        line = f"{self.origin}: {text}" if self.origin.layer else text
+        line = Worded("{}: {}", self.origin, text) if self.origin.layer else text
         if line not in self.warnings:
             self.warnings.append(line)
 

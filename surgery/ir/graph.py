@@ -10,7 +10,9 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.errors import ConversionError, Origin, ShapeError
+from prototrt.caffe_proto.wording import Option, Worded
 
 Array: TypeAlias = npt.NDArray[Any]
 Dim: TypeAlias = int | str
@@ -308,11 +310,11 @@ def fixed(dim: Dim, what: str) -> int:
     if isinstance(dim, DataSize):
         raise ShapeError(
             f"{what} has as many elements as the data say ({dim}), but its size must be known here",
-            fix="cut the net before this layer with --output BLOB",
+            fix=CUT_BEFORE_LAYER,
         )
     raise ShapeError(
         f"{what} is the symbol {dim}, but its size must be known here",
-        fix=f"give {dim} one size in --min-shapes and --max-shapes",
+        fix=Worded("give {} one size in {} and {}", dim, Option("min_shapes"), Option("max_shapes")),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.ir import Dim, Range, Shape
 
 Sizes = tuple[int, ...]
@@ -25,12 +26,12 @@ class Profile:
     def names(self) -> set[str]:
         return {*self.min, *self.opt, *self.max}
 
-    def ranges(self, name: str, stated: Sizes | None, example: str = "") -> list[Range]:
+    def ranges(self, name: str, stated: Sizes | None, example: Option) -> list[Range]:
         """The range of each axis of an input. Raises ``ShapeError``, with an example of an option that helps."""
         known = (self.opt.get(name, stated), self.max.get(name), self.min.get(name))
         usual = next((shape for shape in known if shape is not None), None)  # () is the shape of one number
         if usual is None:
-            fix = f"give one: {example}"
+            fix = Worded("give one: {}", example)
             raise ShapeError("the file states no shape", blob=f'top "{name}"', fix=fix)
         least, most = self.min.get(name, usual), self.max.get(name, usual)
         if not len(least) == len(usual) == len(most):
@@ -45,20 +46,25 @@ class Profile:
                 raise ShapeError(
                     f"axis {axis} has the size {span.opt}, expected at least 1",
                     blob=f'top "{name}"',
-                    fix=f"mend the shape in the file, or give one: --shape {name}:{_sound(usual)}",
+                    fix=Worded(
+                        "mend the shape in the file, or give one: {}", Option("shapes", {name: _sound(usual)})
+                    ),
                 )
             if not 1 <= span.min <= span.opt <= span.max:
                 raise ShapeError(
                     f"axis {axis} has the smallest, usual and largest sizes {span.min}, {span.opt} and {span.max}",
                     blob=f'top "{name}"',
                     because="sizes are at least 1 and must not decrease in this order",
-                    fix="mend --shape, or --min-shapes, --opt-shapes and --max-shapes",
+                    fix=Worded(
+                        "mend {}, or {}, {} and {}",
+                        *(Option(name) for name in ("shapes", "min_shapes", "opt_shapes", "max_shapes")),
+                    ),
                 )
         return ranges
 
 
-def _sound(sizes: Sizes) -> str:
-    return "x".join(str(max(size, 1)) for size in sizes)
+def _sound(sizes: Sizes) -> Sizes:
+    return tuple(max(size, 1) for size in sizes)
 
 
 def symbolic(name: str, ranges: list[Range], symbols: dict[str, Range]) -> Shape:

@@ -10,6 +10,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnreadableFileError
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Array, Value, fixed
 from prototrt.surgery.ops import SUBTRACT
@@ -24,7 +25,7 @@ def preprocessed(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     told = transformation(layer.message)
     if not build.options.preprocess:
         if told:
-            build.warn(f"{told}; or let the engine do it with --preprocess")
+            build.warn(Worded("{}; or let the engine do it with {}", told, Option("preprocess", True)))
         return x
     transform = layer.message.transform_param
     if transform.mirror:
@@ -49,7 +50,7 @@ def _mean(build: LayerBuilder, layer: Layer, x: Value) -> Array | None:
         raise ShapeError(
             f"shape is {x.shape}, expected (N, C, H, W)",
             blob=f'top "{layer.top_blob(0)}"',
-            fix="leave --preprocess out, and subtract the mean yourself",
+            fix=Worded("leave {} out, and subtract the mean yourself", Option("preprocess")),
         )
     if transform.mean_file:
         return _mean_image(build, layer, x)
@@ -79,7 +80,10 @@ def _mean_image(build: LayerBuilder, layer: Layer, x: Value) -> Array:
         raise ShapeError(
             f"the mean image {file} has the shape {mean.shape}{cropped}, expected {(1, *image)}",
             blob=f'top "{layer.top_blob(0)}"',
-            fix=f"give the input the shape of the mean image: --shape {layer.top_blob(0)}:...",
+            fix=Worded(
+                "give the input the shape of the mean image: {}",
+                Option("shapes", {layer.top_blob(0): (x.shape[0], *mean.shape[-3:])}),
+            ),
         )
     return mean
 
@@ -94,5 +98,5 @@ def _found(name: str, layer: Layer) -> str:
         origin=layer.origin,
         blob="transform_param",
         because="it is looked for in the working directory, then from the folder of the prototxt",
-        fix="put it there, or leave out --preprocess and subtract the mean yourself",
+        fix=Worded("put it there, or leave out {} and subtract the mean yourself", Option("preprocess")),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule
 from prototrt.surgery.ir import DType, Shape, Value, element_count, fixed
@@ -43,7 +44,7 @@ def argmax(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         raise ShapeError(
             "shape is (), expected at least one axis",
             blob=f'bottom "{layer.bottom_blob(0)}"',
-            fix="cut the net before this layer with --output BLOB",
+            fix=CUT_BEFORE_LAYER,
         )
     if param.HasField("axis"):
         axis = canonical_axis(param.axis, x.shape, "axis")

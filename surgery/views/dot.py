@@ -7,6 +7,7 @@ from typing import Any
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.wording import Worded
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import DType, Graph, Node, Shape, Value, describe
 from prototrt.surgery.ops import Scan, While
@@ -32,7 +33,7 @@ def drawing_of_net(model: Model, **options: Any) -> tuple[Drawing, Sequence[str]
     try:
         expansion = expand(model, require_weights=False, **options)
     except ConversionError as error:
-        return drawing_of_model(model, {}), [*model.warnings, f"drawn without shapes: {error}"]
+        return drawing_of_model(model, {}), [*model.warnings, Worded("drawn without shapes: {}", error.text)]
     shapes = {name: value.shape for name, value in expansion.tops.items()}
     return drawing_of_model(model, shapes), expansion.graph.warnings
 

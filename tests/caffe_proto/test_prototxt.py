@@ -174,19 +174,19 @@ MISTAKES = {
     "unknown fields, all at once": (
         'layer { name: "a" type: "ReLU" foo: 1 }\nbar: [1, 2]\nbaz < a { } b: "}" >',
         'net.prototxt:1: layer "a" (ReLU): there is no field "foo"\n'
-        "  fix: remove it, or go on without it with --allow-unknown\n"
+        "  fix: remove it, or go on without it with allow_unknown=True\n"
         'net.prototxt:2: there is no field "bar"\n'
-        "  fix: remove it, or go on without it with --allow-unknown; the fields here are debug_info, "
+        "  fix: remove it, or go on without it with allow_unknown=True; the fields here are debug_info, "
         "force_backward, input, input_dim, input_shape, layer, layers, name or state\n"
         'net.prototxt:3: there is no field "baz"\n'
-        "  fix: remove it, or go on without it with --allow-unknown; the fields here are debug_info, "
+        "  fix: remove it, or go on without it with allow_unknown=True; the fields here are debug_info, "
         "force_backward, input, input_dim, input_shape, layer, layers, name or state\n"
         "3 problems",
     ),
     "unknown field in a V1 layer": (
         'layers { name: "a" type: RELU strid: 1 }',
         'net.prototxt:1: layer "a" (RELU): there is no field "strid"\n'
-        "  fix: remove it, or go on without it with --allow-unknown",
+        "  fix: remove it, or go on without it with allow_unknown=True",
     ),
     "a solver": (
         'net: "train.prototxt"\nbase_lr: 0.1',
@@ -277,7 +277,7 @@ MISTAKES = {
     "end within a block that is dropped": (
         'layer { name: "a" foo {',
         'net.prototxt:1: layer "a" (no type): there is no field "foo"\n'
-        "  fix: remove it, or go on without it with --allow-unknown\n"
+        "  fix: remove it, or go on without it with allow_unknown=True\n"
         'net.prototxt:1: layer "a" (no type), foo: the file ends here, expected }\n'
         "  because foo was opened at line 1\n"
         "  fix: add the missing }, or get the file again if it was cut short\n"

@@ -8,6 +8,7 @@ import pytest
 
 from prototrt.caffe_proto import load
 from prototrt.caffe_proto.net.shape_examples import shape_option
+from prototrt.caffe_proto.wording import Option
 
 INPUT = "layer { name: 'in' type: 'Input' top: 'x' } layer { name: 'in2' type: 'Input' top: 'y' }"
 RELU = "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }"
@@ -35,4 +36,4 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("layers", "axes"), EXAMPLES)
 def test_examples(layers: str, axes: str, write: Callable[..., str]) -> None:
-    assert shape_option("x", load(write(INPUT + layers)).layers) == f"--shape x:{axes}"
+    assert shape_option("x", load(write(INPUT + layers)).layers) == Option("shapes", {"x": axes.split("x")})

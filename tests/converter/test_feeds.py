@@ -53,7 +53,7 @@ def test_more_inputs_than_calls(tmp_path: Path) -> None:
         read_feeds(path, ["data"], calls=2)
     assert str(caught.value) == (
         f"{path}: has inputs for call 3, but there are 2 calls, from 0 to 1\n"
-        "  fix: run with --calls 4, or leave --calls out"
+        "  fix: run with calls=4, or leave calls out"
     )
 
 
@@ -118,7 +118,7 @@ MISFITS: dict[str, tuple[dict[str, Array], int, str]] = {
         {"x": np.ones((2, 4)), "cont": ONES},
         1,
         'in.npz: input "x" has the shape (2, 4), expected (2, 3)\n'
-        "  fix: give it this shape, or give the net the other one with --shape",
+        "  fix: give it this shape, or give the net the other one with shapes",
     ),
 }
 

@@ -105,7 +105,7 @@ def test_other_shape_is_refused(graph_of: GraphMaker) -> None:
         prototrt.Session(graph_of(2)).run({"x": X, "cont": GOES_ON[:2]})
     assert str(refusal.value) == (
         'input "x" has the shape (6, 2, 3), expected (2, 2, 3)\n'
-        "  fix: give it this shape, or give the net the other one with --shape"
+        "  fix: give it this shape, or give the net the other one with shapes"
     )
 
 

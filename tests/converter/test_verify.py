@@ -143,7 +143,7 @@ def test_expected_outputs_must_be_computed() -> None:
         verify(small_net(), FEEDS, expected=[{"hidden": np.zeros(4, np.float32)}], ways=[])
     assert str(caught.value) == (
         'outputs are expected of "hidden", which is not computed\n'
-        "  fix: expect some of out, or cut the net at this blob with --output"
+        '  fix: expect some of out, or cut the net at this blob with outputs=["hidden"]'
     )
     with pytest.raises(ShapeError) as shape:
         verify(small_net(), FEEDS, expected=[{"out": np.zeros(3, np.float32)}], ways=[])

@@ -56,5 +56,5 @@ def test_no_driver() -> None:
     assert str(caught.value) == (
         "the Tile plugin needs the CUDA driver, which cannot be loaded: libnowhere.so.1: cannot open shared"
         " object file: No such file or directory\n"
-        "  fix: install NVIDIA's driver, or use --tile broadcast, which needs no plugin"
+        '  fix: install NVIDIA\'s driver, or use tile="broadcast", which needs no plugin'
     )

@@ -95,8 +95,8 @@ def test_rtx_takes_no_plugin(tmp_path: Path) -> None:
     assert str(caught.value) == (
         "backend rtx cannot be given the Tile plugin\n"
         "  because TensorRT for RTX takes no plugins\n"
-        "  fix: use --tile broadcast, the default, or --tile native: both give the same numbers;"
-        " or --backend enterprise"
+        '  fix: use tile="broadcast", the default, or tile="native": both give the same numbers;'
+        ' or backend="enterprise"'
     )
 
 
@@ -108,7 +108,7 @@ def test_element_types_without_a_kernel(tensorrt: Any, tmp_path: Path) -> None:
     assert str(caught.value) == (
         f'{tmp_path}/net.prototxt:3: layer "copies" (Tile): the Tile plugin moves elements of type'
         " FLOAT, HALF, INT32, not BOOL\n"
-        "  fix: use --tile broadcast, the default, or --tile native: both give the same numbers"
+        '  fix: use tile="broadcast", the default, or tile="native": both give the same numbers'
     )
 
 

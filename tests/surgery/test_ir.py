@@ -147,5 +147,5 @@ def test_unknown_size_is_refused_by_its_name() -> None:
         element_count((2, "N"), "a size of the weights")
     assert str(refusal.value) == (
         "a size of the weights is the symbol N, but its size must be known here\n"
-        "  fix: give N one size in --min-shapes and --max-shapes"
+        "  fix: give N one size in min_shapes and max_shapes"
     )

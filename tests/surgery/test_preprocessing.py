@@ -98,7 +98,7 @@ def test_without_preprocess_it_is_told_and_no_file_is_needed() -> None:
     graph = prototrt.rewrite(net(f"crop_size: 2 {FILE} scale: 0.5 mirror: true"))
     assert graph.warnings[-1] == (
         'net/net.prototxt:1: layer "in" (Input): feed "x" transformed, as in training: minus the mean in '
-        "mean.binaryproto, then times 0.5; or let the engine do it with --preprocess"
+        "mean.binaryproto, then times 0.5; or let the engine do it with preprocess=True"
     )
     np.testing.assert_array_equal(run(graph, IMAGES), IMAGES * 2)
 
@@ -129,7 +129,7 @@ MISTAKES = {
         FILE,
         'net/net.prototxt:1: layer "in" (Input), transform_param: mean_file mean.binaryproto is not there\n'
         "  because it is looked for in the working directory, then from the folder of the prototxt\n"
-        "  fix: put it there, or leave out --preprocess and subtract the mean yourself",
+        "  fix: put it there, or leave out preprocess and subtract the mean yourself",
     ),
     "both means": (
         f"{FILE} mean_value: 1",
@@ -161,7 +161,7 @@ def test_a_mean_of_another_size() -> None:
     assert str(caught.value) == (
         'net/net.prototxt:1: layer "in" (Input), top "x": the mean image mean.binaryproto has the shape '
         "(1, 3, 4, 4), expected (1, 3, 2, 2)\n"
-        "  fix: give the input the shape of the mean image: --shape x:..."
+        '  fix: give the input the shape of the mean image: shapes={"x": (2, 3, 4, 4)}'
     )
 
 

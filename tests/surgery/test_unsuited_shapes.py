@@ -39,27 +39,27 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         f"{X}the shape given is (2, 4, 4), but the file states (1, 2, 4, 4)\n"
         '  because with it, layer "conv" (Convolution), blob 0 (weights): shape in the weights file is'
         " (2, 2, 3, 3), expected (2, 4, 3)\n"
-        "  fix: give 4 axes, as in --shape x:1x2x4x4",
+        '  fix: give 4 axes, as in shapes={"x": (1, 2, 4, 4)}',
     ),
     (
         {"shapes": {"x": (8,), "y": (1,)}},
         f"{X}the shape given is (8,), but the file states (1, 2, 4, 4)\n"
         '  because with it, layer "conv" (Convolution): axis is 1, but the bottom has 1 axes: (8,)\n'
-        "  fix: give 4 axes, as in --shape x:1x2x4x4",
+        '  fix: give 4 axes, as in shapes={"x": (1, 2, 4, 4)}',
     ),
     (
         {"shapes": {"x": (1, 2, 5, 5)}},
         f"{X}the shape given is (1, 2, 5, 5), but the file states (1, 2, 4, 4)\n"
         '  because with it, layer "fc" (InnerProduct), blob 0 (weights): shape in the weights file is'
         " (3, 8), expected (3, 18)\n"
-        "  fix: give the size of the file, --shape x:1x2x4x4",
+        '  fix: give the size of the file, shapes={"x": (1, 2, 4, 4)}',
     ),
     (
         {"opt_shapes": {"x": (2, 4, 4)}},
         f"{X}the shape given is (2, 4, 4), but the file states (1, 2, 4, 4)\n"
         '  because with it, layer "conv" (Convolution), blob 0 (weights): shape in the weights file is'
         " (2, 2, 3, 3), expected (2, 4, 3)\n"
-        "  fix: give 4 axes, as in --shape x:1x2x4x4",
+        '  fix: give 4 axes, as in shapes={"x": (1, 2, 4, 4)}',
     ),
     (  # the number of axes is right, and what is wrong is another input
         {"shapes": {"y": (2,)}},

@@ -73,7 +73,7 @@ def test_strict_refuses_nan_and_infinity(rewrite: Rewrite) -> None:
         rewrite(fc("fc"), broken(), strict=True)
     assert str(caught.value) == (
         'net.prototxt:2: layer "fc" (InnerProduct), blob 0 (weights): 2 of 6 numbers are NaN or infinite\n'
-        "  fix: get the weights file again, or leave out --strict to go on with such numbers"
+        "  fix: get the weights file again, or leave out strict to go on with such numbers"
     )
 
 

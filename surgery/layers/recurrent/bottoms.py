@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.ir import Dim, Value, element_count
 
 
@@ -65,7 +66,10 @@ class Bottoms:
 
     def _fix(self, shape: tuple[Dim, ...]) -> str:
         if any(isinstance(dim, str) for dim in shape):
-            return "give it the same sizes as that bottom in --min-shapes, --opt-shapes and --max-shapes"
+            return Worded(
+                "give it the same sizes as that bottom in {}, {} and {}",
+                *(Option(name) for name in ("min_shapes", "opt_shapes", "max_shapes")),
+            )
         return f"give it the shape {{ {' '.join(f'dim: {dim}' for dim in shape)} }}"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Array, Value
 from prototrt.surgery.ops import ADD, Concat, Gather, Reduce, ReduceKind, Select
@@ -19,7 +20,7 @@ class States:
     To a caller a state of all passes is one array (passes, N, size), layer by layer and forward
     before backward, as cuDNN has it; where sizes differ, it is one array (1, N, size) a pass.
     It is given and taken by the net itself (``initial``, with expose_hidden), by recurrent I/O
-    bindings, or it is constant: what ``--state`` says, or zero where the dialect says so.
+    bindings, or it is constant: what the option ``state`` says, or zero where the dialect says so.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class States:
         if name not in arrays:
             raise NetError(
                 f'no initial state "{name}" is given',
-                because="--state const takes every state from the file",
+                because=Worded("{} with arrays takes every state from them", Option("state")),
                 fix=f"add an array of shape {shape} under this name",
             )
         array = arrays[name]

@@ -209,7 +209,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     with pytest.raises(ConversionError) as raised:
         Cache(str(tmp_path / "file"), VERSIONS)
     assert str(raised.value) == (
-        f"{tmp_path / 'file'}: cannot be used as cache: Not a directory\n  fix: give --cache another folder"
+        f"{tmp_path / 'file'}: cannot be used as cache: Not a directory\n  fix: give another folder as cache"
     )
 
 
@@ -266,7 +266,7 @@ def test_prune_touches_nothing_else(cache: Cache, tmp_path: Path) -> None:
     with pytest.raises(ConversionError) as raised:
         prune(str(tmp_path))
     assert str(raised.value) == (
-        f"{tmp_path}: is no cache of prototrt\n  fix: give the folder that `batch --cache` was given"
+        f"{tmp_path}: is no cache of prototrt\n  fix: give the folder that a batch was given as cache"
     )
 
 

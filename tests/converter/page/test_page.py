@@ -257,9 +257,9 @@ def test_graphviz_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (
             "[",
             "cannot be read as JSON: Expecting value: line 1 column 2 (char 1)\n"
-            "  fix: give what `prototrt verify --json` prints",
+            "  fix: give the JSON that `prototrt verify` prints",
         ),
-        ("{}", "holds no verification\n  fix: give what `prototrt verify --json` prints"),
+        ("{}", "holds no verification\n  fix: give the JSON that `prototrt verify` prints"),
     ],
 )
 def test_checks_that_are_none(tmp_path: Path, text: str, message: str) -> None:
@@ -274,5 +274,5 @@ def test_checks_that_are_not_there(tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (
         3,
         "error: nowhere.json: cannot be read: No such file or directory\n"
-        "  fix: give what `prototrt verify --json` prints\n",
+        "  fix: give the JSON that `prototrt verify` prints\n",
     )

@@ -70,7 +70,7 @@ def test_graphs_are_off_for_loops(caplog: pytest.LogCaptureFixture) -> None:
     for call in range(4):
         session.run(continuing(2, 3, call))
     assert [record.message for record in caplog.records] == [
-        "CUDA graphs are off: the engine has loops; --sequence step and unroll make none"
+        "CUDA graphs are off: the engine has loops; built with sequence step or unroll it has none"
     ]
     assert gpu_of(session.engine).graphs == []
 

@@ -77,7 +77,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
         EngineError,
         '{plan}: has no manifest: there is no "net.plan.json" beside it\n'
         "  because a plan is a program, and nothing says where this one is from\n"
-        "  fix: put the manifest beside it; or, if you trust whoever made it, use --trust (trust=True)",
+        "  fix: put the manifest beside it; or, if you trust whoever made it, use trust=True",
     ),
     "another plan": (
         lambda path: path.write_bytes(b"vtrt"),

@@ -73,7 +73,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "image kernel",
         {"kernel": 3, "legacy_pad": 4},
         ": legacy_pad is 4, expected 0, 1, 2 or 3\n"
-        "  fix: cut the net before this operator with --output BLOB",
+        '  fix: cut the net before this operator with outputs=["BLOB"]',
     ),
     (
         "ConvTranspose",
@@ -157,7 +157,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "rows",
         {"to": "int"},
         ': to is "int", expected float, int32, int64 or bool\n'
-        "  fix: cut the net before this operator with --output BLOB",
+        '  fix: cut the net before this operator with outputs=["BLOB"]',
     ),
     (
         "ReduceFrontSum",
@@ -265,7 +265,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "image",
         {"pad": 1, "mode": "wrap"},
         ': mode is "wrap", expected constant, edge or reflect\n'
-        "  fix: cut the net before this operator with --output BLOB",
+        '  fix: cut the net before this operator with outputs=["BLOB"]',
     ),
     (
         "PadImage",

@@ -151,7 +151,7 @@ def test_sequence_mask_repeats_from_an_axis(last: int, on: str) -> None:
             ["x"],
             {"mode": "middle"},
             'mode is "middle", expected one of sequence, window, upper, lower, upperdiag, lowerdiag\n'
-            "  fix: cut the net before this operator with --output BLOB",
+            '  fix: cut the net before this operator with outputs=["BLOB"]',
         ),
         (
             ["x"],

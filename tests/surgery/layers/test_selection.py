@@ -159,14 +159,14 @@ def test_what_needs_the_size_is_refused() -> None:
     assert refusal(FILTER + after, SHAPES) == (
         'net.prototxt:5: layer "cut" (Slice): axis 0 has as many elements as the data say (op_count),'
         " but its size must be known here\n"
-        "  fix: cut the net before this layer with --output BLOB"
+        '  fix: cut the net before this layer with outputs=["BLOB"]'
     )
 
 
 NO_ENGINE = (
     'net.prototxt:4: layer "op" (Filter): how much comes out hangs on what its bottoms hold\n'
     "  because the sizes in an engine follow from those of its inputs alone\n"
-    "  fix: run it with `prototrt run --on reference`, or cut the net before it with --output BLOB"
+    '  fix: run it with on="reference", or cut the net before it with outputs=["BLOB"]'
 )
 
 

@@ -152,7 +152,7 @@ def test_constant_states_that_do_not_fit(tmp_path: Path) -> None:
         (
             {"rnn_h_0": h},
             f'{place}: no initial state "rnn_c_0" is given\n'
-            "  because --state const takes every state from the file\n"
+            "  because state with arrays takes every state from them\n"
             "  fix: add an array of shape (2, 2, 5) under this name",
         ),
         (

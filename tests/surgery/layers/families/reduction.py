@@ -105,6 +105,6 @@ REFUSALS = [
         "",
         [()],
         'net.prototxt:2: layer "op" (ArgMax), bottom "b0": shape is (), expected at least one axis\n'
-        "  fix: cut the net before this layer with --output BLOB",
+        '  fix: cut the net before this layer with outputs=["BLOB"]',
     ),
 ]

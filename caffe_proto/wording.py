@@ -1,0 +1,94 @@
+"""Messages that name an option without its spelling, which is another on each surface.
+
+What is ``outputs=["fc"]`` in Python is ``outputs: [fc]`` in a list of models, and something else again
+on the command line. So a message keeps the option as data::
+
+    Worded("cut the net before this layer with {}", Option("outputs", ["fc"]))
+
+A ``Worded`` is a string in Python's words. A surface with words of its own asks for them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+OptionValue: TypeAlias = bool | int | str | Sequence[str] | Mapping[str, Sequence[int | str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option by its name in Python, and the value to give it; without a value the option itself is meant.
+
+    Shapes are mappings from inputs to sizes. A size that the user must know is a letter.
+    """
+
+    name: str
+    value: OptionValue | None = None
+
+
+Surface: TypeAlias = Callable[[Option], str]
+"""How one surface spells an option."""
+
+
+class Worded(str):
+    """A text with options in it; as a plain string it is in Python's words.
+
+    Each ``{}`` of ``template`` is replaced by one of ``parts``: options, other texts, or anything
+    that ``str`` takes. The template is never made of names that a user chose: they may contain braces.
+    """
+
+    _template: str
+    _parts: tuple[object, ...]
+
+    def __new__(cls, template: str, *parts: object) -> Worded:
+        text = super().__new__(cls, _filled(template, parts, python_words))
+        text._template, text._parts = template, parts
+        return text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Worded, (self._template, *self._parts)
+
+    @classmethod
+    def joined(cls, separator: str, parts: Iterable[object]) -> Worded:
+        """The parts, with the separator between them."""
+        each = [cls("{}", part) for part in parts]
+        return cls(separator.join(["{}"] * len(each)), *each)
+
+    def by(self, surface: Surface) -> str:
+        """The text in the surface's words."""
+        return _filled(self._template, self._parts, surface)
+
+
+def worded(text: str, surface: Surface) -> str:
+    """Any text in the surface's words."""
+    return text.by(surface) if isinstance(text, Worded) else text
+
+
+def _filled(template: str, parts: Sequence[object], surface: Surface) -> str:
+    return template.format(*(_part(part, surface) for part in parts))
+
+
+def _part(part: object, surface: Surface) -> str:
+    if isinstance(part, Option):
+        return surface(part)
+    return worded(part if isinstance(part, str) else str(part), surface)
+
+
+def python_words(option: Option) -> str:
+    """As a keyword argument: ``outputs=["fc"]``, ``shapes={"data": (1, 3, 224, 224)}``."""
+    return option.name if option.value is None else f"{option.name}={_in_python(option.value)}"
+
+
+def _in_python(value: OptionValue) -> str:
+    if isinstance(value, bool | int):
+        return str(value)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{json.dumps(name)}: {_tuple(sizes)}' for name, sizes in value.items())}}}"
+    return json.dumps(value)
+
+
+def _tuple(sizes: Sequence[int | str]) -> str:
+    return f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"

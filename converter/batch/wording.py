@@ -1,0 +1,33 @@
+"""How a list of models spells an option that a message names."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from prototrt.caffe_proto.wording import Option, OptionValue
+
+_PLAIN = re.compile(r"[A-Za-z.][\w./-]*")
+
+
+def list_words(option: Option) -> str:
+    """As in YAML: ``outputs: [fc]``, ``shapes: {data: 1x3x224x224}``, ``strict: true``."""
+    key = option.name.replace("_", "-")
+    return key if option.value is None else f"{key}: {_in_yaml(option.value)}"
+
+
+def _in_yaml(value: OptionValue) -> str:
+    if isinstance(value, bool | int):
+        return str(value).lower()
+    if isinstance(value, str):
+        return _word(value)
+    if isinstance(value, Mapping):
+        pairs = [f"{_word(name)}: {'x'.join(map(str, sizes))}" for name, sizes in value.items()]
+        return f"{{{', '.join(pairs)}}}"
+    return f"[{', '.join(map(_word, value))}]"
+
+
+def _word(text: str) -> str:
+    """Quoted where YAML would take it for more than a word."""
+    return text if _PLAIN.fullmatch(text) else json.dumps(text)

@@ -1,0 +1,69 @@
+"""How the command line spells an option that a message names."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from prototrt.caffe_proto.wording import Option, OptionValue, worded
+from prototrt.surgery.ir import Graph
+
+
+def command_line_words(option: Option) -> str:
+    """``--output fc``: as the command that runs spells it, or another command where this one lacks it."""
+    parameter = next((known for known in _parameters() if known.name == option.name), None)
+    if parameter is None:
+        return f"--{option.name.replace('_', '-')}"
+    spelling = parameter.opts[0] if isinstance(parameter, click.Option) else option.name.upper()
+    return " ".join(_given(spelling, option.value, repeats=parameter.multiple))
+
+
+def in_command_line_words(facts: Any) -> Any:
+    """Facts for JSON, with every text in the command line's words."""
+    if isinstance(facts, str):
+        return worded(facts, command_line_words)
+    if isinstance(facts, Mapping):
+        return {name: in_command_line_words(fact) for name, fact in facts.items()}
+    if isinstance(facts, Sequence):
+        return [in_command_line_words(fact) for fact in facts]
+    return facts
+
+
+def graph_in_command_line_words(graph: Graph) -> Graph:
+    """The graph with warnings that suit a user of the command line, wherever they are written."""
+    return replace(graph, warnings=tuple(worded(text, command_line_words) for text in graph.warnings))
+
+
+def _parameters() -> Iterator[click.Parameter]:
+    """Those of the command that runs, then those of all the others."""
+    context = click.get_current_context(silent=True)
+    while context is not None:
+        yield from _with_those_below(context.command)
+        context = context.parent
+
+
+def _with_those_below(command: click.Command) -> Iterator[click.Parameter]:
+    yield from command.params
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            yield from _with_those_below(below)
+
+
+def _given(spelling: str, value: OptionValue | None, *, repeats: bool) -> Iterator[str]:
+    """The option as it is written with this value: once for each part of it if the option repeats."""
+    if value is None or value is True:
+        yield spelling
+        return
+    texts = [shlex.quote(text) for text in _texts(value)]
+    for text in texts if repeats else [",".join(texts)]:
+        yield f"{spelling} {text}"
+
+
+def _texts(value: OptionValue) -> list[str]:
+    if isinstance(value, Mapping):
+        return [f"{name}:{'x'.join(map(str, sizes))}" for name, sizes in value.items()]
+    return [str(value)] if isinstance(value, int | str) else list(value)
