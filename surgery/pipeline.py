@@ -1,27 +1,25 @@
-"""From a net to the graph that backends lower: expansion, then the list of passes."""
+"""From a net to the graph that a backend lowers: expansion, then lists of passes. All lists stand here."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 from prototrt.caffe_proto import Model
-from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
-from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.expand import expand
-from prototrt.surgery.ir import Array, Dim, Graph, Node
+from prototrt.surgery.forms import refuse_impossible_form
+from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.ir.profiles import Profile
-from prototrt.surgery.ops import Scan
 from prototrt.surgery.passes.compute_in_half import compute_in_half
 from prototrt.surgery.passes.drop_identities import drop_identities
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.elide_tiles import elide_tiles
 from prototrt.surgery.passes.fold_constants import fold_constants
+from prototrt.surgery.passes.fuse_lstms import fuse_lstms
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
+from prototrt.surgery.passes.inline_single_steps import inline_single_steps
 from prototrt.surgery.passes.merge_reshapes import merge_reshapes
-from prototrt.surgery.passes.precision import PRECISIONS, precision_of
+from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.passes.rejoin_rows import rejoin_rows
 from prototrt.surgery.passes.scale_products import scale_products
 from prototrt.surgery.passes.share_products import share_products
@@ -29,37 +27,69 @@ from prototrt.surgery.passes.sink_sums import sink_sums
 from prototrt.surgery.passes.stack_scans import stack_scans
 from prototrt.surgery.passes.turn_scans import turn_scans
 from prototrt.surgery.passes.unroll_scans import unroll_scans
+from prototrt.surgery.runner import Pass, PassList, inside_bodies, run
 
-log = logging.getLogger(__name__)
-
-Pass: TypeAlias = Callable[[Graph], Graph]
-
-PASSES: tuple[Pass, ...] = (
-    turn_scans,
-    drop_identities,
-    hoist_invariants,
-    fold_constants,
-    elide_tiles,
-    share_products,
-    drop_unused,
+CANONICAL = PassList(
+    "canonical",
+    (
+        turn_scans,
+        inside_bodies(drop_identities),
+        hoist_invariants,
+        inside_bodies(fold_constants),
+        share_products,
+        drop_unused,
+    ),
 )
+"""For every net: what is known is computed now, what every step shares is computed once."""
 
-LOOP_PASSES: tuple[Pass, ...] = (
-    scale_products,
-    sink_sums,
-    stack_scans,
-    rejoin_rows,
-    merge_reshapes,
-    drop_unused,
-)
-"""What makes loops small and fast where a Scan becomes one, as in TensorRT."""
+TILES = {
+    "broadcast": PassList("tiles as broadcasts", (inside_bodies(elide_tiles),)),
+    "keep": PassList("tiles as they are"),
+}
 
-TILES = ("broadcast", "keep")
+PRECISIONS = {
+    "fp32": PassList("float32"),
+    # Before Scans are written out: what is a state is seen here alone.
+    "fp16": PassList("float16", (compute_in_half,)),
+}
 
-SEQUENCES = ("auto", "loop", "unroll", "step")
+_LOOP = PassList("loop")
+_STEP = PassList("step", (inline_single_steps, inside_bodies(fold_constants), drop_unused))
+_UNROLL = PassList("unroll", (unroll_scans, inside_bodies(fold_constants), drop_unused))
+FORMS = {"auto": _STEP, "loop": _LOOP, "unroll": _UNROLL, "step": _STEP}
+"""How Scans are written. ``"auto"`` leaves those of several steps as they are, ``"step"`` refuses them."""
+
+LOWERINGS = {
+    # A Scan becomes a loop: see docs/decisions/0008-loops-are-prepared-late.md.
+    "tensorrt": PassList(
+        "TensorRT",
+        (
+            scale_products,
+            sink_sums,
+            stack_scans,
+            inside_bodies(rejoin_rows),
+            inside_bodies(merge_reshapes),
+            drop_unused,
+        ),
+    ),
+    "onnx": PassList("ONNX"),
+    "onnx-lstm": PassList("ONNX with its LSTM", (fuse_lstms, drop_unused)),
+    "reference": PassList("the reference evaluator"),
+}
+"""What each backend asks for of the rewritten graph, just before it reads it."""
+
 _NO_PRODUCT = "fp16 changes nothing: no layer of the net is a product that float16 can compute"
-UNROLL_AT_MOST = 64
-"""Steps: TensorRT's time to build an unrolled net grows faster than their number."""
+
+
+def all_passes() -> Mapping[str, Pass]:
+    """Every pass of every list, by name."""
+    lists = (CANONICAL, *TILES.values(), *PRECISIONS.values(), *FORMS.values(), *LOWERINGS.values())
+    return {change.__name__: change for each in lists for change in each.passes}
+
+
+def lowered(graph: Graph, backend: str) -> Graph:
+    """The graph that a backend reads: ``"tensorrt"``, ``"onnx"``, ``"onnx-lstm"`` or ``"reference"``."""
+    return run(graph, [LOWERINGS[backend]])
 
 
 def rewrite(
@@ -97,8 +127,8 @@ def rewrite(
     a net without weights gets zeros.
     Raises ``ConversionError``.
     """
-    if sequence not in SEQUENCES:
-        raise ValueError(f"sequence is {sequence!r}, expected one of {', '.join(SEQUENCES)}")
+    if sequence not in FORMS:
+        raise ValueError(f"sequence is {sequence!r}, expected one of {', '.join(FORMS)}")
     if cont not in ("keep", "drop"):
         raise ValueError(f"cont is {cont!r}, expected 'keep' or 'drop'")
     if state not in ("bind", "zero") and not isinstance(state, Mapping):
@@ -119,103 +149,12 @@ def rewrite(
         strict=strict,
         require_weights=require_weights,
     )
-    passes = [change for change in PASSES if tile == "broadcast" or change is not elide_tiles]
-    graph = run_passes(expansion.graph, passes)
-    if precision == "fp16":
-        # Before Scans are written out: what is a state is seen here alone.
-        graph = run_passes(graph, [compute_in_half])
-        if precision_of(graph) == "fp32":
-            graph = replace(graph, warnings=(*graph.warnings, f"{model.file}: {_NO_PRODUCT}"))
-    return lower_scans(graph, sequence, force)
+    graph = run(expansion.graph, [CANONICAL, TILES[tile], PRECISIONS[precision]])
+    if precision == "fp16" and precision_of(graph) == "fp32":
+        graph = replace(graph, warnings=(*graph.warnings, f"{model.file}: {_NO_PRODUCT}"))
+    refuse_impossible_form(graph, sequence, force)
+    return run(graph, [FORMS[sequence]])
 
 
 def _sizes(shapes: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
     return {name: tuple(shape) for name, shape in (shapes or {}).items()}
-
-
-def run_passes(graph: Graph, passes: Sequence[Pass]) -> Graph:
-    """Run passes one after the other; the graph is verified after each."""
-    graph.verify()
-    for change in passes:
-        before = graph
-        graph = change(graph)
-        if graph is not before:
-            graph.verify()
-            log.debug("%s: %d nodes, before %d", change.__name__, len(graph.nodes), len(before.nodes))
-    return graph
-
-
-def lower_scans(graph: Graph, sequence: str, force: bool = False) -> Graph:
-    """Choose how the Scans of a graph run: as loops, written out, or as a single step."""
-    scans = [node for node in graph.nodes if isinstance(node.op, Scan)]
-    steps = {node: _steps(node) for node in scans}
-    if sequence == "step":
-        raise_all([_not_one_step(node, steps[node]) for node in scans if steps[node] != 1])
-    if sequence == "unroll":
-        copies = {node: _copies(node) for node in scans}
-        raise_all([_unknown(node, count) for node, count in copies.items() if isinstance(count, str)])
-        if not force:
-            raise_all([_too_many(node, count) for node, count in copies.items() if _exceeds(count)])
-    chosen = {
-        node for node in scans if sequence in ("unroll", "step") or (sequence == "auto" and steps[node] == 1)
-    }
-    if not chosen:
-        return graph
-    return run_passes(graph, [lambda before: unroll_scans(before, chosen), fold_constants, drop_unused])
-
-
-def _steps(node: Node) -> Dim:
-    assert isinstance(node.op, Scan)
-    return node.op.steps([value.shape for value in node.inputs])
-
-
-def _copies(node: Node) -> int | str:
-    """How often the innermost steps of a Scan run."""
-    assert isinstance(node.op, Scan)
-    steps = _steps(node)
-    inner = [_copies(each) for each in node.op.body.nodes if isinstance(each.op, Scan)]
-    unknown = next((count for count in (steps, *inner) if isinstance(count, str)), None)
-    return unknown or int(steps) * max([1, *map(int, inner)])
-
-
-def _exceeds(steps: int | str) -> bool:
-    return isinstance(steps, int) and steps > UNROLL_AT_MOST
-
-
-def _unknown(node: Node, steps: str) -> ConversionError:
-    return NetError(
-        Worded(
-            "runs {} steps, which are known only when the engine runs, but {} writes them out",
-            steps,
-            Option("sequence", "unroll"),
-        ),
-        origin=node.origin,
-        fix=Worded(
-            "use {}, or give {} one size in {} and {}",
-            Option("sequence", "loop"),
-            steps,
-            Option("min_shapes"),
-            Option("max_shapes"),
-        ),
-    )
-
-
-def _not_one_step(node: Node, steps: int | str) -> ConversionError:
-    return NetError(
-        Worded("runs {} steps, but {} is for nets of one step", steps, Option("sequence", "step")),
-        origin=node.origin,
-        fix=Worded(
-            "give the inputs shapes with T = 1 ({}), or use {}", Option("shapes"), Option("sequence", "loop")
-        ),
-    )
-
-
-def _too_many(node: Node, steps: int | str) -> ConversionError:
-    return NetError(
-        Worded(
-            "runs {} steps, expected at most {} with {}", steps, UNROLL_AT_MOST, Option("sequence", "unroll")
-        ),
-        origin=node.origin,
-        because="TensorRT's time to build an unrolled net grows faster than the number of its steps",
-        fix=Worded("use {}, or {}", Option("sequence", "loop"), Option("force", True)),
-    )

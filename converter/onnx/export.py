@@ -14,6 +14,7 @@ from prototrt.converter.onnx import (  # noqa: F401  register the lowerings
     convolution,
     elementwise,
     linear,
+    lstm,
     normalization,
     pooling,
     reduction,
@@ -25,9 +26,9 @@ from prototrt.converter.onnx import (  # noqa: F401  register the lowerings
 from prototrt.converter.onnx.api import IR_VERSION, OPSET, element_type, imported
 from prototrt.converter.onnx.file import write_model
 from prototrt.converter.onnx.lowering import lower
-from prototrt.converter.onnx.lstm import fuse_lstms
 from prototrt.converter.onnx.model import OnnxModel, Proto
 from prototrt.surgery.ir import Graph
+from prototrt.surgery.pipeline import lowered
 
 _INLINE = 1 << 10
 """Bytes of an initializer that the checker sees: shape inference reads small vectors, not weights."""
@@ -61,22 +62,23 @@ def export_onnx(
 
 def onnx_from_graph(graph: Graph, onnx_lstm: bool = False) -> tuple[Proto, OnnxModel]:
     """The model without its initializers, and what holds them."""
-    lowered = lower(fuse_lstms(graph) if onnx_lstm else graph)
-    helper = lowered.helper
-    values = [value for node in graph.nodes for value in node.outputs if value not in graph.outputs]
+    prepared = lowered(graph, "onnx-lstm" if onnx_lstm else "onnx")
+    written = lower(prepared)
+    helper = written.helper
+    values = [value for node in prepared.nodes for value in node.outputs if value not in prepared.outputs]
     body = helper.make_graph(
-        lowered.nodes,
-        graph.name or "net",
-        [lowered.info(value) for value in graph.inputs],
-        [lowered.info(value) for value in graph.outputs],
-        value_info=[lowered.info(value) for value in values],
+        written.nodes,
+        prepared.name or "net",
+        [written.info(value) for value in prepared.inputs],
+        [written.info(value) for value in prepared.outputs],
+        value_info=[written.info(value) for value in values],
     )
     opset = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(body, opset_imports=opset, ir_version=IR_VERSION, producer_name="prototrt")
     helper.set_model_props(
-        model, {f"recurrence {pair.input.name}": pair.output.name for pair in graph.recurrences}
+        model, {f"recurrence {pair.input.name}": pair.output.name for pair in prepared.recurrences}
     )
-    return model, lowered
+    return model, written
 
 
 def _check(model: Proto, lowered: OnnxModel) -> None:

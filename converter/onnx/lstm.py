@@ -1,115 +1,14 @@
-"""A recurrence that is exactly ONNX's LSTM, written as one operator."""
+"""ONNX's LSTM, for a recurrence that is exactly that."""
 
 from __future__ import annotations
-
-import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
-from prototrt.surgery.ir import Array, Graph, Node, Op, Shape, Value, bodies, fixed, wiring
-from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ops import ADD, MatMul, Scan, Slice
-from prototrt.surgery.passes.drop_unused import drop_unused
-from prototrt.surgery.recurrent.cells import LSTMCell
-from prototrt.surgery.recurrent.scan import scan
+from prototrt.surgery.ir import Array
+from prototrt.surgery.passes.fuse_lstms import FusedLSTM
 from prototrt.surgery.recurrent.weights import reordered
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class FusedLSTM(Op):
-    """ONNX's LSTM: h (N, H), c (N, H), x (T, N, D), W (4H, D), R (4H, H), b (4H,) -> h, c, h of all steps.
-
-    Gates i, f, o, g in the rows, as Caffe has them. No primitive: no other backend knows it.
-    """
-
-    hidden: int
-    reverse: bool
-
-    constants: ClassVar[tuple[int, ...]] = (3, 4, 5)
-
-    def shape(self, h: Shape, c: Shape, x: Shape, *weights: Shape) -> list[Shape]:
-        return [h, c, (*x[:2], self.hidden)]
-
-
-def fuse_lstms(graph: Graph) -> Graph:
-    """Replace Scans whose body is an LSTM step by ONNX's operator.
-
-    Before: ``s = Add(MatMul(x, const W), const b)``, ``h, c, y = Scan[LSTM step](h0, c0, s)``
-    After:  ``h, c, y = FusedLSTM(h0, c0, x, const W, const R, const b)``
-    Left alone: a recurrence that looks at cont, one with a static input, which ONNX's have not, and
-    any other cell. The user, who asked for the operator, is told.
-    """
-    writers = {value: node for node in graph.nodes for value in node.outputs}
-    nodes = [_fused(node, writers) or node for node in graph.nodes]
-    for node in nodes:
-        if isinstance(node.op, Scan):
-            log.warning(
-                "%s: stays a Scan: a cont, a static input, float16 or another cell is none of ONNX's LSTM",
-                node.origin,
-            )
-    changed = any(isinstance(node.op, FusedLSTM) for node in nodes)
-    return drop_unused(graph.with_nodes(nodes)) if changed else graph
-
-
-def _fused(node: Node, writers: Mapping[Value, Node]) -> Node | None:
-    """The operator in the place of a Scan, or None."""
-    if not isinstance(node.op, Scan) or (recurrent := _recurrent_weights(node, node.op)) is None:
-        return None
-    read = node.op.named_inputs(node.inputs)
-    (h, c), (sequence,) = read.states, read.sequences
-    if (transformed := _transformed(sequence, writers)) is None:
-        return None
-    op = FusedLSTM(recurrent.data.shape[-1], node.op.reverse)  # type: ignore[union-attr]  # it is constant
-    return replace(node, op=op, inputs=(h, c, *transformed[:2], recurrent, transformed[2]))
-
-
-def _recurrent_weights(node: Node, op: Scan) -> Value | None:
-    """R (4H, H) where the body is what a plain LSTM's cell makes, node by node; else None."""
-    constants = [value for inner in op.body.nodes for value in inner.inputs if value.is_constant]
-    read = op.named_inputs([replace(value, data=None) for value in node.inputs])
-    if (len(read.states), len(read.sequences), len(read.invariants), len(constants)) != (2, 1, 0, 1):
-        return None
-    weights = replace(constants[0], shape=constants[0].shape[-2:])
-    (h, c), (x,) = read.states, read.sequences
-    if (len(h.shape), h.shape, x.shape) != (2, c.shape, (*x.shape[:1], *h.shape[:1], 4 * h.shape[1])):
-        return None
-    build = Builder()
-    scan(build, LSTMCell(weights), [x], [h, c], reverse=op.reverse)
-    (plain,) = bodies(build.nodes[-1].op)
-    return weights if wiring(op.body) == wiring(plain) else None
-
-
-def _transformed(sequence: Value, writers: Mapping[Value, Node]) -> tuple[Value, Value, Value] | None:
-    """x (T, N, D), W (4H, D) and b (4H,) where a sequence is ``x W^T + b``; else None.
-
-    The sequence may be a part of a product that both directions share.
-    """
-    total, first = writers.get(sequence), 0
-    if total is not None and isinstance(total.op, Slice) and total.op.axis == 2:
-        first, total = total.op.start, writers.get(total.inputs[0])
-    if total is None or total.op != ADD or total.inputs[0] not in writers:
-        return None
-    product, bias = writers[total.inputs[0]], total.inputs[1]
-    if product.op != MatMul(transpose_b=True) or bias.data is None or product.inputs[1].data is None:
-        return None
-    x, weights = product.inputs
-    rows = total.outputs[0].shape[-1]
-    if bias.data.size != rows or weights.data is None or weights.data.size != rows * weights.data.shape[-1]:
-        return None
-    own = slice(first, first + fixed(sequence.shape[-1], "the number of gates"))
-    matrix = weights.data.reshape(weights.data.shape[-2:])[own]
-    return (
-        x,
-        replace(weights, shape=matrix.shape, data=matrix),
-        replace(bias, data=bias.data.reshape(-1)[own]),
-    )
 
 
 @lowers(FusedLSTM)

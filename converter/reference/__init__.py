@@ -7,13 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from prototrt.surgery.ir import Array, Graph
+from prototrt.surgery.pipeline import lowered
 
 
 class ReferenceEvaluator:
     """Runs a graph on arrays by name."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+        self.graph = lowered(graph, "reference")
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """All outputs, states included, for these inputs, states included."""

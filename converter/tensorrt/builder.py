@@ -31,7 +31,7 @@ from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.lowering import lower
 from prototrt.converter.tensorrt.network import Network
 from prototrt.surgery.ir import Graph, Range
-from prototrt.surgery.pipeline import LOOP_PASSES, run_passes
+from prototrt.surgery.pipeline import lowered
 
 
 class Progress(Protocol):
@@ -197,7 +197,7 @@ def _prepared(graph: Graph, backend: str, progress: Progress | None, tf32: bool,
 def network_of(graph: Graph, backend: Backend, tile: str = "native") -> Network:
     """The graph as TensorRT's network, before it is built."""
     network = Network(backend, tile)
-    lower(run_passes(graph, LOOP_PASSES), network)
+    lower(lowered(graph, "tensorrt"), network)
     return network
 
 

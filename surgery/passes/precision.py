@@ -49,8 +49,6 @@ from prototrt.surgery.ops import (
     While,
 )
 
-PRECISIONS = ("fp32", "fp16")
-
 
 class Role(enum.Enum):
     """What float16 does to a primitive."""

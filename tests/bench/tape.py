@@ -15,7 +15,7 @@ from prototrt.converter.tensorrt.api import find_backend
 from prototrt.converter.tensorrt.lowering import lower
 from prototrt.converter.tensorrt.network import Network
 from prototrt.surgery.ir import Graph
-from prototrt.surgery.pipeline import LOOP_PASSES, run_passes
+from prototrt.surgery.pipeline import lowered
 
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -94,5 +94,5 @@ def record(graph: Graph, path: Path) -> None:
     tape = Tape(network.trt, path.with_suffix(".weights"))
     network.definition = tape.follow(network.definition)
     with tape.stream:
-        lower(run_passes(graph, LOOP_PASSES), network)
+        lower(lowered(graph, "tensorrt"), network)
     path.with_suffix(".json").write_text(json.dumps(tape.entries))

@@ -11,7 +11,7 @@ import prototrt
 from prototrt.caffe_proto.errors import BuildError
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.surgery.ir import Array, Graph
-from prototrt.surgery.passes.precision import PRECISIONS
+from prototrt.surgery.pipeline import PRECISIONS
 from prototrt.tests.dynamic_lstm import dynamic_graph, feeds_of
 from prototrt.tests.gpu.goldens import near, told
 from prototrt.tests.gpu.nets import Size, lstm_graph, tile_graph

@@ -11,7 +11,7 @@ from prototrt.cli import main
 from prototrt.converter.verification.comparison import Difference, difference_of
 from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array
-from prototrt.surgery.passes.precision import PRECISIONS
+from prototrt.surgery.pipeline import PRECISIONS
 from prototrt.tests.digit_strips import DIGITS, STRIPS, WINDOWS, digits, probabilities, steps
 from prototrt.tests.golden_cases import Case, SessionOf, recurrent_runs, runs
 from prototrt.tests.gpu.rows import Check

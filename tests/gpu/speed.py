@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 
-from prototrt.surgery.passes.precision import PRECISIONS
+from prototrt.surgery.pipeline import PRECISIONS
 from prototrt.tests.gpu.nets import Size, grid, lstm_graph
 from prototrt.tests.gpu.rows import Check
 from prototrt.tests.gpu.sessions import SessionOf

@@ -27,9 +27,9 @@ from prototrt.surgery.ops import (
     TanH,
     Transpose,
 )
-from prototrt.surgery.passes.compute_in_half import compute_in_half
-from prototrt.surgery.pipeline import LOOP_PASSES, PASSES, lower_scans, run_passes
+from prototrt.surgery.pipeline import CANONICAL, FORMS, PRECISIONS, TILES, lowered
 from prototrt.surgery.recurrent.scan import Step, scan
+from prototrt.surgery.runner import run
 
 Tolerance = tuple[float, float]
 """Relative and absolute."""
@@ -129,12 +129,12 @@ class Drawn:
 @pytest.mark.parametrize("seed", range(40))
 def test_passes_change_no_number(seed: int) -> None:
     graph = Drawn(seed).graph()
-    rewritten = run_passes(graph, PASSES)
-    for after in (rewritten, run_passes(rewritten, LOOP_PASSES), lower_scans(rewritten, "unroll")):
-        assert_equal(after, graph, FULL)
-    half = run_passes(rewritten, [compute_in_half])
-    for after in (half, run_passes(half, LOOP_PASSES), lower_scans(half, "unroll")):
-        assert_equal(after, graph, HALF)
+    rewritten = run(graph, [CANONICAL, TILES["broadcast"]])
+    for precision, tolerance in (("fp32", FULL), ("fp16", HALF)):
+        computed = run(rewritten, [PRECISIONS[precision]])
+        forms = [run(computed, [each]) for each in FORMS.values()]
+        for after in (computed, *forms, *(lowered(form, "tensorrt") for form in forms)):
+            assert_equal(after, graph, tolerance)
 
 
 def assert_equal(after: Graph, before: Graph, tolerance: Tolerance) -> None:

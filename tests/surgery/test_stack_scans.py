@@ -15,7 +15,7 @@ from prototrt.surgery.ir.uniform_constants import are_equal
 from prototrt.surgery.ops import ADD, LRN, Scan, TanH
 from prototrt.surgery.passes.merge_reshapes import merge_reshapes
 from prototrt.surgery.passes.stack_scans import stack_scans
-from prototrt.surgery.pipeline import LOOP_PASSES, run_passes
+from prototrt.surgery.pipeline import lowered
 from prototrt.surgery.recurrent.scan import Step, scan
 
 INPUTS = """
@@ -68,7 +68,7 @@ def test_numbers(net: str, state: str, tmp_path: Path) -> None:
     path = tmp_path / "net.prototxt"
     path.write_text(INPUTS + text)
     graph = prototrt.rewrite(prototrt.load(path, random_weights=1), sequence="loop", state=state)
-    after = run_passes(graph, LOOP_PASSES)
+    after = lowered(graph, "tensorrt")
     assert len(scans_of(after)) == scans
     assert_equal(after, graph)
 
@@ -76,7 +76,7 @@ def test_numbers(net: str, state: str, tmp_path: Path) -> None:
 def test_states_keep_the_shape_of_their_bindings(tmp_path: Path) -> None:
     path = tmp_path / "net.prototxt"
     path.write_text(INPUTS + layer("a", BOTH + " num_layers: 2"))
-    graph = run_passes(prototrt.rewrite(prototrt.load(path, random_weights=1)), LOOP_PASSES)
+    graph = lowered(prototrt.rewrite(prototrt.load(path, random_weights=1)), "tensorrt")
     first, second = scans_of(graph)
     shapes = [value.shape for node in (first, second) for value in node.inputs[:2]]
     assert shapes == [(2, 2, 4)] * 4

@@ -12,10 +12,11 @@ import onnx
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import BuildError, Origin
+from prototrt.caffe_proto.errors import BuildError
 from prototrt.caffe_proto.weights.caffemodel_writer import write
 from prototrt.converter.onnx import api, file
-from prototrt.surgery.ir import Array, DType, Graph, Range
+from prototrt.converter.onnx.lowering import lowers
+from prototrt.surgery.ir import Array, Graph, Range
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MULTIPLY, Axis, Identity, MatMul, Reshape, Scan, TanH
 from prototrt.surgery.recurrent.scan import Step, scan
@@ -184,14 +185,12 @@ def test_a_missing_package_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -
     )
 
 
-def test_nothing_is_left_where_the_checker_refuses(tmp_path: Path) -> None:
+def test_nothing_is_left_where_the_checker_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build = Builder()
-    build.origin = Origin("net.prototxt", 1, "layer", "Type")
-    x = build.input("x", (2,))
-    y = build.add(TanH(), x)
-    wrong = Graph("", (x,), (type(y)("y", DType.FLOAT32, (3,)),), ())
+    graph = build.graph("", [build.add(TanH(), build.input("x", (2,)))])
+    monkeypatch.setitem(lowers.rules, TanH, lambda model, op, x: [model.add("NoSuchOperator", x)])
     with pytest.raises(BuildError, match="onnx's checker refuses the model"):
-        prototrt.export_onnx(wrong, tmp_path / "model.onnx")
+        prototrt.export_onnx(graph, tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,0 +1,70 @@
+"""Scans written out: as many copies of the body as there are steps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from prototrt.surgery.ir import Graph, Node, Value
+from prototrt.surgery.ir.builder import Builder, names_in
+from prototrt.surgery.ops import Concat, Scan, ScanInputs, Slice, steps_of
+
+
+def written_out(graph: Graph, chosen: Collection[Node], *, with_inner: bool) -> Graph:
+    """The graph without the chosen Scans; ``with_inner``: and without the Scans in their bodies."""
+    if not chosen:
+        return graph
+    build = Builder(names_in(graph))
+    for node in graph.nodes:
+        if isinstance(node.op, Scan) and node in chosen:
+            since = len(build.nodes)
+            results = _steps(build, node, node.op, with_inner)
+            for index, target in enumerate(node.outputs):
+                result = results[index]
+                build.write(result, target, since, None if target.is_surgical else node.name)
+                results = [target if other is result else other for other in results]
+        else:
+            build.nodes.append(node)
+    return graph.with_nodes(build.nodes)
+
+
+def _steps(build: Builder, node: Node, scan: Scan, with_inner: bool) -> list[Value]:
+    """The outputs of a Scan, its steps written behind the nodes that ``build`` has."""
+    build.origin = node.origin
+    steps = steps_of(scan, tuple(value.shape for value in node.inputs))
+    given = scan.named_inputs(node.inputs)
+    states = given.states
+    written: dict[int, tuple[Value, ...]] = {}
+    for t in reversed(range(steps)) if scan.reverse else range(steps):
+        build.origin = node.origin
+        elements = tuple(_element(build, sequence, t, steps) for sequence in given.sequences)
+        here = ScanInputs(states, elements, given.invariants)
+        results = scan.named_outputs(_step(build, scan.body, here, f"t{t}", with_inner))
+        states, written[t] = results.states, results.stacked
+    build.origin = node.origin
+    outputs = zip(*(written[t] for t in range(steps)), strict=True)
+    return [*states, *(_stacked(build, elements) for elements in outputs)]
+
+
+def _element(build: Builder, sequence: Value, t: int, steps: int) -> Value:
+    """Element t of a sequence, without the axis of time."""
+    one = sequence if steps == 1 else build.add(Slice(0, t, 1), sequence, hint=f"t{t}_slice")
+    return build.reshape(one, sequence.shape[1:], hint=f"t{t}_step")
+
+
+def _stacked(build: Builder, elements: Sequence[Value]) -> Value:
+    rows = [build.reshape(element, (1, *element.shape), hint="row") for element in elements]
+    return rows[0] if len(rows) == 1 else build.add(Concat(0), *rows, hint="rows")
+
+
+def _step(build: Builder, body: Graph, inputs: Iterable[Value], mark: str, with_inner: bool) -> list[Value]:
+    """The body's outputs for these inputs, its nodes copied."""
+    held = dict(zip(body.inputs, inputs, strict=True))
+    for node in body.nodes:
+        read = node.reading(held)
+        build.origin = node.origin
+        if with_inner and isinstance(node.op, Scan):
+            results = _steps(build, read, node.op, with_inner)
+        else:
+            results = build.add_all(node.op, *read.inputs, hint=f"{mark}_{node.hint}")
+        held.update(zip(node.outputs, results, strict=True))
+    return [held.get(value, value) for value in body.outputs]

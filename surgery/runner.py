@@ -1,0 +1,86 @@
+"""Runs lists of passes: the graph is verified after each pass, and who wants to see it is shown it."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from typing import TypeAlias
+
+from prototrt.surgery.ir import Graph, Node, bodies
+
+log = logging.getLogger(__name__)
+
+Pass: TypeAlias = Callable[[Graph], Graph]
+"""Gives the very graph that it was given where there is nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassList:
+    """Passes that run in this order, and the name of their purpose."""
+
+    name: str
+    passes: tuple[Pass, ...] = ()
+
+
+Observer: TypeAlias = Callable[[PassList, Pass, Graph, bool], None]
+"""``observer(list, pass, graph after it, whether the pass changed it)``."""
+_observers: ContextVar[tuple[Observer, ...]] = ContextVar("observers", default=())
+
+
+@contextmanager
+def observing_passes(observer: Observer) -> Iterator[None]:
+    """Call ``observer`` after each pass that runs inside the block."""
+    token = _observers.set((*_observers.get(), observer))
+    try:
+        yield
+    finally:
+        _observers.reset(token)
+
+
+def run(graph: Graph, lists: Sequence[PassList]) -> Graph:
+    """The graph after all passes of all lists, one after the other."""
+    graph.verify()
+    for each in lists:
+        for change in each.passes:
+            graph = _after(change, graph, each)
+    return graph
+
+
+def _after(change: Pass, before: Graph, of: PassList) -> Graph:
+    after = change(before)
+    if after is not before:
+        after.verify()
+        log.debug("%s: %d nodes, before %d", change.__name__, len(after.nodes), len(before.nodes))
+    for observer in _observers.get():
+        observer(of, change, after, after is not before)
+    return after
+
+
+def inside_bodies(change: Pass) -> Pass:
+    """The same pass, which changes the bodies of Scans, too: the innermost first, the graph last.
+
+    The pass must keep the inputs and outputs of a body, and must not name anything anew: it does
+    not know which names there are outside.
+    """
+
+    @functools.wraps(change)
+    def everywhere(graph: Graph) -> Graph:
+        nodes = [_over_bodies(node, everywhere) for node in graph.nodes]
+        is_changed = any(new is not old for new, old in zip(nodes, graph.nodes, strict=True))
+        return change(graph.with_nodes(nodes) if is_changed else graph)
+
+    return everywhere
+
+
+def _over_bodies(node: Node, change: Pass) -> Node:
+    """The node over changed bodies; itself if they stay as they are."""
+    changed = {body: change(body) for body in bodies(node.op)}
+    if all(old is new for old, new in changed.items()):
+        return node
+    attributes = {item.name: getattr(node.op, item.name) for item in fields(node.op)}  # type: ignore[arg-type]  # ops are dataclasses
+    new = {name: changed[body] for name, body in attributes.items() if isinstance(body, Graph)}
+    return replace(node, op=replace(node.op, **new))  # type: ignore[type-var]  # ops are dataclasses
