@@ -12,10 +12,10 @@ and the list of models have their own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from prototrt.caffe_proto.wording import Worded
+from prototrt.caffe_proto.wording import Option, Worded
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +100,34 @@ class NetError(ConversionError):
     """The net contradicts itself: a missing bottom, a top written twice, a field out of range."""
 
 
+class MissingBlobError(NetError):
+    """A bottom that no layer makes; ``bottom`` is its name."""
+
+    def __init__(
+        self, problem: str, *, bottom: str, origin: Origin | None, because: str | None, fix: str | None
+    ) -> None:
+        super().__init__(problem, origin=origin, blob=f'bottom "{bottom}"', because=because, fix=fix)
+        self.bottom = bottom
+
+
 class UnsupportedLayerError(ConversionError):
     """A layer type, or a field of a layer, for which there is no rule."""
 
 
 class ShapeError(ConversionError):
     """A blob has not the shape that its reader needs."""
+
+
+class MissingShapesError(ShapeError):
+    """Inputs whose shapes nobody states; ``shapes`` are what to give, with letters for sizes."""
+
+    def __init__(
+        self, problem: str, *, where: str, because: str | None, shapes: Mapping[str, Sequence[int | str]]
+    ) -> None:
+        what = "the shapes" if len(shapes) > 1 else "its shape"
+        fix = Worded("give {}: {}", what, Option("shapes", shapes))
+        super().__init__(problem, where=where, because=because, fix=fix)
+        self.shapes = shapes
 
 
 class WeightsError(ConversionError):
@@ -133,22 +155,28 @@ class EngineError(ConversionError):
 class Problems(ConversionError):  # noqa: N818  it is many errors, not one
     """Several errors, told at once so that they can be mended at once."""
 
-    def __init__(self, errors: Sequence[ConversionError]) -> None:
-        super().__init__(Worded.joined("\n", [error.text for error in errors]))
+    def __init__(self, errors: Sequence[ConversionError], *, fix: str | None = None) -> None:
+        super().__init__(Worded.joined("\n", [error.text for error in errors]), fix=fix)
         self.errors = tuple(errors)
 
     @property
     def text(self) -> Worded:
-        return Worded("{}\n{} problems", self.problem, len(self.errors))
+        fix = Worded("\n  fix: {}", self.fix) if self.fix else ""
+        return Worded("{}\n{} problems{}", self.problem, len(self.errors), fix)
 
 
 def raise_all(errors: Sequence[ConversionError]) -> None:
     """Raise nothing, the one error, or all of them as ``Problems``: each once."""
-    single = [
-        inner for error in errors for inner in (error.errors if isinstance(error, Problems) else (error,))
-    ]
-    different = list({str(error): error for error in single}.values())
+    different = distinct(errors)
     if len(different) == 1:
         raise different[0]
     if different:
         raise Problems(different)
+
+
+def distinct(errors: Sequence[ConversionError]) -> list[ConversionError]:
+    """The single errors, each once."""
+    single = [
+        inner for error in errors for inner in (error.errors if isinstance(error, Problems) else (error,))
+    ]
+    return list({str(error): error for error in single}.values())

@@ -41,7 +41,7 @@ class LayerType:
     in_place: InPlace = InPlace.ELEMENT_BY_ELEMENT
 
     example: tuple[str, ...] = ("NxCxHxW",)
-    """How the shapes of its bottoms look, as ``--shape`` takes them; the last stands for all further ones."""
+    """How the shapes of its bottoms look, as ``NxCxHxW``; the last stands for all further ones."""
     keeps_axes: bool = False
     """Tops have as many axes as bottoms: what reads the tops tells how the bottoms look."""
     reads_rows: bool = False

@@ -13,11 +13,12 @@ from prototrt.caffe_proto.caffe2.files import is_netdef
 from prototrt.caffe_proto.errors import ConversionError, NetError, WeightsError, raise_all
 from prototrt.caffe_proto.files import HDF5_SIGNATURE, ZIP_SIGNATURES, read_prototxt, told_to_the_user
 from prototrt.caffe_proto.model import Layer, Model
-from prototrt.caffe_proto.net.counts import refuse_wrong_counts
+from prototrt.caffe_proto.net.counts import wrong_counts
 from prototrt.caffe_proto.net.deploy import cut_training
 from prototrt.caffe_proto.net.phase import PHASES, NetState, differs_in_training, is_included
 from prototrt.caffe_proto.net.untangle import Untangled, untangle
 from prototrt.caffe_proto.schema import Message
+from prototrt.caffe_proto.text.findings import Finding
 from prototrt.caffe_proto.text.overrides import Setting, override
 from prototrt.caffe_proto.text.prototxt import ParsedNet, parse_net
 from prototrt.caffe_proto.upgrades.upgrade import Entry, upgraded_layers
@@ -48,9 +49,9 @@ def load(
     the net. ``random_weights`` is the seed of weights that are drawn instead of read. Every mistake of a
     user raises a ConversionError.
 
-    Fields that Caffe's messages lack are left in ``Model.unknown``, since surgery tells them together with
-    the layers that it does not know. With ``allow_unknown`` they become warnings, and what may have changed
-    the result of a layer is left in ``Layer.unknown``, for who needs that layer.
+    What is wrong inside of one layer is left in ``Layer.problems``, for who needs that layer: fields that
+    Caffe's messages lack, values that suit no field, bottoms that nobody makes. With ``allow_unknown`` unknown
+    fields that only matter to training become warnings.
     """
     file = os.fsdecode(prototxt)
     if is_netdef(file):
@@ -62,23 +63,17 @@ def load(
         init = None if weights is None else os.fsdecode(weights)
         return load_caffe2(file, init, random_weights=random_weights, allow_unknown=allow_unknown)
     net = parse_net(read_prototxt(file), file)
-    refused = () if allow_unknown else tuple(finding.error() for finding in net.unknown)
-    try:
-        state = _state(net.message, phase, level, stages)
-        written = upgraded_layers(net, file)
-        override(written, overrides or {}, file)
-        included = [entry for entry in written if is_included(entry.message, state, entry.origin(file))]
-        if written and not included:
-            problem = f"none of the {len(written)} layers belongs to the net for {state}"
-            raise NetError(problem, where=file, fix=CHOOSE_ANOTHER_NET)
-        model = _model(net, file, included, state, weights, random_weights)
-        model = replace(model, warnings=(*_unread_shapes(net, file), *model.warnings))
-    except ConversionError:
-        raise_all(refused)  # what else is wrong may come from a misspelt field
-        raise
-    if refused or not net.unknown:
-        return replace(model, unknown=refused)
-    return replace(model, warnings=(*(finding.dropped() for finding in net.unknown), *model.warnings))
+    state = _state(net.message, phase, level, stages)
+    written = upgraded_layers(net, file)
+    override(written, overrides or {}, file)
+    included = [entry for entry in written if is_included(entry.message, state, entry.origin(file))]
+    if not written:
+        raise_all([finding.error() for finding in net.findings])  # a misspelt field may hide the layers
+    if written and not included:
+        problem = f"none of the {len(written)} layers belongs to the net for {state}"
+        raise NetError(problem, where=file, fix=CHOOSE_ANOTHER_NET)
+    model = _model(net, file, included, state, _open_weights(weights, random_weights), allow_unknown)
+    return replace(model, warnings=(*_unread_shapes(net, file), *model.warnings))
 
 
 def _refuse_for_caffe2(file: str, given: Mapping[str, object]) -> None:
@@ -101,35 +96,46 @@ def _model(
     file: str,
     included: Sequence[Entry],
     state: NetState,
-    weights: PathLike | None,
-    random_weights: int | None,
+    source: Weights,
+    allow_unknown: bool,
 ) -> Model:
-    unknown = _unknown_fields(net, included)
     _complete_layers(included, file)
-    refuse_wrong_counts(included, file)
+    miscounted = wrong_counts(included, file)
     entries, cuts = cut_training(included, file)
-    source = _open_weights(weights, random_weights)
     untangled = untangle(entries, file)
+    problems = [
+        (*untangled.errors.get(entry, ()), *miscounted.get(entry, ()), *_problems(entry, allow_unknown))
+        for entry in entries
+    ]
+    of_net = [finding for finding in net.findings if finding.layer is None]
     return Model(
         name=net.message.name,
         file=file,
-        layers=_layers(entries, untangled, source, file, unknown),
+        layers=_layers(entries, untangled, source, file, problems),
         weights=source,
-        warnings=(*cuts, *_of_training(entries, state, file), *_warnings(entries, file, source)),
+        warnings=(
+            *(_dropped(of_net, entries) if allow_unknown else ()),
+            *(warning for entry in entries for warning in entry.warnings),
+            *cuts,
+            *_of_training(entries, state, file),
+            *_warnings(entries, file, source),
+        ),
         outputs=untangled.outputs,
         blobs=untangled.blobs,
+        problems=() if allow_unknown else tuple(finding.error() for finding in of_net),
+        missing=untangled.missing,
     )
 
 
-def _unknown_fields(net: ParsedNet, entries: Sequence[Entry]) -> dict[Entry, list[ConversionError]]:
-    """By layer, the unknown fields that may change what it computes."""
-    found: dict[Entry, list[ConversionError]] = {}
-    for finding in net.unknown:
-        if finding.layer is not None and not finding.is_of_training:
-            for entry in entries:
-                if (finding.layer.line, finding.layer.name) == (entry.line, entry.message.name):
-                    found.setdefault(entry, []).append(finding.error())
-    return found
+def _problems(entry: Entry, allow_unknown: bool) -> list[ConversionError]:
+    """What is wrong with the text of a layer, but for what ``allow_unknown`` drops."""
+    return [finding.error() for finding in entry.findings if not (allow_unknown and finding.can_be_dropped)]
+
+
+def _dropped(of_net: Sequence[Finding], entries: Sequence[Entry]) -> list[str]:
+    """A warning for each unknown field that is passed over, in the order of the file."""
+    of_layers = [finding for entry in entries for finding in entry.findings if finding.can_be_dropped]
+    return [finding.dropped() for finding in (*of_net, *of_layers)]
 
 
 def _layers(
@@ -137,7 +143,7 @@ def _layers(
     untangled: Untangled,
     weights: Weights,
     file: str,
-    unknown: Mapping[Entry, Sequence[ConversionError]],
+    problems: Sequence[tuple[ConversionError, ...]],
 ) -> tuple[Layer, ...]:
     owners = find_owners(entries)
     stored = _stored(entries, weights, file)
@@ -154,7 +160,7 @@ def _layers(
             origin=entry.origin(file),
             blobs=blobs[index],
             shared=owners[index],
-            unknown=tuple(unknown.get(entry, ())),
+            problems=problems[index],
         )
         for index, entry in enumerate(entries)
     )

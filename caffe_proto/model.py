@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prototrt.caffe_proto.errors import ConversionError, Origin
-from prototrt.caffe_proto.schema import Message, parameter_field
+from prototrt.caffe_proto.schema import Message, message_class, parameter_field
 from prototrt.caffe_proto.weights import StoredBlob, Weights
 
 
@@ -27,9 +27,7 @@ class Layer:
     blobs: Sequence[StoredBlob] | None  # None where the weights have no such layer
     # For each param { }: the layer and the index of the blob that it shares, None where it is its own.
     shared: tuple[tuple[str, int] | None, ...] = ()
-    unknown: tuple[
-        ConversionError, ...
-    ] = ()  # of a fork's fields that were dropped and may change the result
+    problems: tuple[ConversionError, ...] = ()  # what must be mended before the layer is used for anything
 
     @property
     def bottom_word(self) -> str:
@@ -58,6 +56,12 @@ class Layer:
         return str(self.message.top[index])
 
 
+def input_layer(blob: str, file: str) -> Layer:
+    """An input that the file does not have."""
+    message = message_class("LayerParameter")(name=blob, type="Input", top=[blob])
+    return Layer(blob, "Input", message, (), (blob,), Origin(file, 0, blob, "Input"), None)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
     """A net for one phase, level and set of stages.
@@ -73,6 +77,7 @@ class Model:
     warnings: tuple[str, ...]
     outputs: tuple[str, ...]  # the values that nobody reads, in Caffe's order: that of their blobs' names
     blobs: dict[str, str]  # the user's name of a blob -> the name of its last value
-    unknown: tuple[ConversionError, ...] = ()  # what must be mended before the net is used for anything
+    problems: tuple[ConversionError, ...] = ()  # what must be mended before the net is used for anything
+    missing: tuple[str, ...] = ()  # blobs that layers read and no layer makes
     framework: str = "caffe"
     stored: Mapping[str, StoredBlob] = field(default_factory=dict)

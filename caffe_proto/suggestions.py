@@ -2,24 +2,61 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 MOST_NAMES = 12
-# Below these, what is offered is only noise. "_param" ends so many names that it makes them look alike.
-_CUTOFF, _CUTOFF_OF_WHOLE = 0.72, 0.85
+_MOST_OFFERED = 3
+_SUFFIX = "_param"
+_LETTERS_OF_A_SLIP = 4  # one slip of the pen in so many letters, and never more than two
 
 
 def close_names(name: str, known: Iterable[str]) -> list[str]:
-    """At most three known names that look like ``name``, the closest first."""
-    by_stem = {candidate.lower().removesuffix("_param"): candidate for candidate in known}
-    by_whole = {candidate.lower(): candidate for candidate in by_stem.values()}
-    stem = name.lower().removesuffix("_param")
-    close = [by_stem[match] for match in difflib.get_close_matches(stem, by_stem, cutoff=_CUTOFF)]
-    if not close:
-        whole = difflib.get_close_matches(name.lower(), by_whole, cutoff=_CUTOFF_OF_WHOLE)
-        close = [by_whole[match] for match in whole]
-    return close
+    """The known names, at most three, that ``name`` may be a misspelling of; none where nothing is that close.
+
+    A name that only begins or ends like another one is another name: ``ROIPooling`` is no ``Pooling``.
+    """
+    distances = {candidate: _slips(*_without_suffix(name, candidate)) for candidate in known}
+    possible = {candidate: slips for candidate, slips in distances.items() if slips is not None}
+    least = min(possible.values(), default=0)
+    return sorted(candidate for candidate, slips in possible.items() if slips == least)[:_MOST_OFFERED]
+
+
+def _without_suffix(name: str, other: str) -> tuple[str, str]:
+    """What tells names apart: ``_param`` ends so many of them that it makes them look alike."""
+    one, other = name.lower(), other.lower()
+    if one.endswith(_SUFFIX) and other.endswith(_SUFFIX):
+        return one.removesuffix(_SUFFIX), other.removesuffix(_SUFFIX)
+    return one, other
+
+
+def _slips(one: str, other: str) -> int | None:
+    """How many letters were swapped, left out, added or mistyped; None where that is too many for a slip."""
+    short, long = sorted((one, other), key=len)
+    most = min(2, max(1, len(long) // _LETTERS_OF_A_SLIP)) if len(long) > 2 else 0
+    added = len(long) - len(short)
+    if added > most or (added > 1 and (long.startswith(short) or long.endswith(short))):
+        return None
+    slips = _distance(short, long)
+    return slips if slips <= most else None
+
+
+def _distance(one: str, other: str) -> int:
+    """Edits from one text to the other, where two neighbours that change places are one edit."""
+    before, row = [0] * (len(other) + 1), list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        before, last, row = row, before, [i]
+        for j, wanted in enumerate(other, 1):
+            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + _change(letter, wanted)))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
+                row[j] = min(row[j], last[j - 2] + 1)
+    return row[-1]
+
+
+def _change(letter: str, wanted: str) -> int:
+    """Numbers tell blobs and layers apart: a digit is no slip for another one."""
+    if letter == wanted:
+        return 0
+    return 3 if letter.isdigit() and wanted.isdigit() else 1
 
 
 def choices(name: str, known: Iterable[str]) -> str:

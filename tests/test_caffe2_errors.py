@@ -75,7 +75,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
     "link_to_nothing": (
         entry("link_external", 4, b"lstm/i2hh"),
         f'{RECURRENT}, link_external "lstm/i2hh": no operator before this one makes it, and it is no input'
-        " of the net\n  fix: did you mean lstm/i2h, lstm/i2h_w or lstm/i2h_b?",
+        " of the net\n  fix: did you mean lstm/i2h?",
     ),
     "state_without_write": (
         entry("link_internal", 1, b"nothing"),
@@ -132,7 +132,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
     "unknown_operator": (
         unknown_operator,
         f"{RECURRENT}, step net operator 2 (LSTMUnot): there is no rule for this operator\n"
-        '  fix: see docs/caffe2.md for those there are, or cut the net before it with outputs=["BLOB"]',
+        '  fix: see docs/caffe2.md for those there are; or convert the part before it: outputs=["lstm/i2h"]',
     ),
     "argument_of_another_kind": (
         text_axis,
@@ -184,7 +184,7 @@ def test_convert_writes_nothing(case: str, folder: Path) -> None:
     files = ["predict_net.pb", str(FOLDER / "init_net.pb")]
     result = CliRunner().invoke(main, ["convert", *files, *shapes, "-o", "engine.plan", "--backend", "rtx"])
     assert result.exit_code == 3
-    in_its_words = message.replace('outputs=["BLOB"]', "--output BLOB")
+    in_its_words = message.replace('outputs=["lstm/i2h"]', "--output lstm/i2h")
     assert result.output == f"error: {in_its_words}\n"
     assert [path.name for path in folder.iterdir()] == ["predict_net.pb"]
 

@@ -1,4 +1,4 @@
-"""Fields and layer types that Caffe has not: all told at once, and passed over only where nothing needs them."""
+"""Fields and layer types unknown to Caffe: all told at once to who needs their layers, and to nobody else."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from prototrt.caffe_proto.net.deploy_text import deploy_text
 MODELS = Path(__file__).parents[1] / ".." / "shared" / "models"
 NET = """
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
-layer { name: "fc" type: "InnerProduct" bottom: "x" top: "fc" param { lars: 1 }
+layer { name: "mid" type: "TanH" bottom: "x" top: "mid" }
+layer { name: "fc" type: "InnerProduct" bottom: "mid" top: "fc" param { lars: 1 }
   inner_product_param { num_output: 4 quantize: true weight_filler { type: "xavier" seed: 1 } } }
-layer { name: "box" type: "MaskResize" bottom: "fc" top: "box" mask_resize_param { output_width: 3 } }
+layer { name: "box" type: "FancyBox" bottom: "fc" top: "box" fancy_param { min_size: 3 } }
 layer { name: "act" type: "ReLU" bottom: "x" top: "act" relu_parm { } }
 """
-IN_THE_WAY = """
-  because the outputs need this layer, and without the field it may compute something else
-  fix: remove the field if it changes no result, or cut the net before the layer with outputs=["BLOB"]"""
 
 
 @pytest.fixture
@@ -39,43 +37,47 @@ def refusal(model: prototrt.Model, *outputs: str) -> str:
 
 def test_fields_and_types_are_told_together(net: Callable[..., prototrt.Model]) -> None:
     assert refusal(net()) == (
-        'net.prototxt:3: layer "fc" (InnerProduct), param: there is no field "lars"\n'
-        "  fix: remove it, or go on without it with allow_unknown=True; "
+        'net.prototxt:4: layer "fc" (InnerProduct), param: there is no field "lars"\n'
+        "  fix: go on without it with allow_unknown=True; "
         "the fields here are decay_mult, lr_mult, name or share_mode\n"
-        'net.prototxt:4: layer "fc" (InnerProduct), inner_product_param: there is no field "quantize"\n'
-        "  fix: remove it, or go on without it with allow_unknown=True; "
+        'net.prototxt:5: layer "fc" (InnerProduct), inner_product_param: there is no field "quantize"\n'
+        "  fix: remove it if it does not change what the layer computes; "
         "the fields here are axis, bias_filler, bias_term, num_output, transpose or weight_filler\n"
-        'net.prototxt:4: layer "fc" (InnerProduct), inner_product_param.weight_filler: there is no field "seed"\n'
-        "  fix: remove it, or go on without it with allow_unknown=True; "
+        'net.prototxt:5: layer "fc" (InnerProduct), inner_product_param.weight_filler: there is no field "seed"\n'
+        "  fix: go on without it with allow_unknown=True; "
         "the fields here are max, mean, min, sparse, std, type, value or variance_norm\n"
-        'net.prototxt:5: layer "box" (MaskResize): there is no rule for this layer type\n'
-        '  fix: cut the net before it with outputs=["BLOB"]; see `prototrt layers`\n'
-        'net.prototxt:6: layer "act" (ReLU): there is no field "relu_parm"\n'
-        "  fix: write relu_param, relu6_param or prelu_param\n"
-        "5 problems"
+        'net.prototxt:6: layer "box" (FancyBox): there is no rule for this layer type\n'
+        'net.prototxt:7: layer "act" (ReLU): there is no field "relu_parm"\n'
+        "  fix: write relu_param\n"
+        "5 problems\n"
+        '  fix: convert the part before them: outputs=["mid"]'
     )
 
 
 def test_a_needed_field_is_never_passed_over(net: Callable[..., prototrt.Model]) -> None:
     message = refusal(net(allow_unknown=True), "fc")
     assert message == (
-        'net.prototxt:4: layer "fc" (InnerProduct), inner_product_param: there is no field "quantize"'
-        + IN_THE_WAY
+        'net.prototxt:5: layer "fc" (InnerProduct), inner_product_param: there is no field "quantize"\n'
+        "  fix: remove it if it does not change what the layer computes; the fields here are axis, bias_filler,"
+        ' bias_term, num_output, transpose or weight_filler; or convert the part before it: outputs=["mid"]'
     )
 
 
-def test_what_the_outputs_do_not_need_is_passed_over_with_a_warning(
-    net: Callable[..., prototrt.Model], tmp_path: Path
+def test_what_the_outputs_do_not_need_is_not_looked_at(net: Callable[..., prototrt.Model]) -> None:
+    graph = prototrt.rewrite(net(), outputs=["mid"])
+    assert [node.name for node in graph.nodes] == ["mid"]
+    assert graph.warnings == ()
+
+
+def test_unknown_fields_of_training_are_passed_over_with_a_warning(
+    net: Callable[..., prototrt.Model],
 ) -> None:
     Path("net.prototxt").write_text(NET.replace("quantize: true", ""))
     graph = prototrt.rewrite(net(allow_unknown=True), outputs=["fc"])
-    assert [node.name for node in graph.nodes if not node.is_surgical] == ["fc"]
     assert graph.warnings == (
-        'net.prototxt:3: layer "fc" (InnerProduct), param: dropped the unknown field "lars"',
-        'net.prototxt:4: layer "fc" (InnerProduct), inner_product_param.weight_filler: '
+        'net.prototxt:4: layer "fc" (InnerProduct), param: dropped the unknown field "lars"',
+        'net.prototxt:5: layer "fc" (InnerProduct), inner_product_param.weight_filler: '
         'dropped the unknown field "seed"',
-        'net.prototxt:5: layer "box" (MaskResize): dropped the unknown field "mask_resize_param"',
-        'net.prototxt:6: layer "act" (ReLU): dropped the unknown field "relu_parm"',
     )
 
 
@@ -95,8 +97,7 @@ def test_a_misspelt_field_is_told_before_what_follows_from_it(net: Callable[...,
     with pytest.raises(ConversionError) as caught:
         net()
     assert str(caught.value) == (
-        'net.prototxt:1: layer "x" (Input): there is no field "tpo"\n'
-        "  fix: remove it, or go on without it with allow_unknown=True"
+        'net.prototxt:1: layer "x" (Input): there is no field "tpo"\n  fix: write top'
     )
 
 

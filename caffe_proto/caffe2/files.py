@@ -130,8 +130,8 @@ def read_net(file: str, what: str, *, allow_unknown: bool = False) -> ReadNet:
     text = _text(data)
     parsed = parse_net(text, file, net)
     if not allow_unknown:
-        raise_all([finding.error() for finding in parsed.unknown])
-    dropped = tuple(finding.dropped() for finding in parsed.unknown)
+        raise_all([finding.error() for finding in parsed.findings])
+    dropped = tuple(finding.dropped() for finding in parsed.findings)
     return ReadNet(net, tuple(parsed.lines.get("op", ())), dropped)
 
 

@@ -25,7 +25,7 @@ def step_net_of(arguments: Arguments, origin: Origin) -> Message:
     else:
         net = message_class("NetDef")()
         parsed = parse_net(arguments.text("step_net", ""), f"{origin}, step_net", net)
-        raise_all([finding.error() for finding in parsed.unknown])
+        raise_all([finding.error() for finding in parsed.findings])
     assert net is not None
     if not net.op:
         raise UnreadableFileError("its step_net has no operators", origin=origin, fix=EXPORT_AGAIN)

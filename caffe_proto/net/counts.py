@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
+from prototrt.caffe_proto.errors import ConversionError, NetError
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.upgrades.upgrade import Entry
 
 
-def refuse_wrong_counts(entries: Sequence[Entry], file: str) -> None:
-    """Raise for all ``propagate_down`` and ``loss_weight`` that are stated too often or too seldom.
+def wrong_counts(entries: Sequence[Entry], file: str) -> dict[Entry, list[ConversionError]]:
+    """By layer, every ``propagate_down`` and ``loss_weight`` that is stated too often or too seldom.
 
     Source: caffe ``src/caffe/net.cpp``, ``Net::Init``, and ``include/caffe/layer.hpp``, ``SetLossWeights``.
     """
     read: set[str] = set()
-    errors: list[ConversionError] = []
+    errors: dict[Entry, list[ConversionError]] = {}
     for entry in reversed(entries):
-        errors[:0] = _wrong_counts(entry, read, file)
+        errors[entry] = list(_wrong_counts(entry, read, file))
         read.update(entry.message.bottom)
-    raise_all(errors)
+    return errors
 
 
 def _wrong_counts(entry: Entry, read: Collection[str], file: str) -> Iterator[ConversionError]:

@@ -48,7 +48,8 @@ def transformations(model: Model) -> list[str]:
 
 
 def _problems(model: Model, given: Shapes) -> Iterator[ConversionError]:
-    yield from model.unknown or (error for layer in model.layers for error in layer.unknown)
+    yield from model.problems
+    yield from (error for layer in model.layers for error in layer.problems)
     inputs = [layer for layer in model.layers if layer.type == "Input"]
     blobs = [blob for layer in inputs for blob in layer.tops]
     for name in given:

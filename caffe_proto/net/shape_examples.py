@@ -14,7 +14,12 @@ _IMAGES = "NxCxHxW"
 
 def shape_option(blob: str, layers: Sequence[Layer]) -> Option:
     """The option that gives the shape, with letters for the axes that the readers of the blob want."""
-    return Option("shapes", {blob: _axes(blob, layers).split("x")})
+    return Option("shapes", {blob: example_shape(blob, layers)})
+
+
+def example_shape(blob: str, layers: Sequence[Layer]) -> list[str]:
+    """A letter for each axis that the readers of the blob want."""
+    return _axes(blob, layers).split("x")
 
 
 def _axes(blob: str, layers: Sequence[Layer]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
+from prototrt.caffe_proto.errors import ConversionError, MissingBlobError, NetError
 from prototrt.caffe_proto.naming import free_name
 from prototrt.caffe_proto.suggestions import choices, close_names
 from prototrt.caffe_proto.upgrades.upgrade import Entry
@@ -28,12 +28,18 @@ class _Value:
 
 @dataclass(frozen=True, slots=True)
 class Untangled:
-    """The names of values, by layer in the order of the net, and what the net makes."""
+    """The names of values, by layer in the order of the net, and what the net makes.
+
+    ``errors`` are what Caffe would refuse, by the layer that is to blame; ``missing`` are blobs that are
+    read and that no layer makes.
+    """
 
     bottoms: list[tuple[str, ...]]
     tops: list[tuple[str, ...]]
     outputs: tuple[str, ...]
     blobs: dict[str, str]
+    errors: dict[Entry, list[ConversionError]]
+    missing: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -42,28 +48,33 @@ class _Walk:
 
     file: str
     values: dict[str, list[_Value]] = field(default_factory=dict)
-    errors: list[ConversionError] = field(default_factory=list)
+    errors: dict[Entry, list[ConversionError]] = field(default_factory=dict)
+    missing: dict[str, None] = field(default_factory=dict)
+
+    def blame(self, entry: Entry, error: ConversionError) -> None:
+        self.errors.setdefault(entry, []).append(error)
 
 
 def untangle(entries: Sequence[Entry], file: str) -> Untangled:
-    """Name the values of a net; raise all missing bottoms and doubly written tops at once."""
+    """Name the values of a net. What no layer makes keeps the name of its blob."""
     walk = _Walk(file)
     bottoms, tops = [], []
     for index, entry in enumerate(entries):
         bottoms.append([_read(walk, entry, blob, entries[index:]) for blob in entry.message.bottom])
         tops.append([_write(walk, entry, blob, position) for position, blob in enumerate(entry.message.top)])
-    walk.errors += _written_while_others_read(walk)
-    raise_all(walk.errors)
+    _blame_writers_of_what_others_read(walk)
     names = _names(walk)
     return Untangled(
-        [tuple(names[value] for value in values if value) for values in bottoms],
+        [tuple(value if isinstance(value, str) else names[value] for value in values) for values in bottoms],
         [tuple(names[value] for value in values) for values in tops],
         tuple(names[values[-1]] for _, values in sorted(walk.values.items()) if not values[-1].readers),
         {blob: names[values[-1]] for blob, values in walk.values.items()},
+        walk.errors,
+        tuple(walk.missing),
     )
 
 
-def _read(walk: _Walk, entry: Entry, blob: str, later: Sequence[Entry]) -> _Value | None:
+def _read(walk: _Walk, entry: Entry, blob: str, later: Sequence[Entry]) -> _Value | str:
     if blob in walk.values:
         walk.values[blob][-1].readers.append(entry)
         return walk.values[blob][-1]
@@ -79,9 +90,11 @@ def _read(walk: _Walk, entry: Entry, blob: str, later: Sequence[Entry]) -> _Valu
         close = close_names(blob, walk.values)
         fix = f"{'did you mean' if close else 'the blobs before it are'} {choices(blob, walk.values)}"
         fix += "?" if close else ""
-    origin, where = entry.origin(walk.file), f'bottom "{blob}"'
-    walk.errors.append(NetError(problem, origin=origin, blob=where, because=because, fix=fix))
-    return None
+    if writer is None:
+        walk.missing[blob] = None
+    origin = entry.origin(walk.file)
+    walk.blame(entry, MissingBlobError(problem, bottom=blob, origin=origin, because=because, fix=fix))
+    return blob
 
 
 def _write(walk: _Walk, entry: Entry, blob: str, position: int) -> _Value:
@@ -90,22 +103,22 @@ def _write(walk: _Walk, entry: Entry, blob: str, position: int) -> _Value:
     if earlier and blob not in entry.message.bottom[position : position + 1]:
         first = earlier[-1].writer
         maker = f'layer "{first.message.name}" ({first.message.type}) in line {first.line}'
-        walk.errors.append(
+        walk.blame(
+            entry,
             NetError(
                 "the blob is made twice",
                 origin=entry.origin(walk.file),
                 blob=f'top "{blob}"',
                 because=f"{maker} makes it, too",
                 fix="give one of the two tops another name, or read the blob to write it in place",
-            )
+            ),
         )
     walk.values.setdefault(blob, []).append(value)
     return value
 
 
-def _written_while_others_read(walk: _Walk) -> list[ConversionError]:
+def _blame_writers_of_what_others_read(walk: _Walk) -> None:
     """Layers that work in place on what other layers read, too, or they themselves once more."""
-    errors: list[ConversionError] = []
     for blob, values in walk.values.items():
         for old, new in pairwise(values):
             others = list(old.readers)
@@ -114,16 +127,14 @@ def _written_while_others_read(walk: _Walk) -> list[ConversionError]:
             others.remove(new.writer)  # once: that is what it works on
             if others:
                 told = ", ".join(f'"{other.message.name}" in line {other.line}' for other in others)
-                errors.append(
-                    NetError(
-                        "the blob is written in place while others read it",
-                        origin=new.writer.origin(walk.file),
-                        blob=f'top "{blob}"',
-                        because=f"it is read by layer {told}: Caffe finds it made twice",
-                        fix="give the top another name, and let the layers behind it read that",
-                    )
+                error = NetError(
+                    "the blob is written in place while others read it",
+                    origin=new.writer.origin(walk.file),
+                    blob=f'top "{blob}"',
+                    because=f"it is read by layer {told}: Caffe finds it made twice",
+                    fix="give the top another name, and let the layers behind it read that",
                 )
-    return errors
+                walk.blame(new.writer, error)
 
 
 def _names(walk: _Walk) -> dict[_Value, str]:

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 
 from prototrt.caffe_proto.errors import ConversionError, NetError, Origin
 from prototrt.caffe_proto.schema import Message, enum_name
+from prototrt.caffe_proto.suggestions import close_names
+from prototrt.caffe_proto.text.tokens import Token
+
+_TOPOLOGY = ("bottom", "exclude", "include", "name", "phase", "top", "type")
+"""Fields of a layer that say where it stands in the net, rather than what it computes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -14,6 +19,7 @@ class OpenLayer:
 
     message: Message
     field: str  # of the net: "layer" or "layers"
+    index: int  # in that field
     line: int  # where it begins
 
     @property
@@ -36,7 +42,10 @@ class OpenLayer:
 
 @dataclass(slots=True)
 class Finding:
-    """A mistake at ``line``, in the field that ``path`` leads to, as in ("layer", "convolution_param")."""
+    """A mistake at ``line``, in the message that ``path`` leads to, as in ("layer", "convolution_param").
+
+    ``field`` is the name of the field in that message, where the mistake is about one.
+    """
 
     file: str
     line: int
@@ -46,14 +55,34 @@ class Finding:
     because: str | None = None
     fix: str | None = None
     family: type[ConversionError] = NetError
-    unknown: str | None = None  # the name of the field, where the mistake is that Caffe has no such field
+    field: str | None = None
+    is_broken: bool = False  # whether the structure ends here: nothing after this place can be trusted
+    is_unknown: bool = False  # whether the mistake is that Caffe's message has no such field
+    value: tuple[Token, ...] = ()  # of an unknown field, as it is written
 
     def error(self) -> ConversionError:
         return self._error(self.problem, self.because, self.fix)
 
     def dropped(self) -> str:
         """What to say where an unknown field is passed over."""
-        return self._error(f'dropped the unknown field "{self.unknown}"').text
+        return self._error(f'dropped the unknown field "{self.field}"').text
+
+    @property
+    def hides_the_net(self) -> bool:
+        """Whether nobody can tell which layers there are, or what they read and write."""
+        if self.is_broken or (self.layer is None and not self.is_unknown):
+            return True
+        if self.layer is None:
+            return False
+        inside = self.path[2:] if self.path[:2] == ("layers", "layer") else self.path[1:]
+        first = (*inside, self.field or "")[0]
+        is_misspelt = self.is_unknown and not inside and bool(close_names(first, _TOPOLOGY))
+        return is_misspelt or first in _TOPOLOGY
+
+    @property
+    def can_be_dropped(self) -> bool:
+        """Whether this is an unknown field that no output of a net can depend on."""
+        return self.is_unknown and self.is_of_training
 
     @property
     def is_of_training(self) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from prototrt.caffe_proto.errors import UnreadableFileError, raise_all
+from prototrt.caffe_proto.errors import UnreadableFileError, UnsupportedLayerError, raise_all
 from prototrt.caffe_proto.schema import Message, is_repeated, is_required, message_class
 from prototrt.caffe_proto.suggestions import MOST_NAMES, choices, close_names
 from prototrt.caffe_proto.text.findings import BrokenTextError, Finding, OpenLayer
@@ -33,14 +33,16 @@ class ParsedNet:
 
     message: Message
     lines: dict[str, list[int]]  # of each field of the net: one line for each time it stands in the file
-    unknown: tuple[Finding, ...]  # fields that Caffe has not; the message lacks them
+    fork_types: dict[int, str]  # of V1 layers, by their index in the field: words that Caffe's enum lacks
+    newer: dict[int, Message]  # of V1 layers: LayerParameters with what only these have fields for
+    findings: tuple[Finding, ...]  # mistakes that matter only to who needs what they stand in
 
 
 def parse_net(text: str, file: str, message: Message | None = None) -> ParsedNet:
     """Read the text of a net. ``file`` is the name that messages use.
 
-    Unknown fields alone raise nothing: whether they matter is for the reader of the result to say.
-    ``message`` is filled: by default a new NetParameter.
+    What is wrong inside of one layer raises nothing, nor does an unknown field: whether it matters is for
+    the reader of the result to say. ``message`` is filled: by default a new NetParameter.
     """
     net = message_class("NetParameter")() if message is None else message
     reader = _Reader(Tokens(text, file))
@@ -48,9 +50,9 @@ def parse_net(text: str, file: str, message: Message | None = None) -> ParsedNet
         reader.read_fields(net, None, (), 0)
     except BrokenTextError as broken:
         reader.findings.append(broken.finding)
-    if any(finding.unknown is None for finding in reader.findings):
+    if any(finding.hides_the_net for finding in reader.findings):
         raise_all([finding.error() for finding in reader.findings])
-    return ParsedNet(net, reader.lines, tuple(reader.findings))
+    return ParsedNet(net, reader.lines, reader.fork_types, reader.newer, tuple(reader.findings))
 
 
 @dataclass(slots=True)
@@ -58,6 +60,8 @@ class _Reader:
     tokens: Tokens
     findings: list[Finding] = field(default_factory=list)
     lines: dict[str, list[int]] = field(default_factory=dict)
+    fork_types: dict[int, str] = field(default_factory=dict)
+    newer: dict[int, Message] = field(default_factory=dict)
     layer: OpenLayer | None = None
 
     def read_fields(self, message: Message, closing: str | None, path: Path, opened: int) -> None:
@@ -67,13 +71,26 @@ class _Reader:
             name = self.tokens.take()
             if name.kind is not Kind.WORD:
                 raise self._broken(name, path, f"found {name}, expected the name of a field")
-            known = message.DESCRIPTOR.fields_by_name.get(name.text)
+            owner = self._owner(message, name.text)
+            known = owner.DESCRIPTOR.fields_by_name.get(name.text)
             if known is None:
                 self._read_unknown(name, message.DESCRIPTOR, path, opened)
             else:
                 self._note_second(known, name, path, seen)
-                self._read_known(message, known, name, (*path, known.name))
+                self._read_known(owner, known, name, (*path, known.name))
             self._take_separator()
+
+    def _owner(self, message: Message, name: str) -> Message:
+        """The message that has the field: forks put new parameters into layers of the old form, too."""
+        is_old = self.layer is not None and message.DESCRIPTOR.full_name == "caffe.V1LayerParameter"
+        if self.layer is None or not is_old or name in message.DESCRIPTOR.fields_by_name:
+            return message
+        newer = message_class("LayerParameter")
+        return (
+            self.newer.setdefault(self.layer.index, newer())
+            if name in newer.DESCRIPTOR.fields_by_name
+            else message
+        )
 
     def _closed(self, closing: str | None, path: Path, opened: int) -> bool:
         token = self.tokens.peek()
@@ -98,6 +115,7 @@ class _Reader:
                 f"{known.name} is given a second time",
                 because=because,
                 fix="remove one of the two",
+                field=known.name,
             )
         seen.setdefault(known.name, self.tokens.line(name))
 
@@ -142,7 +160,9 @@ class _Reader:
         else:
             child.SetInParent()
         if len(path) == 1 and known.name in _LAYER_FIELDS:
-            self.layer = OpenLayer(child, known.name, self.lines[known.name][-1])
+            self.layer = OpenLayer(
+                child, known.name, len(getattr(message, known.name)) - 1, self.lines[known.name][-1]
+            )
         self.read_fields(child, _CLOSING[opening.text], path, self.tokens.line(name))
         self._check_required(child, name, path)
         if len(path) == 1:
@@ -151,7 +171,13 @@ class _Reader:
     def _check_required(self, message: Message, name: Token, path: Path) -> None:
         for known in message.DESCRIPTOR.fields:
             if is_required(known) and not message.HasField(known.name):
-                self._find(name, path, f"{known.name} is missing", fix=f"add {known.name}: and its value")
+                self._find(
+                    name,
+                    path,
+                    f"{known.name} is missing",
+                    fix=f"add {known.name}: and its value",
+                    field=known.name,
+                )
 
     def _read_value(self, message: Message, known: FieldDescriptor, path: Path) -> None:
         token = self.tokens.peek()
@@ -160,25 +186,44 @@ class _Reader:
         try:
             value = read_scalar(self.tokens, known)
         except BadValueError as bad:
+            if self._is_fork_type(known, token):
+                return
             problem = f"{known.name} is {bad.found}, expected {bad.expected}"
             fix = bad.fix or _fix_of_mixed_forms(known, token) or _fix_of_value(known)
-            self._find(token, path[:-1], problem, fix=fix)
+            self._find(token, path[:-1], problem, fix=fix, field=known.name)
             return
         if is_repeated(known):
             getattr(message, known.name).append(value)
         else:
             setattr(message, known.name, value)
 
+    def _is_fork_type(self, known: FieldDescriptor, token: Token) -> bool:
+        """Whether this is a V1 type of a fork, rather than a misspelt one of Caffe's; if so it is kept."""
+        if self.layer is None or known.full_name != "caffe.V1LayerParameter.type":
+            return False
+        enum: Message = known.enum_type
+        if token.kind is not Kind.WORD or close_names(token.text, enum.values_by_name):
+            return False
+        self.fork_types[self.layer.index] = token.text
+        return True
+
     def _read_unknown(self, name: Token, descriptor: Descriptor, path: Path, opened: int) -> None:
         if path and name.text in _LAYER_FIELDS and self.tokens.peek().text in ("{", "<"):
             because = f"{path[-1]} was opened at line {opened}"
             problem = f"a new {name.text} begins here, expected }}"
             raise self._broken(name, path, problem, because=because, fix="add the missing }")
-        fix = _fix_of_unknown(name.text, [known.name for known in descriptor.fields], top=not path)
-        finding = self._finding(name, path, f'there is no field "{name.text}"', fix=fix)
-        finding.unknown = name.text
+        finding = self._finding(name, path, f'there is no field "{name.text}"')
+        finding.field, finding.is_unknown = name.text, True
+        names = [known.name for known in descriptor.fields]
+        if path and not close_names(name.text, names):
+            finding.family = UnsupportedLayerError
+        finding.fix = _fix_of_unknown(
+            name.text, names, is_of_net=not path, can_be_dropped=finding.can_be_dropped
+        )
         self.findings.append(finding)
+        begin = self.tokens.position
         self._skip_value((*path, name.text))
+        finding.value = self.tokens.since(begin)
 
     def _skip_value(self, path: Path) -> None:
         """Pass over the value of an unknown field: one scalar, or all up to the sign that closes it."""
@@ -226,9 +271,18 @@ class _Reader:
         )
 
     def _find(
-        self, token: Token, path: Path, problem: str, because: str | None = None, fix: str | None = None
+        self,
+        token: Token,
+        path: Path,
+        problem: str,
+        *,
+        because: str | None = None,
+        fix: str | None = None,
+        field: str,
     ) -> None:
-        self.findings.append(self._finding(token, path, problem, because, fix))
+        finding = self._finding(token, path, problem, because, fix)
+        finding.field = field
+        self.findings.append(finding)
 
     def _finding(
         self, token: Token, path: Path, problem: str, because: str | None = None, fix: str | None = None
@@ -240,15 +294,20 @@ class _Reader:
     ) -> BrokenTextError:
         finding = self._finding(token, path, problem, because, fix or _MEND)
         finding.family = UnreadableFileError
+        finding.is_broken = True
         return BrokenTextError(finding)
 
 
-def _fix_of_unknown(name: str, names: list[str], *, top: bool) -> str:
-    if top and name in _SOLVER_FIELDS:
+def _fix_of_unknown(name: str, names: list[str], *, is_of_net: bool, can_be_dropped: bool) -> str:
+    if is_of_net and name in _SOLVER_FIELDS:
         return "give the prototxt of the net; this looks like a solver's"
     if close_names(name, names):
         return f"write {choices(name, names)}"
-    fix = Worded("remove it, or go on without it with {}", Option("allow_unknown", True))
+    fix = (
+        Worded("go on without it with {}", Option("allow_unknown", True))
+        if can_be_dropped or is_of_net
+        else "remove it if it does not change what the layer computes"
+    )
     return (
         Worded("{}; the fields here are {}", fix, choices(name, names)) if len(names) <= MOST_NAMES else fix
     )

@@ -58,6 +58,15 @@ class Tokens:
     def line(self, token: Token) -> int:
         return bisect_right(self._line_ends, token.offset - 1) + 1
 
+    @property
+    def position(self) -> int:
+        """How many tokens have been taken."""
+        return self._next
+
+    def since(self, position: int) -> tuple[Token, ...]:
+        """The tokens that have been taken from there on."""
+        return tuple(self._tokens[position : self._next])
+
     def peek(self) -> Token:
         return self._tokens[self._next]
 

@@ -8,12 +8,14 @@ Source: caffe ``src/caffe/util/upgrade_proto.cpp``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from prototrt.caffe_proto.errors import NetError, Origin
 from prototrt.caffe_proto.schema import Message, enum_name, message_class
+from prototrt.caffe_proto.text.findings import Finding
 from prototrt.caffe_proto.text.prototxt import ParsedNet
-from prototrt.caffe_proto.upgrades.upgrade_v0 import v1_from_v0
+from prototrt.caffe_proto.upgrades.upgrade_v0 import Placed, v1_from_v0
 
 # V1's words for the types. Caffe gave them new names, by no rule.
 _TYPES = {
@@ -63,15 +65,21 @@ _TRANSFORMED_DATA = {
     "IMAGE_DATA": "image_data_param",
     "WINDOW_DATA": "window_data_param",
 }
+_SHORTEST_WORD = 3  # what is shorter is an abbreviation, as in BN
 _TRANSFORM_FIELDS = ("scale", "mean_file", "crop_size", "mirror")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """One layer in today's form, and where the user wrote it."""
+    """One layer in today's form, where the user wrote it, and what is wrong with its text.
+
+    ``warnings`` tell what its upgrade has left out.
+    """
 
     message: Message
     line: int
+    findings: tuple[Finding, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def origin(self, file: str) -> Origin:
         return Origin(file, self.line, self.message.name, self.message.type or "no type")
@@ -92,11 +100,38 @@ def upgraded_layers(net: ParsedNet, file: str) -> list[Entry]:
             because="they are the new and the old form, which Caffe does not mix",
             fix="write all of them as layer, with their types as strings",
         )
-    layers = [Entry(*pair) for pair in zip(message.layer, lines.get("layer", ()), strict=True)]
-    if message.layers:
-        placed = list(zip(message.layers, lines["layers"], strict=True))
-        layers = [Entry(_layer_from_v1(layer), line) for layer, line in v1_from_v0(placed, file)]
-    return _inputs(net, file, {entry.message.name for entry in layers}) + layers
+    findings: dict[int, list[Finding]] = {}
+    for finding in net.findings:
+        if finding.layer is not None:
+            findings.setdefault(finding.layer.index, []).append(finding)
+    layers = _layers_from_v1(net, file) if message.layers else _layers(net)
+    found = [replace(entry, findings=tuple(findings.get(index, ()))) for index, entry in layers]
+    return _inputs(net, file, found) + found
+
+
+def _layers(net: ParsedNet) -> Iterator[tuple[int, Entry]]:
+    """The layers in the form of today, with their places in the file's field."""
+    return enumerate(Entry(*pair) for pair in zip(net.message.layer, net.lines.get("layer", ()), strict=True))
+
+
+def _layers_from_v1(net: ParsedNet, file: str) -> Iterator[tuple[int, Entry]]:
+    """The layers in the old forms, with their places in the file's field: padding is no layer any more."""
+    placed = [
+        Placed(layer, line, index)
+        for index, (layer, line) in enumerate(zip(net.message.layers, net.lines["layers"], strict=True))
+    ]
+    for old in v1_from_v0(placed, file):
+        layer = _layer_from_v1(old.layer)
+        if old.index in net.fork_types:
+            layer.type = type_of_fork(net.fork_types[old.index])
+        if old.index in net.newer:
+            layer.MergeFrom(net.newer[old.index])
+        yield old.index, Entry(layer, old.line, warnings=old.warnings)
+
+
+def type_of_fork(word: str) -> str:
+    """A V1 type that a fork added, as today's layers spell it: ``UNPOOLING`` is ``Unpooling``."""
+    return "".join(part if len(part) < _SHORTEST_WORD else part.capitalize() for part in word.split("_"))
 
 
 def _layer_from_v1(old: Message) -> Message:
@@ -142,15 +177,22 @@ def _move_transformation(old: Message) -> None:
             data.ClearField(name)
 
 
-def _inputs(net: ParsedNet, file: str, taken: set[str]) -> list[Entry]:
-    """``input`` with ``input_shape``, with four ``input_dim`` each, or with no shape at all."""
+def _inputs(net: ParsedNet, file: str, layers: Sequence[Entry]) -> list[Entry]:
+    """``input`` with ``input_shape``, with four ``input_dim`` each, or with no shape at all.
+
+    Caffe passes over an input without a shape; here it is one, unless a layer makes the blob.
+    """
     message = net.message
     lines = net.lines.get("input", [])
     if not lines:
         return []
     shapes = _input_shapes(message, f"{file}:{lines[0]}")
+    taken = {entry.message.name for entry in layers}
+    made = {blob for entry in layers for blob in entry.message.top if blob not in entry.message.bottom}
     entries = []
     for index, (blob, line) in enumerate(zip(message.input, lines, strict=True)):
+        if not shapes and blob in made:
+            continue
         layer = message_class("LayerParameter")()
         layer.name = f"{blob}_input" if blob in taken else blob
         layer.type = "Input"

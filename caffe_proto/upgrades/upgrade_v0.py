@@ -9,11 +9,22 @@ Source: caffe ``src/caffe/util/upgrade_proto.cpp``, ``UpgradeV0PaddingLayers`` a
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from prototrt.caffe_proto.errors import NetError, Origin
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.caffe_proto.suggestions import choices
 
-Placed = tuple[Message, int]  # a V1 layer and its line
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A V1 layer, its line, its place among the layers of the file, and what its upgrade has left out."""
+
+    layer: Message
+    line: int
+    index: int
+    warnings: tuple[str, ...] = ()
+
 
 _TYPES = {
     "accuracy": "ACCURACY",
@@ -86,33 +97,36 @@ _KEPT = ("blobs", "blobs_lr", "weight_decay")
 
 def v1_from_v0(layers: list[Placed], file: str) -> list[Placed]:
     """V1 layers pass through; where any layer has the first form, padding is folded and all are rewritten."""
-    if not any(layer.HasField("layer") for layer, _ in layers):
+    if not any(placed.layer.HasField("layer") for placed in layers):
         return layers
-    return [
-        (_v1_layer(layer, _origin(layer, line, file)), line) for layer, line in _fold_padding(layers, file)
-    ]
+    upgraded = []
+    for placed in _fold_padding(layers, file):
+        layer, warnings = _v1_layer(placed.layer, _origin(placed, file))
+        upgraded.append(replace(placed, layer=layer, warnings=tuple(warnings)))
+    return upgraded
 
 
-def _origin(layer: Message, line: int, file: str) -> Origin:
-    return Origin(file, line, layer.layer.name, layer.layer.type)
+def _origin(placed: Placed, file: str) -> Origin:
+    return Origin(file, placed.line, placed.layer.layer.name, placed.layer.layer.type)
 
 
 def _fold_padding(layers: list[Placed], file: str) -> list[Placed]:
     """Give the pad of each padding layer to its readers, and drop the padding layers."""
     padding: dict[str, Message] = {}  # by the blob a padding layer wrote last
     kept = []
-    for layer, line in layers:
+    for placed in layers:
+        layer = placed.layer
         is_padding = layer.layer.type == "padding"
         for index, blob in enumerate(layer.bottom):
             if blob in padding:
-                _take_padding(layer, index, padding[blob], _origin(layer, line, file))
+                _take_padding(layer, index, padding[blob], _origin(placed, file))
         for blob in layer.top:
             padding.pop(blob, None)
         if is_padding:
-            _check_padding(layer, _origin(layer, line, file))
+            _check_padding(layer, _origin(placed, file))
             padding[layer.top[0]] = layer
         else:
-            kept.append((layer, line))
+            kept.append(placed)
     return kept
 
 
@@ -137,7 +151,12 @@ def _take_padding(layer: Message, index: int, padding: Message, origin: Origin) 
     layer.bottom[index] = padding.bottom[0]
 
 
-def _v1_layer(old: Message, origin: Origin) -> Message:
+def _v1_layer(old: Message, origin: Origin) -> tuple[Message, list[str]]:
+    """The layer in V1's form, and a warning for each field that its type does not have.
+
+    Caffe logs such a field and goes on.
+    """
+    warnings = []
     new = message_class("V1LayerParameter")()
     new.bottom.extend(old.bottom)
     new.top.extend(old.top)
@@ -158,24 +177,21 @@ def _v1_layer(old: Message, origin: Origin) -> Message:
         elif field.name == "hdf5_output_param":
             new.hdf5_output_param.CopyFrom(value)
         elif field.name not in ("name", "type"):
-            _move(new, flat.type, field.name, value, origin)
-    return new
+            homes, name = _MOVED.get(field.name, ({}, ""))
+            home = homes.get(flat.type) or homes.get("*")
+            if home is None:
+                told = f'a layer of type "{flat.type}" has no field "{field.name}"'
+                warnings.append(f"{origin}: {told}: it is ignored, as in Caffe")
+            else:
+                _move(getattr(new, home), name, field.name, value, origin)
+    return new, warnings
 
 
-def _move(new: Message, kind: str, field: str, value: object, origin: Origin) -> None:
-    homes, name = _MOVED.get(field, ({}, ""))
-    home = homes.get(kind) or homes.get("*")
-    if home is None:
-        raise NetError(
-            f'a layer of type "{kind}" has no field "{field}"',
-            origin=origin,
-            fix=f"remove {field} from this layer",
-        )
+def _move(parameters: Message, name: str, field: str, value: object, origin: Origin) -> None:
     if isinstance(value, int) and value < 0:  # the heirs of all these fields are unsigned
         raise NetError(
             f"{field} is {value}, expected 0 or more", origin=origin, fix=f"set {field} to 0 or more"
         )
-    parameters = getattr(new, home)
     if hasattr(value, "CopyFrom"):
         getattr(parameters, name).CopyFrom(value)
     elif hasattr(getattr(parameters, name), "append"):

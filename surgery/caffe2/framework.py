@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.errors import ShapeError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.errors import ConversionError, MissingShapesError
 from prototrt.surgery.caffe2.operator_rule import NO_RULE, operator_rule
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.frameworks import Framework
@@ -25,20 +24,20 @@ class Caffe2(Framework):
     def advice(self, name: str) -> str:
         return NO_RULE
 
-    def refuse_missing_shapes(self, model: Model, layers: Sequence[Layer], given: Collection[str]) -> None:
+    def missing_shapes(
+        self, model: Model, layers: Sequence[Layer], given: Collection[str]
+    ) -> list[ConversionError]:
         """Caffe2's files state no shapes."""
         inputs = [layer.tops[0] for layer in layers if layer.type == "Input"]
         missing = [name for name in inputs if name not in given]
-        if missing:
-            because = f"Caffe2's nets state none; the inputs are {', '.join(inputs)}"
-            if model.weights.file is None:
-                because += "; without an init net, weights are inputs, too"
-            raise ShapeError(
-                f"no shape is given for {', '.join(missing)}",
-                where=model.file,
-                because=because,
-                fix=Worded("give the shapes: {}", Option("shapes", dict.fromkeys(missing, ("SIZE", "SIZE")))),
-            )
+        if not missing:
+            return []
+        because = f"Caffe2's nets state none; the inputs are {', '.join(inputs)}"
+        if model.weights.file is None:
+            because += "; without an init net, weights are inputs, too"
+        problem = f"no shape is given for {', '.join(missing)}"
+        shapes = dict.fromkeys(missing, ("SIZE", "SIZE"))
+        return [MissingShapesError(problem, where=model.file, because=because, shapes=shapes)]
 
     def outputs(self, blobs: BlobValues, wanted: Sequence[Value]) -> Sequence[Value]:
         return list(dict.fromkeys((*wanted, *blobs.final_states())))

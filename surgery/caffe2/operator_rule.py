@@ -9,7 +9,6 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError, WeightsError
-from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerRule
 from prototrt.surgery.ir import Array, Dim, DType, Node, Shape, Value, element_count
 from prototrt.surgery.ir.builder import Builder
@@ -20,9 +19,7 @@ operator_rule: Registry[str, LayerRule] = Registry("operator rule")
 """``rule(build, operator, *inputs) -> outputs``. Fewer outputs than the operator has: the rest are no tensors."""
 
 MOST_COMPUTED = 1 << 23
-NO_RULE = Worded(
-    "see docs/caffe2.md for those there are, or cut the net before it with {}", Option("outputs", ["BLOB"])
-)
+NO_RULE = "see docs/caffe2.md for those there are"
 
 
 def axis_of(operator: Operator, shape: Shape, default: int, name: str = "axis") -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import prototrt.surgery.layers  # noqa: F401  registers its rules
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.errors import NetError, WeightsError, raise_all
+from prototrt.caffe_proto.errors import ConversionError, MissingShapesError, NetError, WeightsError, raise_all
 from prototrt.caffe_proto.net.data_layers import transformation
-from prototrt.caffe_proto.wording import Worded
+from prototrt.caffe_proto.net.shape_examples import example_shape
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.expansion.ignored_parameters import warn_of_unread_parameters
 from prototrt.surgery.expansion.layer_builder import GIVE_THEIR_NET, LayerBuilder, layer_rule
@@ -23,17 +22,27 @@ class Caffe(Framework):
     kind = "layer type"
     sources = ("prototxt", "weights")
 
-    def advice(self, name: str) -> str:
-        close = difflib.get_close_matches(name, self.rules.rules, 3)
-        cut = super().advice(name)
-        if close:
-            return Worded("write {} if that is meant, or {}", " or ".join(close), cut)
-        return Worded("{}; see `prototrt layers`", cut)
-
     def usual_outputs(self, model: Model, left_over: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
         found = _before_code(model, left_over)
         self._refuse_layers_without_tops(model)
         return found
+
+    def missing_shapes(
+        self, model: Model, layers: Sequence[Layer], given: Collection[str]
+    ) -> list[ConversionError]:
+        missing = [
+            (layer, index)
+            for layer in layers
+            if layer.type == "Input" and not layer.message.input_param.shape
+            for index, top in enumerate(layer.tops)
+            if top not in given
+        ]
+        if not missing:
+            return []
+        told = ", ".join(f'"{layer.top_blob(index)}" (line {layer.origin.line})' for layer, index in missing)
+        shapes = {layer.tops[index]: example_shape(layer.tops[index], layers) for layer, index in missing}
+        problem = f"the file states no shape for the input{'s' * (len(missing) > 1)} {told}"
+        return [MissingShapesError(problem, where=model.file, because=None, shapes=shapes)]
 
     def whole_numbers(self, layers: Sequence[Layer]) -> frozenset[str]:
         """Recurrent layers read the lengths of sequences from one of their bottoms."""
@@ -99,7 +108,7 @@ def _before_code(model: Model, wanted: Sequence[str]) -> tuple[list[str], list[s
     warnings: dict[str, None] = {}
     for name in wanted:
         layer = makers[name]
-        read = [bottom for bottom in layer.bottoms if makers[bottom].type != "Input"]
+        read = [bottom for bottom in layer.bottoms if bottom not in makers or makers[bottom].type != "Input"]
         if layer.type != "Python" or not read:
             kept[name] = None
             continue

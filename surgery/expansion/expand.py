@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import (
     ConversionError,
+    MissingBlobError,
+    MissingShapesError,
     NetError,
     WeightsError,
-    raise_all,
+    distinct,
 )
+from prototrt.caffe_proto.model import input_layer
 from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.caffe_proto.weights import sha256_of
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.arity import check_bottoms, counted
 from prototrt.surgery.expansion.blob_values import BlobValues
+from prototrt.surgery.expansion.cutting import AUTO, can_be_avoided, independent, last_computable, with_advice
 from prototrt.surgery.expansion.frameworks import Framework, framework_named
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, Options
 from prototrt.surgery.expansion.limits import refuse_oversized
 from prototrt.surgery.expansion.needed_layers import needed_layers, wanted_blobs
 from prototrt.surgery.expansion.refusals import (
+    blocked_layers,
     refuse_missing_weights,
     refuse_shapes_of_nothing,
     refuse_states_of_nothing,
-    refuse_unknown,
 )
 from prototrt.surgery.expansion.unsuited_shapes import refuse_unsuited_shapes
 from prototrt.surgery.ir import Array, Graph, Source, Value
@@ -62,24 +66,68 @@ def expand(
     """Expand the layers that the outputs need.
 
     ``shapes`` override those of inputs, ``profile`` gives ranges; ``outputs`` are blobs of the net,
-    by default those that nobody reads; ``cont`` ``"drop"`` takes cont as 1 everywhere; ``state`` is
-    ``"bind"``, ``"zero"``, or the initial states by the names of their bindings; ``preprocess`` folds
-    mean and scale of the data layers into the graph; ``strict`` refuses weights that are NaN or
-    infinite. Without ``require_weights`` a net without weights gets zeros, to look at its shapes.
+    by default those that nobody reads, and ``["auto"]`` the last ones that can be computed; ``cont``
+    ``"drop"`` takes cont as 1 everywhere; ``state`` is ``"bind"``, ``"zero"``, or the initial states by the
+    names of their bindings; ``preprocess`` folds mean and scale of the data layers into the graph; ``strict``
+    refuses weights that are NaN or infinite. Without ``require_weights`` a net without weights gets zeros, to
+    look at its shapes.
     Raises ``ConversionError`` with all the problems that can be told apart.
     """
     given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
     ranges = profile or Profile()
 
-    def expanded(shapes: Mapping[str, tuple[int, ...]], profile: Profile) -> Expansion:
-        rest = (outputs, cont, state, preprocess, strict, require_weights)
-        return _expand(model, shapes, profile, *rest)
+    def attempt(
+        asked: Sequence[str] | None, shapes: Mapping[str, tuple[int, ...]], profile: Profile
+    ) -> Expansion | Failure:
+        rest = (cont, state, preprocess, strict, require_weights)
+        return _expand(_fed(model, {*shapes, *profile.names()}), shapes, profile, asked, *rest)
 
-    try:
-        return expanded(given, ranges)
-    except ConversionError as error:
-        refuse_unsuited_shapes(model, given, ranges, error, expanded)
-        raise
+    is_auto = list(outputs or ()) == [AUTO] and AUTO not in model.blobs
+    asked = None if is_auto else outputs
+    result = attempt(asked, given, ranges)
+    if isinstance(result, Failure) and is_auto and result.cut:
+        warnings = [Worded("the net ends before this layer: {}", error.text) for error in result.errors]
+        result = attempt(result.cut, given, ranges)
+        if isinstance(result, Expansion):
+            graph = replace(result.graph, warnings=(*warnings, *result.graph.warnings))
+            return replace(result, graph=graph)
+    if isinstance(result, Failure):
+        error = result.error()
+        refuse_unsuited_shapes(
+            model, given, ranges, error, lambda *sizes: isinstance(attempt(asked, *sizes), Expansion)
+        )
+        raise error
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a net cannot be expanded, and the blobs before which it can; ``shapes`` are those that are missing."""
+
+    errors: Sequence[ConversionError]
+    cut: Sequence[str]
+    shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
+
+    def error(self) -> ConversionError:
+        return with_advice(distinct(self.errors), self.cut, self.shapes)
+
+
+def _fed(model: Model, names: Collection[str]) -> Model:
+    """The net, where blobs that no layer makes are inputs if their names are among these."""
+    fed = [name for name in model.missing if name in names]
+    if not fed:
+        return model
+    layers = [replace(layer, problems=_but_missing(layer.problems, fed)) for layer in model.layers]
+    missing = tuple(name for name in model.missing if name not in fed)
+    blobs = {**model.blobs, **{name: name for name in fed}}
+    inputs = [input_layer(name, model.file) for name in fed]
+    return replace(model, layers=(*inputs, *layers), missing=missing, blobs=blobs)
+
+
+def _but_missing(problems: Sequence[ConversionError], fed: Collection[str]) -> tuple[ConversionError, ...]:
+    return tuple(
+        error for error in problems if not (isinstance(error, MissingBlobError) and error.bottom in fed)
+    )
 
 
 def _expand(
@@ -92,7 +140,7 @@ def _expand(
     preprocess: bool,
     strict: bool,
     require_weights: bool,
-) -> Expansion:
+) -> Expansion | Failure:
     assert cont in ("keep", "drop"), cont
     framework = framework_named(model.framework)
     wanted: Sequence[str] = wanted_blobs(model, outputs)
@@ -100,9 +148,12 @@ def _expand(
     if outputs is None:
         wanted, cuts = framework.usual_outputs(model, wanted)
     layers = needed_layers(model, wanted)
-    refuse_unknown(model, layers, framework)
-    refuse_shapes_of_nothing(model, {*given, *ranges.names()})
-    framework.refuse_missing_shapes(model, layers, {*given, *ranges.names()})
+    shaped = {*given, *ranges.names()}
+    refuse_shapes_of_nothing(model, shaped)
+    blocked = blocked_layers(model, layers, framework)
+    shapeless = framework.missing_shapes(model, layers, shaped)
+    if shapeless:
+        return _failure(model, layers, independent(layers, blocked, model.stored), wanted, blocked, shapeless)
     reserved = {name for layer in model.layers for name in layer.tops}
     arrays = {} if isinstance(state, str) else state
     mode = state if isinstance(state, str) else "const"
@@ -111,10 +162,11 @@ def _expand(
     options = Options(given, ranges, cont == "drop", mode, arrays, counts, preprocess, strict, example)
     build = LayerBuilder(reserved, [layer.name for layer in model.layers], model.weights, options)
     blobs = BlobValues(build, model.stored)
-    errors = _expand_layers(build, framework, layers, blobs, wanted)
+    expanded, errors = _expand_layers(build, framework, layers, blocked, blobs, wanted)
     if (errors or build.parameters) and all(isinstance(error, WeightsError) for error in errors):
         framework.refuse_strange_weights(model)  # rather than one error for each layer
-    raise_all(errors)
+    if errors or blocked or model.problems:
+        return _failure(model, layers, expanded, wanted, blocked, errors)
     refuse_states_of_nothing(model, arrays, build.used_states)
     if require_weights:
         refuse_missing_weights(model, build.without_weights)
@@ -141,24 +193,48 @@ def _kept_states(model: Model, graph: Graph) -> Iterator[str]:
         )
 
 
+def _failure(
+    model: Model,
+    layers: Sequence[Layer],
+    expanded: Collection[Layer],
+    wanted: Collection[str],
+    blocked: Mapping[Layer, Sequence[ConversionError]],
+    errors: Sequence[ConversionError],
+) -> Failure:
+    """All that is wrong, in the order of the file."""
+    of_layers = [error for found in blocked.values() for error in found]
+    found = sorted(
+        (*model.problems, *of_layers, *errors), key=lambda error: error.origin.line if error.origin else 0
+    )
+    shapeless = [error for error in errors if isinstance(error, MissingShapesError)]
+    in_the_way = [error for error in found if error not in shapeless]
+    if model.problems or not can_be_avoided(in_the_way):
+        return Failure(found, ())
+    shapes = {name: sizes for error in shapeless for name, sizes in error.shapes.items()}
+    return Failure(found, last_computable(layers, expanded, wanted), shapes)
+
+
 def _expand_layers(
     build: LayerBuilder,
     framework: Framework,
     layers: Sequence[Layer],
+    blocked: Collection[Layer],
     blobs: BlobValues,
     wanted: Collection[str],
-) -> list[ConversionError]:
-    """Expand all layers that can be, and return what is wrong with the others."""
+) -> tuple[set[Layer], list[ConversionError]]:
+    """Expand all layers that can be; these, and what is wrong with the others."""
+    expanded: set[Layer] = set()
     errors: list[ConversionError] = []
     for layer in layers:
         # What an unsound layer writes is unknown: its readers are left out, not blamed.
-        if all(bottom in blobs for bottom in layer.bottoms):
+        if layer not in blocked and all(bottom in blobs for bottom in layer.bottoms):
             try:
                 _expand_layer(build, framework, layer, blobs, wanted)
+                expanded.add(layer)
             except ConversionError as error:
                 error.origin = error.origin or layer.origin
                 errors.append(error)
-    return errors
+    return expanded, errors
 
 
 def _expand_layer(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, LayerRule
 from prototrt.surgery.ir import Value
@@ -26,16 +26,19 @@ class Framework:
     computes_with_constants = False
     """Whether layers take shapes and sizes from blobs: what is known must stay known."""
 
-    def advice(self, name: str) -> str:
-        """What to do about a type without a rule."""
-        return Worded("cut the net before it with {}", Option("outputs", ["BLOB"]))
+    def advice(self, name: str) -> str | None:
+        """What to do about a type without a rule, but for cutting the net before it."""
+        return None
 
     def usual_outputs(self, model: Model, left_over: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
         """The blobs to compute where the user names none, and warnings."""
         return left_over, ()
 
-    def refuse_missing_shapes(self, model: Model, layers: Sequence[Layer], given: Collection[str]) -> None:
-        """Raise where inputs have no shape, neither in the file nor ``given``."""
+    def missing_shapes(
+        self, model: Model, layers: Sequence[Layer], given: Collection[str]
+    ) -> list[ConversionError]:
+        """One error for all inputs that have no shape, neither in the file nor ``given``; none where all have."""
+        raise NotImplementedError
 
     def whole_numbers(self, layers: Sequence[Layer]) -> frozenset[str]:
         """The inputs that hold int32, as far as the layers that read them can tell."""

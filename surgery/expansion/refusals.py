@@ -7,53 +7,61 @@ from collections.abc import Collection, Mapping, Sequence
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import (
     ConversionError,
+    MissingBlobError,
     NetError,
     UnsupportedLayerError,
     WeightsError,
-    raise_all,
 )
+from prototrt.caffe_proto.net.shape_examples import shape_option
+from prototrt.caffe_proto.suggestions import close_names
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.ir import Array
 
 
-def refuse_unknown(model: Model, layers: Sequence[Layer], framework: Framework) -> None:
-    """Tell all types without a rule and all unknown fields at once, in the order of the file.
+def blocked_layers(
+    model: Model, layers: Sequence[Layer], framework: Framework
+) -> dict[Layer, list[ConversionError]]:
+    """The layers that cannot be expanded whatever their bottoms hold, and why: no rule, or a text that is wrong.
 
-    The fields of a type without a rule are not told: they are unknown because the type is.
+    The fields of a type without a rule are not told: they are unknown because the type is. Such a type is
+    told once, and its other layers have nothing to tell.
     """
-    types = [layer for layer in layers if layer.type not in framework.rules.rules]
-    errors: list[ConversionError] = [
-        UnsupportedLayerError(
-            f"there is no rule for this {framework.kind}",
-            origin=layer.origin,
-            fix=framework.advice(layer.type),
-        )
-        for layer in types
-    ]
-    explained = {layer.name for layer in types}
-    errors += [error for error in model.unknown if _layer_of(error) not in explained]
-    if not model.unknown:  # the user goes on without what is unknown
-        errors += [_of_needed(error) for layer in layers if layer not in types for error in layer.unknown]
-    raise_all(sorted(errors, key=lambda error: error.origin.line if error.origin else 0))
+    blocked: dict[Layer, list[ConversionError]] = {}
+    without_rule: dict[str, list[Layer]] = {}
+    for layer in layers:
+        if layer.type not in framework.rules.rules:
+            without_rule.setdefault(layer.type, []).append(layer)
+        elif layer.problems:
+            blocked[layer] = [_with_shape_option(error, model, layers) for error in layer.problems]
+    for first, *others in without_rule.values():
+        blocked[first] = [_without_rule(first, others, framework)]
+        blocked |= {layer: [] for layer in others}
+    return blocked
 
 
-def _layer_of(error: ConversionError) -> str | None:
-    return error.origin.layer if error.origin else None
+def _without_rule(first: Layer, others: Sequence[Layer], framework: Framework) -> ConversionError:
+    more = (
+        ", which one other has"
+        if len(others) == 1
+        else f", which {len(others)} others have"
+        if others
+        else ""
+    )
+    problem = f"there is no rule for this {framework.kind}{more}"
+    if close := close_names(first.type, framework.rules.rules):
+        return NetError(problem, origin=first.origin, fix=f"write {' or '.join(close)}, if that is meant")
+    return UnsupportedLayerError(problem, origin=first.origin, fix=framework.advice(first.type))
 
 
-def _of_needed(error: ConversionError) -> ConversionError:
-    """The error for a field that ``allow_unknown`` cannot drop."""
-    return UnsupportedLayerError(
-        error.problem,
-        origin=error.origin,
-        where=error.where,
-        blob=error.blob,
-        because="the outputs need this layer, and without the field it may compute something else",
-        fix=Worded(
-            "remove the field if it changes no result, or cut the net before the layer with {}",
-            Option("outputs", ["BLOB"]),
-        ),
+def _with_shape_option(error: ConversionError, model: Model, layers: Sequence[Layer]) -> ConversionError:
+    """The error; for a bottom that no layer makes, also how it becomes an input."""
+    if not isinstance(error, MissingBlobError) or error.bottom not in model.missing:
+        return error
+    advice = Worded("make it an input: {}", shape_option(error.bottom, layers))
+    fix = Worded("{}; or {}", error.fix, advice) if error.fix else advice
+    return MissingBlobError(
+        error.problem, bottom=error.bottom, origin=error.origin, because=error.because, fix=fix
     )
 
 

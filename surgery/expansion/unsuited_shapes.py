@@ -17,7 +17,7 @@ def refuse_unsuited_shapes(
     given: Mapping[str, Sizes],
     profile: Profile,
     error: ConversionError,
-    expand: Callable[[Mapping[str, Sizes], Profile], object],
+    is_sound: Callable[[Mapping[str, Sizes], Profile], bool],
 ) -> None:
     """Blame the shapes that were given where the net is sound without them; else leave ``error`` as it is.
 
@@ -37,7 +37,8 @@ def refuse_unsuited_shapes(
     kept = {name: shape for name, shape in given.items() if name not in others}
     ranges = Profile(*(_without(others, sizes) for sizes in (profile.min, profile.opt, profile.max)))
     try:
-        expand(kept, ranges)
+        if not is_sound(kept, ranges):
+            return
     except ConversionError:
         return
     because = Worded("with it, {}", _told(errors[0]))

@@ -14,25 +14,6 @@ BAD = Path(__file__).parents[1] / "goldens" / "bad"
 CASES = [case["case"] for case in json.loads((BAD / "index.json").read_text())]
 
 MESSAGES = {
-    "cycle": (
-        'model.prototxt:13: layer "a" (Eltwise), bottom "b": no layer before this one makes it\n'
-        '  because layer "bb", which makes it, comes later, in line 23\n'
-        "  fix: put the layers in the order in which they run, and let no two read each other"
-    ),
-    "duplicate_top": (
-        'model.prototxt:40: layer "fc_again" (InnerProduct), top "fc": the blob is made twice\n'
-        '  because layer "fc" (InnerProduct) in line 31 makes it, too\n'
-        "  fix: give one of the two tops another name, or read the blob to write it in place"
-    ),
-    "missing_bottom": (
-        'model.prototxt:40: layer "r2" (ReLU), bottom "fc7": no layer before this one makes it\n'
-        "  fix: did you mean fc?"
-    ),
-    "negative_pad": (
-        'model.prototxt:23: layer "conv1" (Convolution), convolution_param: pad is -1, '
-        "expected a whole number from 0 to 4294967295\n"
-        "  fix: write such a value, or leave pad out"
-    ),
     "syntax_missing_brace": (
         'model.prototxt:38: layer "fc" (InnerProduct): the file ends here, expected }\n'
         "  because layer was opened at line 31\n"
@@ -49,11 +30,15 @@ MESSAGES = {
         "  fix: get the file again"
     ),
 }
-# These read well: only surgery, which knows shapes and types, can refuse them.
+# These read well: what is wrong with one layer is told to who needs the layer.
 READABLE = {
     "bottom_count",
+    "cycle",
+    "duplicate_top",
     "eltwise_shape_mismatch",
     "lstm_without_cont",
+    "missing_bottom",
+    "negative_pad",
     "unknown_field",
     "unknown_layer_type",
     "weights_shape_mismatch",

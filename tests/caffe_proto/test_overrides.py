@@ -82,13 +82,12 @@ def test_the_type_that_an_override_gives_counts(net: Path) -> None:
         (
             "lstm9.recurrent_param.num_output",
             "7",
-            'no layer is called "lstm9"\n  fix: use lstm2 or lstm1',
+            'no layer is called "lstm9"\n  fix: use cont, conv1.1, data, lstm1 or lstm2',
         ),
         (
             "lstm1.recurrent_param.cell_activatoin",
             "ReLU",
-            'RecurrentParameter has no field "cell_activatoin"\n'
-            "  fix: use cell_activation or gate_activation",
+            'RecurrentParameter has no field "cell_activatoin"\n  fix: use cell_activation',
         ),
         (
             "lstm1.recurrent_param.num_output",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from prototrt.caffe_proto import ConversionError, Model, load
+from prototrt.caffe_proto import ConversionError, Model, load, raise_all
 
 Write = Callable[..., str]
 
@@ -159,8 +159,9 @@ MISTAKES = {
 @pytest.mark.parametrize("case", MISTAKES)
 def test_mistakes(case: str, write: Write) -> None:
     layers, message = MISTAKES[case]
+    model = load(write(net(*layers)))
     with pytest.raises(ConversionError) as caught:
-        load(write(net(*layers)))
+        raise_all([problem for layer in model.layers for problem in layer.problems])
     assert str(caught.value) == message
 
 

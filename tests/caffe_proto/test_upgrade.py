@@ -140,11 +140,6 @@ MISTAKES = {
         "  because this layer has the form that Caffe first had\n"
         "  fix: write such a type, or the net in the form of today",
     ),
-    "V0 field of another type": (
-        "layers { layer { name: 'a' type: 'relu' num_output: 3 } }",
-        'net.prototxt:1: layer "a" (relu): a layer of type "relu" has no field "num_output"\n'
-        "  fix: remove num_output from this layer",
-    ),
     "V0 size below 0": (
         "layers { layer { name: 'a' type: 'images' new_height: -1 } top: 'x' }",
         'net.prototxt:1: layer "a" (images): new_height is -1, expected 0 or more\n'
@@ -184,3 +179,34 @@ def test_mistakes(case: str, write: Write) -> None:
 
 def test_a_layer_without_a_name_gets_one(write: Write) -> None:
     assert load(write("\nlayer { type: 'ReLU' }")).layers[0].name == "ReLU_2"
+
+
+def test_v0_fields_of_other_types_are_ignored(write: Write) -> None:
+    """Caffe logs them and goes on."""
+    text = "layers { layer { name: 'a' type: 'relu' num_output: 3 det_fg_threshold: 0.5 } }"
+    told = 'net.prototxt:1: layer "a" (relu): a layer of type "relu" has no field'
+    assert load(write(text)).warnings == (
+        f'{told} "num_output": it is ignored, as in Caffe',
+        f'{told} "det_fg_threshold": it is ignored, as in Caffe',
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [("UNPOOLING", "Unpooling"), ("BN", "BN"), ("VIDEO_DATA", "VideoData"), ("CROP", "Crop")],
+)
+def test_v1_types_of_forks(word: str, kind: str, write: Write) -> None:
+    """With the parameters of today, which forks put into layers of the old form, too."""
+    text = f"layers {{ name: 'a' type: {word} top: 'a' crop_param {{ axis: 1 }} }}"
+    (one,) = entries(text)
+    assert (one.message.type, one.message.crop_param.axis, one.findings) == (kind, 1, ())
+
+
+def test_an_input_without_a_shape_beside_a_layer_that_makes_it(write: Write) -> None:
+    """Caffe passes over such an input."""
+    shape = "input_param { shape { dim: 2 } }"
+    text = f"input: 'x' input: 'y' layer {{ name: 'in' type: 'Input' top: 'x' {shape} }}"
+    assert [(one.message.name, list(one.message.top)) for one in entries(text)] == [
+        ("y", ["y"]),
+        ("in", ["x"]),
+    ]
