@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
@@ -397,3 +397,66 @@ def test_scatter_assign_refuses(index: list[int], rows: list[Any], message: str)
     weights = {"index": np.array(index, np.int32), "rows": np.array(rows, np.float32), "w": numbers(2)}
     operators = [operator("ScatterAssign", ["w", "index", "rows"], ["v"]), one("Add", ["x", "v"])]
     assert refusal(operators, {"x": numbers(2)}, weights) == f"operator 0 (ScatterAssign), {message}"
+
+
+PASSED_ON = [
+    *("Alias", "CopyCPUToGPU", "CopyGPUToCPU", "CopyOnDeviceLike"),
+    *("EnsureCPUOutput", "EnsureDense", "StopGradient"),
+]
+
+
+@ways
+@pytest.mark.parametrize("kind", PASSED_ON)
+def test_what_only_passes_a_blob_on(kind: str, on: str) -> None:
+    x = numbers(2, 3)
+    operators = [one(kind, outputs=["same"]), one("Negative", ["same"])]
+    check(operators, {"x": x}, {}, {"y": -x}, on)
+
+
+@ways
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("Abs", np.abs),
+        ("Negative", np.negative),
+        ("Softsign", lambda x: x / (1 + abs(x))),
+        ("Sqr", np.square),
+        ("FlattenToVec", np.ravel),
+    ],
+)
+def test_functions_of_one_blob(kind: str, expected: Callable[[Array], Array], on: str) -> None:
+    x = numbers(2, 3, 4)
+    check(one(kind), {"x": x}, {}, {"y": expected(x)}, on)
+
+
+@ways
+def test_fc_transposed(on: str) -> None:
+    x, w, b = numbers(2, 3, 4), numbers(12, 5, seed=1), numbers(5, seed=2)
+    check(
+        one("FCTransposed", ["x", "w", "b"]), {"x": x}, {"w": w, "b": b}, {"y": x.reshape(2, 12) @ w + b}, on
+    )
+
+
+@ways
+@pytest.mark.parametrize(("kind", "axes"), [("AveragePool2D", 2), ("AveragePool3D", 3)])
+def test_average_over_as_many_axes_as_the_name_says(kind: str, axes: int, on: str) -> None:
+    x = numbers(2, 3, *(4, 6, 2)[:axes])
+    parts = x.reshape(2, 3, *(size for axis in x.shape[2:] for size in (axis // 2, 2)))
+    expected = parts.mean(axis=tuple(range(3, 3 + 2 * axes, 2)))
+    check(one(kind, kernels=[2] * axes, strides=[2] * axes), {"x": x}, {}, {"y": expected}, on)
+
+
+@ways
+def test_convolution_over_three_axes(on: str) -> None:
+    x, w = numbers(1, 2, 3, 4, 3), numbers(3, 2, 2, 1, 2, seed=1)
+    seen = np.lib.stride_tricks.sliding_window_view(x, (2, 1, 2), (2, 3, 4))
+    expected = np.einsum("ncxyzijk,ocijk->noxyz", seen, w)
+    check(one("Conv3D", ["x", "w"], kernels=[2, 1, 2]), {"x": x}, {"w": w}, {"y": expected}, on)
+
+
+@ways
+def test_a_condition_that_the_init_net_states(on: str) -> None:
+    a, b = numbers(2, 2), numbers(2, 2, seed=1)
+    chosen = operator("GivenTensorBoolFill", [], ["chosen"], shape=[2, 2], values=[1, 0, 0, 1])
+    expected = np.where([[True, False], [False, True]], a, b)
+    check(one("Where", ["chosen", "a", "b"]), {"a": a, "b": b}, {}, {"y": expected}, on, fills=[chosen])

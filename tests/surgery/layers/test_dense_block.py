@@ -11,7 +11,7 @@ from prototrt.tests.small_nets import WAYS, numbers, op, run, stored
 GROWTH, CHANNELS, COUNT = 2, 3, 2
 
 
-def blobs(squeezes: bool) -> list[Array]:
+def blobs(squeezes: bool, kernel: int) -> list[Array]:
     random = np.random.default_rng(11)
     widths = [CHANNELS + GROWTH * index for index in range(COUNT)]
     inner = [4 * GROWTH] * COUNT
@@ -24,7 +24,7 @@ def blobs(squeezes: bool) -> list[Array]:
         ]
         return [*filters, *(blob for kind in norms for blob in kind)]
 
-    stored = five(3, inner if squeezes else widths, GROWTH, widths)
+    stored = five(kernel, inner if squeezes else widths, GROWTH, widths)
     if squeezes:
         stored += five(1, widths, 4 * GROWTH, inner)
     return [blob.astype(np.float32) for blob in [*stored, np.array([2.0])]]
@@ -50,11 +50,19 @@ def convolved(x: Array, kernel: Array) -> Array:
 
 
 @pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize("squeezes", [False, True])
-def test_dense_block(squeezes: bool, on: str) -> None:
-    narrow = blobs(squeezes)
+@pytest.mark.parametrize(
+    ("squeezes", "kernel", "fields"),
+    [
+        (False, 3, ""),
+        (True, 3, ""),
+        (False, 5, "filter_H: 5 filter_W: 5 pad_h: 2 pad_w: 2"),
+        (False, 1, "filter_H: 1 filter_W: 1 pad_h: 0 pad_w: 0"),
+    ],
+)
+def test_dense_block(squeezes: bool, kernel: int, fields: str, on: str) -> None:
+    narrow = blobs(squeezes, kernel)
     x = numbers(2, CHANNELS, 4, 5)
-    param = f"numTransition: {COUNT} growthRate: {GROWTH} use_BC: {str(squeezes).lower()}"
+    param = f"numTransition: {COUNT} growthRate: {GROWTH} use_BC: {str(squeezes).lower()} {fields}"
     layer = op("DenseBlock", f"denseblock_param {{ {param} }}")
     result = run(layer, {"x": x}, stored("op", narrow), on)["y"]
     y: Array = x.astype(np.float64)

@@ -1,0 +1,120 @@
+"""Options of the command line that no other test of a command gives."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
+
+STATES = """
+layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 2 dim: 3 } } }
+layer { name: 'always' type: 'ReLU' bottom: 'data' top: 'a' }
+layer { name: 'training' type: 'TanH' bottom: 'a' top: 'b' include { phase: TRAIN } }
+layer { name: 'detailed' type: 'Sigmoid' bottom: 'a' top: 'c' include { min_level: 2 } }
+layer { name: 'extra' type: 'AbsVal' bottom: 'a' top: 'd' include { stage: 'more' } }
+"""
+MANY_STEPS = """
+layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 65 dim: 1 dim: 2 } } }
+layer { name: 'cont' type: 'Input' top: 'cont' input_param { shape { dim: 65 dim: 1 } } }
+layer { name: 'rnn' type: 'RNN' bottom: 'x' bottom: 'cont' top: 'y' recurrent_param { num_output: 2 } }
+"""
+SCALED = """
+layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 1 dim: 2 dim: 2 } }
+        transform_param { scale: 0.5 } }
+layer { name: 'relu' type: 'ReLU' bottom: 'data' top: 'y' }
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "layers"),
+    [
+        ([], ["data", "always"]),
+        (["--phase", "train"], ["data", "always", "training"]),
+        (["--level", "2"], ["data", "always", "detailed"]),
+        (["--stage", "more"], ["data", "always", "extra"]),
+        (["--phase", "TRAIN", "--level", "3"], ["data", "always", "training", "detailed"]),
+    ],
+    ids=str,
+)
+def test_the_state_of_a_net_chooses_its_layers(options: list[str], layers: list[str]) -> None:
+    Path("net.prototxt").write_text(STATES)
+    facts = json.loads(done("inspect", "net.prototxt", *options, "--json").stdout)
+    assert [layer["name"] for layer in facts["layers"]] == layers
+
+
+def test_drawing_has_another_word_for_the_stage_of_a_net() -> None:
+    Path("net.prototxt").write_text(STATES)
+    assert "extra" not in done("dot", "net.prototxt").stdout
+    assert "extra" in done("dot", "net.prototxt", "--net-stage", "more").stdout
+
+
+def test_many_steps_are_unrolled_by_force() -> None:
+    Path("net.prototxt").write_text(MANY_STEPS)
+    unrolled = [
+        "dot",
+        "net.prototxt",
+        "--random-weights",
+        "1",
+        "--stage",
+        "rewritten",
+        "--sequence",
+        "unroll",
+    ]
+    refused = run(*unrolled)
+    assert refused.exit_code == 3
+    assert "--force" in refused.stderr
+    assert done(*unrolled, "--force").stdout.count("TanH") >= 65
+
+
+def test_preprocessing_becomes_a_part_of_the_graph() -> None:
+    Path("net.prototxt").write_text(SCALED)
+    drawn = ["dot", "net.prototxt", "--stage", "rewritten"]
+    told = done(*drawn)
+    assert "times 0.5" in told.stderr
+    assert "data_binary" not in told.stdout
+    assert "data_binary" in done(*drawn, "--preprocess").stdout
+
+
+@pytest.mark.trt
+def test_the_usual_size_is_written_into_the_manifest() -> None:
+    ranges = [
+        *("--min-shapes", "data:1x1x32x16,cont:1x1"),
+        *("--opt-shapes", "data:40x1x32x16,cont:40x1"),
+        *("--max-shapes", "data:100x1x32x16,cont:100x1"),
+    ]
+    done("convert", DEPLOY, WEIGHTS, *ranges, "-o", "net.plan")
+    (data,) = (
+        entry for entry in json.loads(Path("net.plan.json").read_text())["inputs"] if entry["name"] == "data"
+    )
+    assert data["profile"] == {"data.0": [1, 40, 100]}
+
+
+@pytest.mark.trt
+def test_verbose_tells_what_tensorrt_says() -> None:
+    Path("net.prototxt").write_text(SCALED)
+    convert = ["convert", "net.prototxt", "--random-weights", "1", "--backend", "rtx", "-o", "net.plan"]
+    said = "prototrt.converter.tensorrt.network: TensorRT: "
+    assert said not in done(*convert).stderr
+    assert said in done(*convert, "--verbose").stderr
+
+
+def test_conversions_of_long_ago_are_pruned() -> None:
+    Path("cache", "new").mkdir(parents=True)
+    now = time.time()
+    for key, days in (("a" * 64, 1), ("b" * 64, 3)):
+        folder = Path("cache", key[:2], key)
+        folder.mkdir(parents=True)
+        os.utime(folder, (now, now - days * 24 * 3600))
+    pruned = json.loads(done("cache", "prune", "cache", "--older-than", "2", "--json").stdout)
+    assert (pruned["removed"], pruned["kept"]) == (1, 1)
+    assert Path("cache", "aa", "a" * 64).is_dir()

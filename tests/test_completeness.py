@@ -1,0 +1,130 @@
+"""Nothing that computes, and nothing that a user can set, goes without a golden or a test.
+
+What there is comes from the registries, caffe.proto and the command line; what is tested, from the goldens and from
+the source of the tests. A rule, a primitive, a field or an option that is added without a test fails here.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import click
+import pytest
+
+from prototrt import cli
+from prototrt.caffe_proto.schema import Message, message_class, parameter_fields
+from prototrt.surgery.expansion.frameworks import framework_named
+from prototrt.surgery.ir import Op, walk
+from prototrt.tests.converter.test_families import PRIMITIVES
+from prototrt.tests.golden_cases import GOLDENS, caffe_cases, rewritten
+
+ROOT = Path(__file__).parents[1]
+RULES = ("surgery/layers", "surgery/recurrent")
+WITHOUT_NUMBERS = {"test_completeness.py", "refusal_cases.py", "test_refusals.py"}
+"""Tests that name things without computing anything."""
+
+
+@pytest.mark.parametrize("framework", ["caffe", "caffe2"])
+def test_every_rule_has_numbers_to_be_held_against(framework: str) -> None:
+    computed = types_in_goldens() | texts_in_tests()
+    assert [kind for kind in framework_named(framework).rules.rules if kind not in computed] == []
+
+
+def test_every_primitive_is_in_a_golden_or_made_by_a_test() -> None:
+    assert {kind.__name__ for kind in PRIMITIVES} - {
+        kind.__name__ for kind in ops_in_goldens()
+    } - calls_in_tests() == set()
+
+
+def test_every_field_that_a_rule_reads_is_set_by_a_golden_or_a_test() -> None:
+    written = words_in_goldens() | words_in_tests()
+    assert [field for field in sorted(fields_of_rules() & names_in_rules()) if field not in written] == []
+
+
+def test_every_option_is_given_by_a_test() -> None:
+    given = words_in_tests()
+    forgotten = [
+        f"{path} {option.opts[0]}"
+        for path, option in options(cli.main, "prototrt")
+        if not given & set(option.opts)
+    ]
+    assert forgotten == []
+
+
+@cache
+def words_in_goldens() -> set[str]:
+    """Every word of the nets that something else than this project has computed."""
+    nets = [*GOLDENS.glob("*/*/model.prototxt"), *GOLDENS.glob("*/*/predict_net.pbtxt")]
+    return {word for net in nets for word in re.findall(r"\w+", net.read_text())}
+
+
+def types_in_goldens() -> set[str]:
+    nets = [*GOLDENS.glob("*/*/model.prototxt"), *GOLDENS.glob("*/*/predict_net.pbtxt")]
+    return {kind for net in nets for kind in re.findall(r'type: "(\w+)"', net.read_text())}
+
+
+@cache
+def ops_in_goldens() -> set[type[Op]]:
+    """The primitives that Caffe's goldens become."""
+    graphs = (rewritten(case, case.arrays("inputs")[0]) for case in caffe_cases())
+    return {type(node.op) for graph in graphs for node in walk(graph)}
+
+
+@cache
+def syntax_of_tests() -> list[ast.AST]:
+    files = [path for path in (ROOT / "tests").rglob("*.py") if path.name not in WITHOUT_NUMBERS]
+    return [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
+
+
+def texts_in_tests() -> set[str]:
+    """Whole strings in the source of tests, and types in the nets that they write."""
+    texts = {
+        node.value
+        for node in syntax_of_tests()
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    return texts | {kind for text in texts for kind in re.findall(r'type: "(\w+)"', text)}
+
+
+def words_in_tests() -> set[str]:
+    """Words, options included, in strings and keywords."""
+    keywords = {node.arg for node in syntax_of_tests() if isinstance(node, ast.keyword) and node.arg}
+    return keywords | {word for text in texts_in_tests() for word in re.findall(r"-{0,2}\w[\w-]*", text)}
+
+
+def calls_in_tests() -> set[str]:
+    calls = (node.func for node in syntax_of_tests() if isinstance(node, ast.Call))
+    return {function.id for function in calls if isinstance(function, ast.Name)}
+
+
+def fields_of_rules() -> set[str]:
+    """The fields of the parameters of each type that has a rule; fillers are for training."""
+    layer = message_class("LayerParameter").DESCRIPTOR
+    types = framework_named("caffe").rules.rules
+    messages = {layer.fields_by_name[name].message_type for kind in types for name in parameter_fields(kind)}
+    return {field.name for message in messages for field in message.fields if not _is_filler(field)}
+
+
+def _is_filler(field: Message) -> bool:
+    return field.message_type is not None and field.message_type.name == "FillerParameter"
+
+
+def names_in_rules() -> set[str]:
+    """Attributes and strings in the source of the rules."""
+    files = [path for folder in RULES for path in (ROOT / folder).rglob("*.py")]
+    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
+    attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return attributes | {
+        node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def options(command: click.Command, path: str) -> Iterator[tuple[str, click.Option]]:
+    """The options of a command and of those below it."""
+    yield from ((path, option) for option in command.params if isinstance(option, click.Option))
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from options(inner, f"{path} {name}")
