@@ -71,10 +71,10 @@ def _session(options: ModelOptions, rewriting: Rewriting, on: str | None, trust:
         refuse_options_beside(options.model, "inputs", "target", "on", "calls", "trust", "as_json")
         if on not in (None, "engine"):
             raise click.UsageError(f"--on {on} is for nets, but {options.model} is a plan")
-        return prototrt.Session(options.model, on="engine", trust=trust)
+        return prototrt.Session(options.model, on="engine", cut=True, trust=trust)
     if trust:
         raise click.UsageError(f"--trust is for plans, but {options.model} is none")
-    return prototrt.Session(_rewritten(options, rewriting, options.load()), on=on)
+    return prototrt.Session(_rewritten(options, rewriting, options.load()), on=on, cut=True)
 
 
 @click.group(epilog=EXIT_CODES, context_settings={"help_option_names": HELP})

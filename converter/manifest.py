@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from prototrt.converter.files import atomic_write, is_device
-from prototrt.surgery.ir import Graph, Value
+from prototrt.surgery.ir import AtMost, Graph, Value
 from prototrt.surgery.ops import Scan, While
 from prototrt.surgery.passes.precision import precision_of
 
@@ -63,7 +63,12 @@ def provenance(graph: Graph) -> dict[str, Any]:
 
 
 def _binding(value: Value, graph: Graph) -> dict[str, Any]:
-    """Name, type and shape; the profile is the range of each symbol in the shape."""
+    """Name, type and shape; the profile is the range of each symbol in the shape.
+
+    ``counted_by`` is there for axes of which the first elements count: by the axis, the output that says how many.
+    """
     symbols = {dim: graph.symbols[dim] for dim in value.shape if isinstance(dim, str)}
     profile = {dim: [span.min, span.opt, span.max] for dim, span in symbols.items()}
-    return {"name": value.name, "dtype": value.dtype.value, "shape": list(value.shape), "profile": profile}
+    binding = {"name": value.name, "dtype": value.dtype.value, "shape": list(value.shape), "profile": profile}
+    counts = {str(axis): dim.count for axis, dim in enumerate(value.shape) if isinstance(dim, AtMost)}
+    return {**binding, "counted_by": counts} if counts else binding

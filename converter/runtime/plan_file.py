@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from prototrt.caffe_proto.errors import EngineError, UnreadableFileError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.sessions.signature import Signature
-from prototrt.surgery.ir import DType, Range, Recurrence, Value
+from prototrt.surgery.ir import AtMost, DType, Range, Recurrence, Value
 
 FORMAT = 1
 FLAVOURS = ("rtx", "enterprise")
@@ -139,7 +139,7 @@ def _signature(manifest: Mapping[str, Any]) -> Signature:
     values = {binding["name"]: _value(binding) for binding in bindings}
     symbols = {symbol: Range(*span) for binding in bindings for symbol, span in binding["profile"].items()}
     for value in values.values():
-        _refuse_sizes(value, symbols)
+        _refuse_sizes(value, symbols, values)
     return Signature(
         tuple(values[binding["name"]] for binding in manifest["inputs"]),
         tuple(values[binding["name"]] for binding in manifest["outputs"]),
@@ -151,16 +151,23 @@ def _signature(manifest: Mapping[str, Any]) -> Signature:
     )
 
 
-def _refuse_sizes(value: Value, symbols: Mapping[str, Range]) -> None:
-    """Raise ``ValueError`` for a size that is no number, and no symbol with a range."""
+def _refuse_sizes(value: Value, symbols: Mapping[str, Range], known: Container[str]) -> None:
+    """Raise ``ValueError`` for a size that is no number, and no symbol with a range, or is counted by nothing."""
     for dim in value.shape:
+        if isinstance(dim, AtMost) and dim.count not in known:
+            raise ValueError(f"{value.name!r} is counted by {dim.count!r}, which is no output")
         is_size = isinstance(dim, int) and dim >= 0
         if not is_size and dim not in symbols:
             raise ValueError(f"the size {dim!r} of {value.name!r}, which is no number and has no range")
 
 
 def _value(binding: Mapping[str, Any]) -> Value:
-    return Value(str(binding["name"]), DType(binding["dtype"]), tuple(binding["shape"]))
+    counts = binding.get("counted_by", {})
+    shape = [
+        AtMost(dim, str(counts[str(axis)])) if str(axis) in counts else dim
+        for axis, dim in enumerate(binding["shape"])
+    ]
+    return Value(str(binding["name"]), DType(binding["dtype"]), tuple(shape))
 
 
 def _read(path: str, fix: str) -> bytes:

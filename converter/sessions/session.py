@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
 from prototrt.caffe_proto.errors import NetError
+from prototrt.converter.sessions.counted import what_counts
 from prototrt.converter.sessions.evaluation import Evaluator, EvaluatorRunner
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Array, Graph
@@ -87,6 +88,9 @@ class Session:
     or ``"engine"`` (TensorRT, on a GPU). Unless it is said, a graph is run on ``"reference"``
     and a plan on ``"engine"``.
 
+    A detector's results have room for as many rows as there may be, and an output that counts them.
+    ``cut`` leaves out the rows that do not count, so that the results have the shapes of Caffe's.
+
     What ``"engine"`` alone heeds: ``trust`` runs a plan that has no manifest. ``device`` is
     ``"cuda-python"`` or ``"pycuda"``, or a device made by the caller. ``stream`` is the
     caller's stream: a handle, or an object of torch, cupy, pycuda or cuda-python. ``graphs``
@@ -102,6 +106,7 @@ class Session:
         source: Runnable,
         on: str | None = None,
         *,
+        cut: bool = False,
         trust: bool = False,
         device: Device | str | None = None,
         stream: Any = None,
@@ -114,6 +119,7 @@ class Session:
             raise ValueError(f"on is {on!r}, but an engine runs on 'engine' alone")
         self._graph = source if isinstance(source, Graph) else None
         self._engine: Engine | None = None
+        self._cut = cut
         self._runner: Runner
         if isinstance(source, Graph) and on in WAYS:
             self._runner = EvaluatorRunner(Signature.of_graph(source), WAYS[on](source))
@@ -161,7 +167,8 @@ class Session:
         inputs that are missing and ``ShapeError`` for one that does not fit. After a call
         that failed the state is what it was before.
         """
-        return self._runner.run(feeds, outputs or {})
+        results = self._runner.run(feeds, outputs or {})
+        return what_counts(self.signature.results, results) if self._cut else results
 
     def reset(self, streams: Sequence[int] | None = None) -> None:
         """Forget everything, or what these streams (rows of N) hold: their state is zero again."""

@@ -2,6 +2,7 @@
 
 from prototrt.surgery.ir.graph import (
     Array,
+    AtMost,
     DataSize,
     Dim,
     DType,
@@ -24,6 +25,7 @@ from prototrt.surgery.ir.graph import (
 
 __all__ = [
     "Array",
+    "AtMost",
     "DType",
     "DataSize",
     "Dim",

@@ -13,6 +13,7 @@ from prototrt.caffe_proto.naming import free_name
 from prototrt.caffe_proto.wording import Worded
 from prototrt.surgery.ir import (
     Array,
+    AtMost,
     DType,
     Graph,
     Node,
@@ -42,6 +43,8 @@ class Builder:
         self.nodes: list[Node] = []
         self.recurrences: list[Recurrence] = []
         self.exposed: list[Recurrence] = []
+        self.counts: dict[str, Value] = {}
+        """What says how many elements count along axes of a size ``AtMost``, by the name of its output."""
         self.symbols: dict[str, Range] = {}
         self.warnings: list[str] = []
         self.origin = Origin("", 0, "", "")
@@ -173,6 +176,20 @@ class Builder:
         """
         self.exposed.append(Recurrence(before, after, exposed=True))
 
+    def count(self, name: str, count: Value) -> str:
+        """Let the graph tell a number (1,) beside whatever it counts: under this name, or one like it."""
+        name = free_name(name, self._names)
+        self.counts[name] = replace(count, name=name)
+        self.write(count, self.counts[name], 0)
+        return name
+
+    def counted(self, x: Value, axis: int, name: str) -> Value:
+        """``x``, along whose axis only the first elements count: as many as the output ``name`` says."""
+        size = AtMost(fixed(x.shape[axis], "what is counted"), name)
+        marked = replace(x, shape=(*x.shape[:axis], size, *x.shape[axis + 1 :]))
+        self.write(x, marked, 0)
+        return marked
+
     def warn(self, text: str) -> None:
         """Tell the user, at the layer at hand, of something that did not stop the conversion."""
         line = Worded("{}: {}", self.origin, text) if self.origin.layer else text
@@ -230,19 +247,26 @@ class Builder:
             self.nodes[index] = node
         self.recurrences = [pair.standing({old: new}) for pair in self.recurrences]
         self.exposed = [pair.standing({old: new}) for pair in self.exposed]
+        self.counts = {name: new if value is old else value for name, value in self.counts.items()}
 
     def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
-        """What was built, as a graph with these outputs, and behind them the states to feed back."""
+        """What was built, as a graph with these outputs, and behind them their counts and the states to feed back."""
         exposed = [pair for pair in self.exposed if pair.input in self.inputs and pair.output in outputs]
         return Graph(
             name,
             tuple(self.inputs),
-            (*outputs, *(pair.output for pair in self.recurrences)),
+            (*outputs, *self._counts_of(outputs), *(pair.output for pair in self.recurrences)),
             tuple(self.nodes),
             (*self.recurrences, *exposed),
             dict(self.symbols),
             tuple(self.warnings),
         )
+
+    def _counts_of(self, outputs: Sequence[Value]) -> list[Value]:
+        """What says how many elements of these outputs count, as far as it is not among them."""
+        names = {dim.count: None for value in outputs for dim in value.shape if isinstance(dim, AtMost)}
+        counts = [self.counts[name] for name in names if name in self.counts]
+        return [count for count in counts if count not in outputs]
 
     def fresh(self, hint: str) -> str:
         """A name that nothing has yet, for what is not in the prototxt."""

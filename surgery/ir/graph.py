@@ -39,6 +39,21 @@ class DType(enum.Enum):
         return np.dtype(self.value)
 
 
+class AtMost(int):
+    """A size that has room for as many elements as there may be. The first ones count: how many, the data say.
+
+    ``count`` is the name of the output of the graph that holds the number. Every rule that copies the size
+    hands it on; arithmetic gives a plain size, all of whose elements count.
+    """
+
+    count: str
+
+    def __new__(cls, size: int, count: str) -> AtMost:
+        new = super().__new__(cls, size)
+        new.count = count
+        return new
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
     """What a symbol may stand for when an engine runs: smallest, usual, largest."""

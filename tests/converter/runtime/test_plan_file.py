@@ -126,6 +126,13 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
         "  because it is wrong or missing: the size 'B' of 'h', which is no number and has no range\n"
         "  fix: write the manifest again with prototrt convert",
     ),
+    "a count that is no output": (
+        edited(lambda manifest: manifest["outputs"][0].update(counted_by={"1": "rows"})),
+        UnreadableFileError,
+        "{plan}.json: is no manifest of prototrt\n"
+        "  because it is wrong or missing: 'h' is counted by 'rows', which is no output\n"
+        "  fix: write the manifest again with prototrt convert",
+    ),
     "loops that are neither": (
         edited(lambda manifest: manifest.update(has_loops="maybe")),
         UnreadableFileError,

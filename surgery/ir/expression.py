@@ -1,0 +1,159 @@
+"""Formulas as their sources have them: operators on values, each of which adds a node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prototrt.surgery.ir import DType, Shape, Value
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ops import (
+    ADD,
+    AND,
+    DIVIDE,
+    EQUAL,
+    EXP,
+    FLOOR,
+    GREATER,
+    MAXIMUM,
+    MINIMUM,
+    MULTIPLY,
+    NOT,
+    OR,
+    SUBTRACT,
+    Binary,
+    Concat,
+    Reduce,
+    ReduceKind,
+    Select,
+    Sigmoid,
+    Slice,
+    Transpose,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expression:
+    """A value and the builder that its formula grows in. Numbers stand for constants of its type.
+
+    Sizes 1 broadcast, ranks are equal. ``a > b`` and ``a >= b`` are truth values, which ``&``, ``|`` and
+    ``~`` join; ``a >= b`` is true where one of them is NaN.
+    """
+
+    build: Builder
+    value: Value
+
+    @property
+    def shape(self) -> Shape:
+        return self.value.shape
+
+    def __add__(self, other: Expression | float) -> Expression:
+        return self._with(ADD, other)
+
+    def __sub__(self, other: Expression | float) -> Expression:
+        return self._with(SUBTRACT, other)
+
+    def __rsub__(self, other: float) -> Expression:
+        return self._like(other)._with(SUBTRACT, self)
+
+    def __mul__(self, other: Expression | float) -> Expression:
+        return self._with(MULTIPLY, other)
+
+    def __truediv__(self, other: Expression | float) -> Expression:
+        return self._with(DIVIDE, other)
+
+    def __gt__(self, other: Expression | float) -> Expression:
+        return self._with(GREATER, other)
+
+    def __lt__(self, other: Expression | float) -> Expression:
+        return self._like(other)._with(GREATER, self)
+
+    def __ge__(self, other: Expression | float) -> Expression:
+        return ~(self < other)
+
+    def __and__(self, other: Expression) -> Expression:
+        return self._with(AND, other)
+
+    def __or__(self, other: Expression) -> Expression:
+        return self._with(OR, other)
+
+    def __invert__(self) -> Expression:
+        return Expression(self.build, self.build.add(NOT, self.value))
+
+    def equals(self, other: Expression | float) -> Expression:
+        """Where both are the same number."""
+        return self._with(EQUAL, other)
+
+    def at_least(self, other: Expression | float) -> Expression:
+        """The larger of both."""
+        return self._with(MAXIMUM, other)
+
+    def at_most(self, other: Expression | float) -> Expression:
+        """The smaller of both."""
+        return self._with(MINIMUM, other)
+
+    def exp(self) -> Expression:
+        return Expression(self.build, self.build.add(EXP, self.value))
+
+    def floor(self) -> Expression:
+        return Expression(self.build, self.build.add(FLOOR, self.value))
+
+    def sigmoid(self) -> Expression:
+        return Expression(self.build, self.build.add(Sigmoid(), self.value))
+
+    def sum(self, *axes: int) -> Expression:
+        """Sums along these axes, which become 1."""
+        return self._reduced(ReduceKind.SUM, axes)
+
+    def largest(self, *axes: int) -> Expression:
+        """The largest elements along these axes, which become 1."""
+        return self._reduced(ReduceKind.MAX, axes)
+
+    def cast(self, dtype: DType) -> Expression:
+        return Expression(self.build, self.build.cast(self.value, dtype))
+
+    def chosen(self, yes: Expression | float, no: Expression | float) -> Expression:
+        """``yes`` where this truth value holds, else ``no``. At least one of them is no number."""
+        known = yes if isinstance(yes, Expression) else no
+        assert isinstance(known, Expression)
+        a, b = (item if isinstance(item, Expression) else known._like(item) for item in (yes, no))
+        return Expression(self.build, self.build.add(Select(), self.value, a.value, b.value))
+
+    def reshape(self, *shape: int | str) -> Expression:
+        return Expression(self.build, self.build.reshape(self.value, shape))
+
+    def transpose(self, *order: int) -> Expression:
+        return Expression(self.build, self.build.add(Transpose(order), self.value))
+
+    def slice(self, axis: int, start: int, size: int = 1) -> Expression:
+        """``size`` elements of an axis, from ``start`` on."""
+        if self.shape[axis] == size:
+            return self
+        return Expression(self.build, self.build.add(Slice(axis, start, size), self.value))
+
+    def split(self, axis: int) -> list[Expression]:
+        """The elements of an axis one by one; the axis stays, with a size of 1."""
+        size = self.shape[axis]
+        assert isinstance(size, int)
+        return [self.slice(axis, start) for start in range(size)]
+
+    def _with(self, op: Binary, other: Expression | float) -> Expression:
+        right = other if isinstance(other, Expression) else self._like(other)
+        return Expression(self.build, self.build.add(op, self.value, right.value))
+
+    def _like(self, number: Expression | float) -> Expression:
+        """A number as an expression of the rank and the type of this one."""
+        if isinstance(number, Expression):
+            return number
+        return Expression(self.build, self.build.scalar(number, len(self.shape), self.value.dtype))
+
+    def _reduced(self, kind: ReduceKind, axes: tuple[int, ...]) -> Expression:
+        return Expression(self.build, self.build.add(Reduce(kind, axes), self.value))
+
+
+def concatenated(parts: Sequence[Expression], axis: int) -> Expression:
+    """Expressions one behind the other along an axis."""
+    if len(parts) == 1:
+        return parts[0]
+    build = parts[0].build
+    return Expression(build, build.add(Concat(axis), *(part.value for part in parts)))

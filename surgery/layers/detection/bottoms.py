@@ -1,0 +1,49 @@
+"""What detectors read: blobs in float32, whatever the precision of the net, and fields within their bounds."""
+
+from __future__ import annotations
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.ir import DType, Shape, Value
+from prototrt.surgery.ir.expression import Expression
+from prototrt.surgery.ops import Cast
+
+
+def exact(build: LayerBuilder, x: Value) -> Expression:
+    """A bottom in float32. Float16 would round boxes to whole pixels, and decide otherwise.
+
+    The cast is there for a net of float16: what reads it computes in float32.
+    """
+    return Expression(build, build.add(Cast(DType.FLOAT32), x, hint="exact"))
+
+
+def overlap_threshold(stated: float, field: str) -> float:
+    """The overlap from which on one of two boxes goes. Raises ``NetError`` for what is no overlap."""
+    if not 0 <= stated <= 1:
+        raise NetError(
+            f"{field} is {stated:g}, expected 0 to 1",
+            because="it is an intersection over a union",
+            fix=f"set {field} to 1 to keep boxes that overlap" if stated > 1 else f"set {field} to 0 or more",
+        )
+    return stated
+
+
+def misfit(layer: Layer, index: int, x: Value, expected: str, because: str, fix: str) -> ShapeError:
+    """The error for a bottom of a shape that the layer has no use for."""
+    return ShapeError(
+        f"shape is {x.shape}, expected {expected}",
+        blob=f'bottom "{layer.bottom_blob(index)}"',
+        because=because,
+        fix=fix,
+    )
+
+
+def numbers_of(shape: Shape, axis: int) -> int | None:
+    """The product of the sizes from an axis on, or None if one of them is not known."""
+    count = 1
+    for dim in shape[axis:]:
+        if not isinstance(dim, int):
+            return None
+        count *= dim
+    return count

@@ -1,0 +1,260 @@
+"""From scores and codes of boxes to detections, as SSD and RefineDet do it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.schema import message_class
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir.expression import Expression, concatenated
+from prototrt.surgery.layers.detection.bottoms import exact, misfit, overlap_threshold
+from prototrt.surgery.layers.detection.overlaps import Boxes, of_normalized_corners
+from prototrt.surgery.layers.detection.rows import chosen_rows, detections
+from prototrt.surgery.layers.detection.suppression import (
+    LOWEST,
+    Kept,
+    Suppression,
+    numbers,
+    picked,
+    suppressed,
+    top,
+)
+from prototrt.surgery.ops import Tile
+
+_ALL = int(np.iinfo(np.int32).max)
+"""As many as there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """N images, P priors, C classes, L classes of locations (1 if they are shared)."""
+
+    images: int
+    priors: int
+    classes: int
+    locations: int
+
+
+@layer_rule("DetectionOutput")
+def detection_output(
+    build: LayerBuilder,
+    layer: Layer,
+    location: Value,
+    confidence: Value,
+    prior: Value,
+    arm_confidence: Value | None = None,
+    arm_location: Value | None = None,
+) -> list[Value]:
+    """The detections of SSD and RefineDet: boxes decoded, suppressed class by class, the best ones kept.
+
+    Becomes: TopK, a While with MatMul, Gather, Select and arithmetic; its count is one more output.
+    Bottoms: locations (N, 4 P L), confidences (N, P C), priors (1, 2, 4 P); of RefineDet also the
+    confidences (N, 2 P) and the locations (N, 4 P) of the first stage.
+    Tops: (1, 1, K, 7) image, class, score, xmin, ymin, xmax, ymax; by image, class and falling score. K
+    is as many as there may be, and behind the last one stand rows of -1.
+    Source: weiliu89/caffe ``src/caffe/layers/detection_output_layer.cpp``, ``src/caffe/util/bbox_util.cpp``;
+    sfzhang15/RefineDet, the files of the same names.
+    """
+    param = layer.param
+    sizes = _sizes(layer, location, confidence, prior)
+    _refuse_first_stage(layer, sizes, arm_confidence, arm_location)
+    rule = _suppression(param)
+    priors, variances = _priors(exact(build, prior), param.variance_encoded_in_target)
+    if arm_location is not None:
+        codes = _codes(exact(build, arm_location), sizes.images, sizes.priors, 1)
+        priors = _decoded(param, priors, variances, codes)
+    codes = _codes(exact(build, location), sizes.images, sizes.priors, sizes.locations)
+    boxes = _decoded(param, priors, variances, codes)  # (N, L, P) each
+    scores = exact(build, confidence).reshape(sizes.images, sizes.priors, sizes.classes)
+    if arm_confidence is not None:
+        scores = _without_background(scores, exact(build, arm_confidence), param.objectness_score)
+
+    labels = [label for label in range(sizes.classes) if label != param.background_label_id]
+    lists = sizes.images * len(labels)
+    scores = _of_labels(scores.transpose(0, 2, 1), labels).reshape(lists, sizes.priors)
+    boxes = boxes.map(lambda part: _of_labels(part, labels).reshape(lists, sizes.priors))
+    before = _at_most(param.nms_param.top_k) if param.nms_param.HasField("top_k") else _ALL
+    most = _at_most(param.keep_top_k)
+    # With no room for a single box no score is high enough: what comes out is that nothing was found.
+    least = _least_score(param) if before and most else -LOWEST
+    kept = suppressed(scores, scores > least, boxes, rule, before=max(before, 1), most=max(most, 1))
+    return _top(build, layer, kept, boxes, labels, sizes.images)
+
+
+def _sizes(layer: Layer, location: Value, confidence: Value, prior: Value) -> _Sizes:
+    """The sizes that the bottoms have and the fields state; they must agree."""
+    param = layer.param
+    if not param.num_classes:
+        raise NetError("num_classes is missing", fix="state num_classes, the background among them")
+    length = prior.shape[2] if len(prior.shape) > 2 else None
+    if not isinstance(length, int) or length % 4:
+        raise misfit(
+            layer,
+            2,
+            prior,
+            "(1, 2, 4 P)",
+            because="it holds the corners and the variances of P priors",
+            fix="give it the priors, from a PriorBox or several PriorBoxes and a Concat of axis 2",
+        )
+    classes, locations = param.num_classes, 1 if param.share_location else param.num_classes
+    images = fixed(location.shape[0], "the number of images")
+    sizes = _Sizes(images, length // 4, classes, locations)
+    of_priors = f"there are {sizes.priors} priors"
+    _refuse_misfit(
+        layer,
+        0,
+        location,
+        (images, 4 * locations * sizes.priors),
+        f"{of_priors}, and 4 numbers for each"
+        if param.share_location
+        else f"{of_priors}, and 4 numbers for each and each of {classes} classes, as share_location is false",
+    )
+    because = f"{of_priors}, and num_classes is {classes}"
+    _refuse_misfit(layer, 1, confidence, (images, classes * sizes.priors), because)
+    if classes == 1 and param.background_label_id == 0:
+        raise NetError(
+            "num_classes is 1, but class 0 is the background: no class is left to detect",
+            fix="set num_classes to the number of classes, the background among them",
+        )
+    return sizes
+
+
+def _refuse_first_stage(
+    layer: Layer, sizes: _Sizes, confidence: Value | None, location: Value | None
+) -> None:
+    """RefineDet's first stage tells objects from background, and moves the priors, for all classes alike."""
+    because = f"there are {sizes.priors} priors, and {{}} numbers of the first stage for each"
+    for index, bottom, numbers_each in ((3, confidence, 2), (4, location, 4)):
+        if bottom is not None:
+            shape = (sizes.images, numbers_each * sizes.priors)
+            _refuse_misfit(layer, index, bottom, shape, because.format(numbers_each))
+    if location is not None and sizes.locations > 1:
+        raise NetError(
+            "share_location is false, but the first stage moves the priors of all classes alike",
+            fix=f'remove bottom "{layer.bottom_blob(4)}", or set share_location to true',
+        )
+
+
+def _refuse_misfit(layer: Layer, index: int, x: Value, expected: tuple[int, int], because: str) -> None:
+    """Raise unless a bottom has as many numbers an image."""
+    images, *rest = x.shape
+    size = int(np.prod([dim for dim in rest if isinstance(dim, int)]))
+    if (images, size) != expected:
+        fix = "use the PriorBox layers and the num_classes that the net was trained with"
+        raise misfit(layer, index, x, str(expected), because, fix)
+
+
+def _suppression(param: Any) -> Suppression:
+    threshold = overlap_threshold(param.nms_param.nms_threshold, "nms_threshold")
+    eta = param.nms_param.eta
+    if not 0 < eta <= 1:
+        raise NetError(
+            f"eta is {eta:g}, expected a number above 0, and at most 1",
+            because="the threshold is multiplied by it",
+            fix="set eta to 1 to leave the threshold as it is",
+        )
+    return Suppression(threshold, of_normalized_corners, eta=eta)
+
+
+def _least_score(param: Any) -> float:
+    return float(param.confidence_threshold) if param.HasField("confidence_threshold") else LOWEST
+
+
+def _at_most(stated: int) -> int:
+    """A negative limit is none."""
+    return stated if stated >= 0 else _ALL
+
+
+def _priors(prior: Expression, are_encoded: bool) -> tuple[Boxes, list[Expression] | None]:
+    """The corners of the priors (1, 1, P), and their variances, or None where the codes hold them."""
+    count = fixed(prior.shape[2], "the number of priors") // 4
+    corners, variances = (
+        [part.reshape(1, 1, count) for part in half.reshape(1, 1, count, 4).split(3)]
+        for half in (prior.slice(1, 0), prior.slice(1, 1))
+    )
+    return Boxes(*corners), None if are_encoded else variances
+
+
+def _codes(locations: Expression, images: int, priors: int, classes: int) -> list[Expression]:
+    """Four codes of each box, (N, L, P) each."""
+    codes = locations.reshape(images, priors, classes, 4)
+    return [part.reshape(images, priors, classes).transpose(0, 2, 1) for part in codes.split(3)]
+
+
+def _decoded(
+    param: Any, prior: Boxes, variances: list[Expression] | None, codes: Sequence[Expression]
+) -> Boxes:
+    """Corners of boxes; ``CHECK``s of the fork that a prior has an extent are left out."""
+    moves = [code if variances is None else variances[i] * code for i, code in enumerate(codes)]
+    codes_of = message_class("PriorBoxParameter")
+    if param.code_type == codes_of.CORNER:
+        return Boxes(*(corner + move for corner, move in zip(prior.parts, moves, strict=True)))
+    width, height = prior.third - prior.first, prior.fourth - prior.second
+    if param.code_type == codes_of.CORNER_SIZE:
+        sides = (width, height, width, height)
+        parts = zip(prior.parts, moves, sides, strict=True)
+        return Boxes(*(corner + move * side for corner, move, side in parts))
+    x = moves[0] * width + (prior.first + prior.third) / 2
+    y = moves[1] * height + (prior.second + prior.fourth) / 2
+    half_width, half_height = moves[2].exp() * width / 2, moves[3].exp() * height / 2
+    return Boxes(x - half_width, y - half_height, x + half_width, y + half_height)
+
+
+def _without_background(scores: Expression, arm: Expression, objectness: float) -> Expression:
+    """Scores (N, P, C) in which a prior that the first stage takes for background is of class 0 for sure."""
+    images, priors, classes = (fixed(dim, "a size") for dim in scores.shape)
+    is_background = arm.reshape(images, priors, 2).slice(2, 1) < objectness
+    certain = np.zeros((1, 1, classes), np.float32)
+    certain[..., 0] = 1
+    return is_background.chosen(Expression(scores.build, scores.build.constant(certain)), scores)
+
+
+def _of_labels(x: Expression, labels: Sequence[int]) -> Expression:
+    """What (N, C, P) holds of these classes; what is shared by all, (N, 1, P), for each of them."""
+    if x.shape[1] == 1 and len(labels) > 1:
+        return Expression(x.build, x.build.add(Tile(1, len(labels)), x.value))
+    if x.shape[1] in (1, len(labels)):
+        return x
+    missing = next(label for label in range(len(labels) + 1) if label not in labels)
+    parts = [(0, missing), (missing + 1, len(labels) - missing)]
+    return concatenated([x.slice(1, start, size) for start, size in parts if size], 1)
+
+
+def _top(
+    build: LayerBuilder, layer: Layer, kept: Kept, boxes: Boxes, labels: Sequence[int], images: int
+) -> list[Value]:
+    """The rows of the top: by image, then by class, then by falling score."""
+    each = fixed(kept.score.shape[1], "the number of boxes")
+    total = images * len(labels) * each
+    shape = (images, len(labels), each)
+    image = np.broadcast_to(np.arange(images, dtype=np.float32)[:, None, None], shape)
+    label = np.broadcast_to(np.array(labels, np.float32)[None, :, None], shape)
+    columns = [
+        Expression(build, build.constant(image.reshape(total), "image")),
+        Expression(build, build.constant(label.reshape(total), "label")),
+        kept.score.reshape(total),
+        *boxes.map(lambda part: picked(part, kept.index).reshape(total)).parts,
+    ]
+    most = min(_at_most(layer.param.keep_top_k), total // images)
+    is_kept = _best_of_images(kept, images, most) if 0 < most < total // images else kept.is_kept
+    rows = chosen_rows(is_kept.reshape(total), max(images * most, 1))
+    return detections(build, layer, rows, columns, images)
+
+
+def _best_of_images(kept: Kept, images: int, most: int) -> Expression:
+    """Which boxes are among the ``most`` best ones of their image."""
+    lists, each = (fixed(dim, "the number of boxes") for dim in kept.score.shape)
+    size = lists // images * each
+    scores = kept.is_kept.reshape(images, size).chosen(kept.score.reshape(images, size), LOWEST)
+    best, places = top(scores, most, first_of_equals=True)
+    last, last_place = best.slice(1, most - 1), places.slice(1, most - 1)
+    is_as_good = scores.equals(last) & ~(numbers(scores.build, size) > last_place)
+    is_best = ((scores > last) | is_as_good) & kept.is_kept.reshape(images, size)
+    return is_best.reshape(lists, each)

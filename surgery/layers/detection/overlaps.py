@@ -1,0 +1,115 @@
+"""How much two boxes overlap: each fork has a formula of its own, and keeps to it bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from prototrt.surgery.ir.expression import Expression
+
+SMALLEST = float(np.finfo(np.float32).tiny)
+"""Stands for an area of 0 below a fraction bar: what is above it is 0, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """Four numbers a box, each an expression of the same shape: corners, or a corner or centre and sides."""
+
+    first: Expression
+    second: Expression
+    third: Expression
+    fourth: Expression
+
+    @property
+    def parts(self) -> tuple[Expression, Expression, Expression, Expression]:
+        return self.first, self.second, self.third, self.fourth
+
+    def map(self, change: Callable[[Expression], Expression]) -> Boxes:
+        return Boxes(*map(change, self.parts))
+
+
+Overlap = Callable[[Boxes, Boxes], Expression]
+"""``overlap(a, b)``, for boxes that broadcast."""
+
+
+def of_normalized_corners(a: Boxes, b: Boxes) -> Expression:
+    """Intersection over union of corners xmin, ymin, xmax, ymax; boxes that only touch overlap by 0.
+
+    Source: weiliu89/caffe ``src/caffe/util/bbox_util.cpp``, ``JaccardOverlap``.
+    """
+    width, height = _intersection(a, b)
+    area = width.at_least(0) * height.at_least(0)
+    return area / (_area(a) + _area(b) - area).at_least(SMALLEST)
+
+
+def of_pixel_corners(a: Boxes, b: Boxes) -> Expression:
+    """Intersection over union of the corners of pixels: a box from 0 to 0 has an area of 1.
+
+    Source: py-faster-rcnn ``lib/nms/py_cpu_nms.py``; makefile/frcnn ``get_iou`` in
+    ``src/caffe/FRCNN/util/frcnn_utils.cpp``.
+    """
+    width, height = _intersection(a, b)
+    return _of_pixels((width + 1).at_least(0) * (height + 1).at_least(0), a, b)
+
+
+def of_pixel_corners_that_meet(a: Boxes, b: Boxes) -> Expression:
+    """``of_pixel_corners``, but 0 for boxes with less than a pixel between them.
+
+    Source: sanghoon/caffe ``src/caffe/util/nms.cpp``, ``iou``.
+    """
+    width, height = _intersection(a, b)
+    meet = (width >= 0) & (height >= 0)
+    return _of_pixels(meet.chosen((width + 1) * (height + 1), 0), a, b)
+
+
+def of_centres(a: Boxes, b: Boxes) -> Expression:
+    """Intersection over union of boxes that are told by centre x, y, width and height.
+
+    Source: eric612/MobileNet-YOLO ``box_iou`` in ``src/caffe/util/bbox_util.cpp``.
+    """
+    width = _common(a.first, a.third, b.first, b.third)
+    height = _common(a.second, a.fourth, b.second, b.fourth)
+    area = width.at_least(0) * height.at_least(0)
+    return area / (a.third * a.fourth + b.third * b.fourth - area).at_least(SMALLEST)
+
+
+def of_corner_and_sides(mode: str) -> Overlap:
+    """Overlap of boxes that are told by x, y, width and height.
+
+    The intersection is divided by the union (``mode`` is ``IOU``), by the smaller area (``IOMU``) or by
+    the area of the first box (``IOFU``).
+    Source: zhaoweicai/mscnn ``src/caffe/util/math_functions.cpp``, ``BoxIOU``.
+    """
+
+    def overlap(a: Boxes, b: Boxes) -> Expression:
+        width = (a.first + a.third).at_most(b.first + b.third) - a.first.at_least(b.first)
+        height = (a.second + a.fourth).at_most(b.second + b.fourth) - a.second.at_least(b.second)
+        area = width.at_least(0) * height.at_least(0)
+        of_a, of_b = a.third * a.fourth, b.third * b.fourth
+        whole = {"IOMU": of_a.at_most(of_b), "IOFU": of_a}.get(mode) or of_a + of_b - area
+        return area / whole.at_least(SMALLEST)
+
+    return overlap
+
+
+def _intersection(a: Boxes, b: Boxes) -> tuple[Expression, Expression]:
+    """Width and height of what two boxes told by corners have in common; negative if they are apart."""
+    width = a.third.at_most(b.third) - a.first.at_least(b.first)
+    return width, a.fourth.at_most(b.fourth) - a.second.at_least(b.second)
+
+
+def _area(box: Boxes) -> Expression:
+    return (box.third - box.first) * (box.fourth - box.second)
+
+
+def _of_pixels(area: Expression, a: Boxes, b: Boxes) -> Expression:
+    of_a, of_b = ((box.third - box.first + 1) * (box.fourth - box.second + 1) for box in (a, b))
+    return area / (of_a + of_b - area).at_least(SMALLEST)
+
+
+def _common(x1: Expression, side1: Expression, x2: Expression, side2: Expression) -> Expression:
+    """How much two stretches have in common that are told by their middle and their length."""
+    half1, half2 = side1 / 2, side2 / 2
+    return (x1 + half1).at_most(x2 + half2) - (x1 - half1).at_least(x2 - half2)

@@ -1,0 +1,137 @@
+"""Boxes at every place of a map, which detectors begin with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.ir import Array, Value, fixed
+
+_NEAR = 1e-6
+"""Ratios that differ by less are one ratio."""
+
+
+@layer_rule("PriorBox")
+def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Value) -> list[Value]:
+    """The boxes of SSD and its relatives: sizes and ratios at every place of a map, and their variances.
+
+    Becomes: a constant.
+    Bottoms: a map (N, C, H, W) and the image (N, C, h, w); only their heights and widths are read.
+    Tops: (1, 2, 4 H W P) corners xmin, ymin, xmax, ymax of P boxes a place, relative to the image, and
+    variances. Sizes lose their fraction, as in the fork.
+    Source: weiliu89/caffe ``src/caffe/layers/prior_box_layer.cpp``.
+    """
+    param = layer.param
+    height, width = _plane(layer, 0, feature_map)
+    image_plane = _stated_image(param) or _plane(layer, 1, image)
+    steps = _stated_steps(param) or tuple(
+        np.float32(whole) / np.float32(places)
+        for whole, places in zip(image_plane, (height, width), strict=True)
+    )
+    offset = np.float32(param.offset)
+    y = (np.arange(height, dtype=np.float32) + offset) * np.float32(steps[0])
+    x = (np.arange(width, dtype=np.float32) + offset) * np.float32(steps[1])
+    sides = _sides(param)
+    centres = np.broadcast_to(
+        np.stack([*np.meshgrid(x, y)], -1)[:, :, None].astype(np.float64), (height, width, len(sides), 2)
+    )
+    corners = np.concatenate([centres - sides / 2, centres + sides / 2], -1)
+    boxes = (corners / np.array([*image_plane[::-1]] * 2)).astype(np.float32)
+    if param.clip:
+        boxes = boxes.clip(0, 1)
+    variances = np.broadcast_to(_variances(param), boxes.shape)
+    return [build.constant(np.stack([boxes.reshape(-1), variances.reshape(-1)])[None], "boxes")]
+
+
+def _sides(param: Any) -> Array:
+    """Width and height (P, 2) of the boxes at one place, in pixels, as float32 holds them."""
+    least, most = [*param.min_size], [*param.max_size]
+    if not least or min(least) <= 0:
+        raise NetError(
+            "min_size must be stated, and be positive",
+            fix="state a positive min_size, in pixels of the image",
+        )
+    if most and (len(most) != len(least) or any(b <= a for a, b in zip(least, most, strict=True))):
+        raise NetError(
+            f"max_size is {_listed(most)}, expected one for each min_size ({_listed(least)}), and larger",
+            fix="state max_size as often as min_size, or never",
+        )
+    ratios = _ratios(param)
+    sides: list[tuple[float, float]] = []
+    for index, size in enumerate(map(int, least)):  # the fork keeps them in an int
+        sides.append((size, size))
+        if most:
+            sides.append((np.sqrt(size * int(most[index])),) * 2)
+        sides += [
+            (size * np.sqrt(ratio), size / np.sqrt(ratio)) for ratio in ratios if abs(ratio - 1) >= _NEAR
+        ]
+    return np.array(sides, np.float32).astype(np.float64)
+
+
+def _ratios(param: Any) -> list[np.float32]:
+    """1, then each ratio that is not yet there, with ``flip`` followed by its inverse."""
+    ratios = [np.float32(1)]
+    for stated in param.aspect_ratio:
+        ratio = np.float32(stated)
+        if ratio <= 0:
+            raise NetError(
+                f"aspect_ratio is {ratio:g}, expected a positive number", fix="state width over height"
+            )
+        if all(abs(ratio - known) >= _NEAR for known in ratios):
+            ratios += [ratio, np.float32(1) / ratio] if param.flip else [ratio]
+    return ratios
+
+
+def _variances(param: Any) -> Array:
+    stated = [*param.variance]
+    if len(stated) not in (0, 1, 4) or any(variance <= 0 for variance in stated):
+        raise NetError(
+            f"variance is {_listed(stated)}, expected 1 or 4 positive numbers",
+            fix="state one for all coordinates, or one a coordinate",
+        )
+    return np.array(stated or [0.1], np.float32)
+
+
+def _stated_image(param: Any) -> tuple[int, int] | None:
+    """Height and width of the image, if they are stated."""
+    return _pair(param, "img_size", "img_h", "img_w")
+
+
+def _stated_steps(param: Any) -> tuple[float, float] | None:
+    """Distance of two places along y and x in pixels of the image, if it is stated."""
+    return _pair(param, "step", "step_h", "step_w")
+
+
+def _pair(param: Any, both: str, first: str, second: str) -> tuple[Any, Any] | None:
+    is_pair = param.HasField(first) or param.HasField(second)
+    if is_pair and param.HasField(both):
+        raise NetError(
+            f"{both} is stated beside {first} and {second}", fix=f"state {both}, or {first} and {second}"
+        )
+    if not is_pair and not param.HasField(both):
+        return None
+    names = (first, second) if is_pair else (both, both)
+    sizes = tuple(getattr(param, name) for name in names)
+    for name, size in zip(names, sizes, strict=True):
+        if size <= 0:
+            raise NetError(f"{name} is {size:g}, expected a positive number", fix=f"state {name} in pixels")
+    return sizes[0], sizes[1]
+
+
+def _plane(layer: Layer, index: int, x: Value) -> tuple[int, int]:
+    """Height and width of a bottom."""
+    if len(x.shape) != 4:
+        raise ShapeError(
+            f"shape is {x.shape}, expected (N, C, H, W)",
+            blob=f'bottom "{layer.bottom_blob(index)}"',
+            fix="give it four axes",
+        )
+    return fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
+
+
+def _listed(numbers: list[float]) -> str:
+    return ", ".join(f"{number:g}" for number in numbers) or "not stated"

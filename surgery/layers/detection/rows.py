@@ -1,0 +1,87 @@
+"""Results of which there are as many as the data say: rows of a fixed number, the first of which count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import UnsupportedLayerError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.ir import DType, Value, fixed
+from prototrt.surgery.ir.expression import Expression, concatenated
+from prototrt.surgery.layers.detection.suppression import gathered
+from prototrt.surgery.ops import TopK
+
+_MOST_PLACES = 1 << 24
+"""Places that float32 can count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Where the rows of a result stand in a longer list, in their order.
+
+    ``places`` (K,) count in the list; ``is_row`` (K,) is true for the first ``count`` (1,) of them, which
+    is a whole number.
+    """
+
+    places: Expression
+    is_row: Expression
+    count: Expression
+
+    def filled(self, columns: Sequence[Expression]) -> Expression:
+        """The columns (L,), one beside the other, of these rows: (K, columns); behind the last one, rows of -1."""
+        size = fixed(columns[0].shape[0], "the length of a list")
+        table = concatenated([column.reshape(size, 1) for column in columns], 1)
+        rows = gathered(table, self.places)
+        return self.is_row.reshape(fixed(self.is_row.shape[0], "the number of rows"), 1).chosen(rows, -1)
+
+
+def chosen_rows(is_chosen: Expression, most: int) -> Rows:
+    """The first ``most`` places of a list (L,) of which this is true, from the first on."""
+    build = is_chosen.build
+    size = fixed(is_chosen.shape[0], "the length of a list")
+    if size > _MOST_PLACES:
+        raise UnsupportedLayerError(
+            f"decides between {size} boxes, expected at most {_MOST_PLACES}",
+            because="they are counted in float32",
+            fix="use a smaller batch or image",
+        )
+    numbers = Expression(build, build.constant(-np.arange(size, dtype=np.float32), "numbers"))
+    first, _ = build.add_all(TopK(0, min(most, size)), is_chosen.chosen(numbers, -size).value, hint="first")
+    found = Expression(build, first)
+    is_row = found > -size
+    places = is_row.chosen(0 - found, 0).cast(DType.INT32)
+    count = is_row.cast(DType.FLOAT32).sum(0).cast(DType.INT32)
+    return Rows(places, is_row, count)
+
+
+def counted_tops(
+    build: LayerBuilder, layer: Layer, count: Expression, tops: Sequence[Value], axis: int = 0
+) -> list[Value]:
+    """The tops, of which the first ``count`` (1,) elements along an axis count; that becomes an output, too."""
+    name = build.count(f"{layer.top_blob(0)}_count", count.value)
+    return [build.counted(top, axis, name) for top in tops]
+
+
+def detections(
+    build: LayerBuilder, layer: Layer, rows: Rows, columns: Sequence[Expression], images: int
+) -> list[Value]:
+    """The top of a layer that detects, (1, 1, K, 7): of seven columns (L,) these rows.
+
+    Where nothing is found, the forks give one row for each image: its number, and six times -1.
+    """
+    table = rows.filled(columns)
+    size = fixed(table.shape[0], "the number of rows")
+    least = max(size, images)
+    if least > size:
+        missing = build.constant(np.full((least - size, 7), -1, np.float32), "missing")
+        table = concatenated([table, Expression(build, missing)], 0)
+    nothing = np.full((least, 7), -1, np.float32)
+    nothing[:images, 0] = np.arange(images)
+    is_any = rows.count > 0
+    found = is_any.reshape(1, 1).chosen(table, Expression(build, build.constant(nothing, "nothing")))
+    count = is_any.chosen(rows.count, images)
+    return counted_tops(build, layer, count, [found.reshape(1, 1, least, 7).value], axis=2)

@@ -1,0 +1,192 @@
+"""Greedy suppression of boxes, exactly and in a fixed size: see docs/decisions on how it is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from prototrt.surgery.ir import Array, DType, fixed
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ir.expression import Expression
+from prototrt.surgery.layers.detection.overlaps import Boxes, Overlap
+from prototrt.surgery.ops import Gather, MatMul, TopK, While
+
+LOWEST = float(np.finfo(np.float32).min)
+"""Stands for the score of what is no candidate: no candidate scores as low."""
+MOST_PAIRS = 1 << 24
+"""Pairs of boxes whose overlaps are held at once: 64 MB of float32."""
+_TAKEN = 2.0
+"""More than any overlap: what is taken is no candidate any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """Candidates by falling score: each is kept unless it overlaps a kept one by more than ``threshold``.
+
+    ``drops_equal``: an overlap of exactly the threshold suppresses, too. ``eta`` below 1 multiplies the
+    threshold after each box that is kept, as long as it is above 0.5. ``first_of_equals``: of equal
+    scores the one with the smaller index comes first, else the one with the larger.
+    """
+
+    threshold: float
+    overlap: Overlap
+    drops_equal: bool = False
+    eta: float = 1.0
+    first_of_equals: bool = True
+
+    def suppresses(self, overlap: Expression, threshold: Expression | float) -> Expression:
+        return overlap >= threshold if self.drops_equal else overlap > threshold
+
+    def thresholds(self, count: int) -> Array:
+        """The threshold after 0 to ``count`` - 1 boxes were kept."""
+        found = [np.float32(self.threshold)]
+        while len(found) < count:
+            shrinks = self.eta < 1 and found[-1] > 0.5
+            found.append(found[-1] * np.float32(self.eta) if shrinks else found[-1])
+        return np.array(found, np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is left of each list of boxes: (lists, most), by falling score, in places from 0 on.
+
+    ``index`` counts in the list; where ``is_kept`` is false, a place is free, and its index is any.
+    """
+
+    index: Expression
+    score: Expression
+    is_kept: Expression
+
+
+def suppressed(
+    scores: Expression,
+    is_candidate: Expression,
+    boxes: Boxes,
+    rule: Suppression,
+    *,
+    before: int,
+    most: int,
+) -> Kept:
+    """Suppress in every list by itself: scores, candidates and the parts of boxes are (lists, n).
+
+    Only the best ``before`` candidates of a list enter, only the first ``most`` are looked for.
+    Where all pairs of the best fit into memory, their overlaps are computed at once; else boxes are
+    taken one by one, each the best one that is left.
+    """
+    lists, size = (fixed(dim, "the number of boxes") for dim in scores.shape)
+    before, most = min(before, size), min(most, before, size)
+    marked = is_candidate.chosen(scores, LOWEST)
+    is_small = lists * before**2 <= MOST_PAIRS
+    if before == size and not is_small:
+        return _one_by_one(marked, boxes, rule, most)
+    best, places = top(marked, before, rule.first_of_equals)
+    sorted_boxes = boxes.map(lambda part: picked(part, places))
+    if is_small:
+        return Kept(places, best, _fixed_point(best > LOWEST, sorted_boxes, rule))
+    kept = _one_by_one(best, sorted_boxes, replace(rule, first_of_equals=True), most)
+    return Kept(picked(places, kept.index), kept.score, kept.is_kept)
+
+
+def picked(rows: Expression, index: Expression) -> Expression:
+    """Of rows (R, n) the elements that ``index`` (R, m) counts, row by row: (R, m)."""
+    count, size = (fixed(dim, "the number of boxes") for dim in rows.shape)
+    starts = rows.build.constant(np.arange(0, count * size, size, dtype=np.int32)[:, None], "starts")
+    places = index + Expression(rows.build, starts) if count > 1 else index
+    return gathered(rows.reshape(count * size), places)
+
+
+def gathered(table: Expression, index: Expression) -> Expression:
+    """The elements, or rows, of a table that these indices count."""
+    return Expression(table.build, table.build.add(Gather(), table.value, index.value))
+
+
+def top(scores: Expression, count: int, first_of_equals: bool) -> tuple[Expression, Expression]:
+    """The largest of each row, from the largest on, and where they stand."""
+    build = scores.build
+    values, places = build.add_all(TopK(1, count, first_of_equals), scores.value, hint="best")
+    return Expression(build, values), Expression(build, places)
+
+
+def _fixed_point(is_candidate: Expression, boxes: Boxes, rule: Suppression) -> Expression:
+    """Which boxes of sorted lists are kept: those that no kept one before them suppresses.
+
+    It begins with all of them, and computes it again until nothing changes. The first n boxes are right
+    after n rounds, so that it ends; only a long chain of boxes, each of which overlaps the next, takes many.
+    """
+    lists, size = (fixed(dim, "the number of boxes") for dim in is_candidate.shape)
+    build = is_candidate.build
+    rows = boxes.map(lambda part: part.reshape(lists, size, 1))
+    columns = boxes.map(lambda part: part.reshape(lists, 1, size))
+    overlaps = rule.overlap(rows, columns)
+    place = numbers(build, size)
+    is_earlier = place.reshape(1, 1, size) > place.reshape(1, size, 1)
+    if rule.eta == 1:
+        overlaps = (rule.suppresses(overlaps, rule.threshold) & is_earlier).cast(DType.FLOAT32)
+    candidates = is_candidate.cast(DType.FLOAT32).reshape(lists, 1, size)
+    outside = [candidates, candidates, overlaps, is_earlier.cast(DType.FLOAT32)][: 3 if rule.eta == 1 else 4]
+
+    inner = build.body()
+    kept, possible, given, *earlier = (
+        Expression(inner, inner.body_input(hint, outer.shape))
+        for hint, outer in zip(("kept", "candidates", "overlaps", "earlier"), outside, strict=False)
+    )
+    for before in earlier:  # the threshold shrinks with each box that is kept before
+        table = Expression(inner, inner.constant(rule.thresholds(size), "thresholds"))
+        threshold = gathered(table, _product(kept, before).cast(DType.INT32))
+        given = rule.suppresses(given, threshold).cast(DType.FLOAT32) * before
+    now = (_product(kept, given) > 0).chosen(0, possible)
+    changes = (~now.equals(kept)).cast(DType.FLOAT32).largest(0, 1, 2)
+    loop = While(inner.graph("round", [now.value, (changes > 0).reshape().value]))
+    result = Expression(build, build.add(loop, *(outer.value for outer in outside), hint="kept"))
+    return result.reshape(lists, size) > 0
+
+
+def _product(kept: Expression, matrix: Expression) -> Expression:
+    """For each column of the matrix (lists, n, n) the sum over the rows that are kept: (lists, 1, n)."""
+    return Expression(kept.build, kept.build.add(MatMul(), kept.value, matrix.value))
+
+
+def _one_by_one(scores: Expression, boxes: Boxes, rule: Suppression, most: int) -> Kept:
+    """The best candidate of each list, then the best of those that no kept one suppresses, and so on."""
+    lists, size = (fixed(dim, "the number of boxes") for dim in scores.shape)
+    build = scores.build
+    states = {
+        "count": np.zeros((lists, 1), np.int32),
+        "overlap": np.full((lists, size), -1, np.float32),
+        "index": np.zeros((lists, most), np.int32),
+        "score": np.full((lists, most), LOWEST, np.float32),
+    }
+    initial = [build.constant(array, hint) for hint, array in states.items()]
+    outside = [Expression(build, value) for value in initial] + [scores, *boxes.parts]
+
+    inner = build.body()
+    names = (*states, "scores", *(f"box_{part}" for part in range(4)))
+    count, overlap, index, score, given, *parts = (
+        Expression(inner, inner.body_input(hint, outer.shape, outer.value.dtype))
+        for hint, outer in zip(names, outside, strict=True)
+    )
+    all_boxes = Boxes(*parts)
+    threshold = gathered(Expression(inner, inner.constant(rule.thresholds(most + 1), "thresholds")), count)
+    best, place = top(rule.suppresses(overlap, threshold).chosen(LOWEST, given), 1, rule.first_of_equals)
+    is_found = (best > LOWEST) & (count < most)
+    mine = rule.overlap(all_boxes.map(lambda part: picked(part, place)), all_boxes)
+    is_mine = numbers(inner, size).equals(place)
+    is_next = numbers(inner, most).equals(count) & is_found
+    number = count + is_found.cast(DType.INT32)
+    goes_on = (is_found & (number < most)).cast(DType.FLOAT32).largest(0, 1) > 0
+    results = [
+        number,
+        is_mine.chosen(_TAKEN, overlap.at_least(mine)),
+        is_next.chosen(place, index),
+        is_next.chosen(best, score),
+    ]
+    loop = While(inner.graph("round", [*(result.value for result in results), goes_on.reshape().value]))
+    _, _, places, values = build.add_all(loop, *(outer.value for outer in outside), hint="kept")
+    found = Expression(build, values)
+    return Kept(Expression(build, places), found, found > LOWEST)
+
+
+def numbers(build: Builder, count: int) -> Expression:
+    """0, 1, 2, ... as a row."""
+    return Expression(build, build.constant(np.arange(count, dtype=np.int32)[None], "numbers"))
