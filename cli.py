@@ -188,7 +188,7 @@ def inspect(options: ModelOptions, as_json: bool) -> None:
     from prototrt.converter.commandline.report import print_inspection
     from prototrt.surgery.views.inspection import inspect
 
-    inspection = inspect(options.load_topology(), **options.expansion)
+    inspection = inspect(options.load_topology(), options=options.expansion)
     if as_json:
         print_json(inspection.as_dict())
     else:

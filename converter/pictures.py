@@ -29,7 +29,7 @@ def dot_text(options: ModelOptions, rewriting: Rewriting, stage: str) -> tuple[s
     if stage == "rewritten":
         graph = rewriting.rewrite(options, model, require_weights=False)
         return dot_from_graph(graph), graph.warnings
-    return dot_from_net(model, **options.expansion)
+    return dot_from_net(model, options.expansion)
 
 
 def write_picture(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from prototrt.caffe_proto import Model
+from prototrt.caffe_proto.options import takes_options
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.forms import refuse_impossible_form
-from prototrt.surgery.ir import Array, Graph
-from prototrt.surgery.ir.profiles import Profile
+from prototrt.surgery.ir import Graph
+from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.passes.compute_in_half import compute_in_half
 from prototrt.surgery.passes.drop_identities import drop_identities
 from prototrt.surgery.passes.drop_unused import drop_unused
@@ -92,69 +93,13 @@ def lowered(graph: Graph, backend: str) -> Graph:
     return run(graph, [LOWERINGS[backend]])
 
 
-def rewrite(
-    model: Model,
-    *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    min_shapes: Mapping[str, Sequence[int]] | None = None,
-    opt_shapes: Mapping[str, Sequence[int]] | None = None,
-    max_shapes: Mapping[str, Sequence[int]] | None = None,
-    sequence: str = "auto",
-    outputs: Sequence[str] | None = None,
-    cont: str = "keep",
-    state: str | Mapping[str, Array] = "bind",
-    tile: str = "broadcast",
-    precision: str = "fp32",
-    force: bool = False,
-    preprocess: bool = False,
-    strict: bool = False,
-    require_weights: bool = True,
-) -> Graph:
-    """Rewrite a net as a graph of primitives.
-
-    ``shapes`` override those of the file, by input. ``min_shapes``, ``opt_shapes`` and
-    ``max_shapes`` let sizes vary when an engine runs; what is missing in one of them is the
-    shape of the file. ``sequence`` says how recurrences are
-    written: ``"loop"``, ``"unroll"`` (at most 64 steps unless ``force``), ``"step"`` (one
-    step: T must be 1), or ``"auto"``: step where T is 1, else loop. ``outputs`` are blobs at
-    which the net is cut. ``cont`` ``"drop"`` takes every sequence as continuing: cont is 1
-    everywhere and no input. ``state`` says where recurrent state comes from: ``"bind"`` (inputs
-    and outputs, fed back by the caller), ``"zero"`` at every call, or arrays by the names of
-    these inputs. ``tile`` ``"broadcast"`` leaves out every Tile whose reader broadcasts,
-    ``"keep"`` none. ``precision`` ``"fp16"`` lets products compute in float16; inputs, outputs and
-    state stay float32. ``preprocess`` makes mean and scale of the data layers the first nodes of
-    the graph. ``strict`` refuses weights that are NaN or infinite. Without ``require_weights``
-    a net without weights gets zeros.
-    Raises ``ConversionError``.
-    """
-    if sequence not in FORMS:
-        raise ValueError(f"sequence is {sequence!r}, expected one of {', '.join(FORMS)}")
-    if cont not in ("keep", "drop"):
-        raise ValueError(f"cont is {cont!r}, expected 'keep' or 'drop'")
-    if state not in ("bind", "zero") and not isinstance(state, Mapping):
-        raise ValueError(f"state is {state!r}, expected 'bind', 'zero' or arrays by name")
-    if tile not in TILES:
-        raise ValueError(f"tile is {tile!r}, expected one of {', '.join(TILES)}")
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision is {precision!r}, expected one of {', '.join(PRECISIONS)}")
-    profile = Profile(_sizes(min_shapes), _sizes(opt_shapes), _sizes(max_shapes))
-    expansion = expand(
-        model,
-        shapes=shapes,
-        profile=profile,
-        outputs=outputs,
-        cont=cont,
-        state=state,
-        preprocess=preprocess,
-        strict=strict,
-        require_weights=require_weights,
-    )
-    graph = run(expansion.graph, [CANONICAL, TILES[tile], PRECISIONS[precision]])
-    if precision == "fp16" and precision_of(graph) == "fp32":
+@takes_options(RewriteOptions)
+def rewrite(model: Model, options: RewriteOptions) -> Graph:
+    """Rewrite a net as a graph of primitives. Raises ``ConversionError``."""
+    expansion = expand(model, options=options)
+    tiles = TILES["broadcast" if options.tile == "broadcast" else "keep"]
+    graph = run(expansion.graph, [CANONICAL, tiles, PRECISIONS[options.precision]])
+    if options.precision == "fp16" and precision_of(graph) == "fp32":
         graph = replace(graph, warnings=(*graph.warnings, f"{model.file}: {_NO_PRODUCT}"))
-    refuse_impossible_form(graph, sequence, force)
-    return run(graph, [FORMS[sequence]])
-
-
-def _sizes(shapes: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(shape) for name, shape in (shapes or {}).items()}
+    refuse_impossible_form(graph, options.sequence, options.force)
+    return run(graph, [FORMS[options.sequence]])

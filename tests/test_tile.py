@@ -144,5 +144,7 @@ def test_convert_refuses_the_plugin_where_it_cannot_be(
 
 def test_tile_must_be_a_known_way() -> None:
     model = prototrt.load(GOLDENS / "tile" / "lstm" / "net.prototxt", random_weights=1)
-    with pytest.raises(ValueError, match=r"^tile is 'native', expected one of broadcast, keep$"):
-        prototrt.rewrite(model, tile="native")
+    with pytest.raises(
+        ValueError, match=r"^tile is 'copy', expected one of broadcast, keep, native, plugin$"
+    ):
+        prototrt.rewrite(model, tile="copy")

@@ -12,6 +12,7 @@ from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.wording import Worded
 from prototrt.converter.page.pieces import pieces_of
 from prototrt.surgery.ir import Graph
+from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.views.dot import drawing_of_graph, drawing_of_model, drawing_of_net
 from prototrt.surgery.views.drawing import EDGE_STYLES, NODE_STYLES, Drawing, DrawnEdge, DrawnFrame, Item
 from prototrt.surgery.views.inspection import LayerFacts, inspect
@@ -22,12 +23,12 @@ _FLOAT32 = 4  # bytes
 def page_facts(
     model: Model,
     graph: Graph | ConversionError,
-    expansion: Mapping[str, Any],
+    options: RewriteOptions,
     verification: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """Both drawings, what each layer costs, recurrent pairs, checks and warnings.
 
-    ``graph`` may be the reason why there is none; ``expansion`` are options of ``expand``.
+    ``graph`` may be the reason why there is none.
     """
     facts = {
         "title": model.name or model.file,
@@ -40,8 +41,8 @@ def page_facts(
         warnings = [*model.warnings, Worded("the net cannot be rewritten: {}", graph.text)]
         parsed = _drawing(drawing_of_model(model, {}))
         return {**facts, "drawings": [parsed], "layers": [], "pairs": [], "warnings": warnings}
-    parsed_net, _ = drawing_of_net(model, **expansion)
-    inspection = inspect(model, **expansion)
+    parsed_net, _ = drawing_of_net(model, options)
+    inspection = inspect(model, options=options)
     return {
         **facts,
         "drawings": [_drawing(parsed_net), _drawing(drawing_of_graph(graph))],

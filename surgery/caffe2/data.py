@@ -14,7 +14,6 @@ from prototrt.surgery.caffe2.operator_rule import known, operator_rule
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import DType, Value, element_count
 from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ir.profiles import symbolic
 
 
 @operator_rule("Input")
@@ -24,9 +23,8 @@ def input_operator(build: LayerBuilder, operator: Operator) -> list[Value]:
     Becomes: an input of the engine, float32, or int32 where its readers want whole numbers.
     """
     name = operator.tops[0]
-    ranges = build.options.profile.ranges(name, build.options.shapes.get(name), build.options.example(name))
     dtype = DType.INT32 if operator.arguments.integer("dtype", 1) == INT32 else DType.FLOAT32
-    return [build.input(name, symbolic(name, ranges, build.symbols), dtype)]
+    return [build.input(name, build.shape_of_input(name, None), dtype)]
 
 
 @operator_rule(

@@ -17,13 +17,15 @@ from prototrt.caffe_proto.errors import (
 )
 from prototrt.caffe_proto.model import input_layer
 from prototrt.caffe_proto.net.shape_examples import shape_option
+from prototrt.caffe_proto.options import takes_options
 from prototrt.caffe_proto.weights import sha256_of
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.arity import check_bottoms, counted
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.cutting import AUTO, can_be_avoided, independent, last_computable, with_advice
 from prototrt.surgery.expansion.frameworks import Framework, framework_named
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, Options
+from prototrt.surgery.expansion.known_inputs import KnownInputs, given_shapes, profile_of
+from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.expansion.limits import refuse_oversized
 from prototrt.surgery.expansion.needed_layers import needed_layers, wanted_blobs
 from prototrt.surgery.expansion.refusals import (
@@ -33,9 +35,9 @@ from prototrt.surgery.expansion.refusals import (
     refuse_states_of_nothing,
 )
 from prototrt.surgery.expansion.unsuited_shapes import refuse_unsuited_shapes
-from prototrt.surgery.ir import Array, Graph, Source, Value
-from prototrt.surgery.ir.profiles import Profile
+from prototrt.surgery.ir import Graph, Source, Value
 from prototrt.surgery.ops import Identity
+from prototrt.surgery.options import RewriteOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,50 +53,25 @@ class Expansion:
     parameters: Mapping[str, int]
 
 
-def expand(
-    model: Model,
-    *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    profile: Profile | None = None,
-    outputs: Sequence[str] | None = None,
-    cont: str = "keep",
-    state: str | Mapping[str, Array] = "bind",
-    preprocess: bool = False,
-    strict: bool = False,
-    require_weights: bool = True,
-) -> Expansion:
-    """Expand the layers that the outputs need.
+@takes_options(RewriteOptions)
+def expand(model: Model, options: RewriteOptions) -> Expansion:
+    """Expand the layers that the outputs need. How the graph is written afterwards is left to passes.
 
-    ``shapes`` override those of inputs, ``profile`` gives ranges; ``outputs`` are blobs of the net,
-    by default those that nobody reads, and ``["auto"]`` the last ones that can be computed; ``cont``
-    ``"drop"`` takes cont as 1 everywhere; ``state`` is ``"bind"``, ``"zero"``, or the initial states by the
-    names of their bindings; ``preprocess`` folds mean and scale of the data layers into the graph; ``strict``
-    refuses weights that are NaN or infinite. Without ``require_weights`` a net without weights gets zeros, to
-    look at its shapes.
     Raises ``ConversionError`` with all the problems that can be told apart.
     """
-    given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-    ranges = profile or Profile()
-
-    def attempt(
-        asked: Sequence[str] | None, shapes: Mapping[str, tuple[int, ...]], profile: Profile
-    ) -> Expansion | Failure:
-        rest = (cont, state, preprocess, strict, require_weights)
-        return _expand(_fed(model, {*shapes, *profile.names()}), shapes, profile, asked, *rest)
-
-    is_auto = list(outputs or ()) == [AUTO] and AUTO not in model.blobs
-    asked = None if is_auto else outputs
-    result = attempt(asked, given, ranges)
+    is_auto = list(options.outputs or ()) == [AUTO] and AUTO not in model.blobs
+    asked = replace(options, outputs=None) if is_auto else options
+    result = _expand(model, asked)
     if isinstance(result, Failure) and is_auto and result.cut:
         warnings = [Worded("the net ends before this layer: {}", error.text) for error in result.errors]
-        result = attempt(result.cut, given, ranges)
+        result = _expand(model, replace(options, outputs=result.cut))
         if isinstance(result, Expansion):
             graph = replace(result.graph, warnings=(*warnings, *result.graph.warnings))
             return replace(result, graph=graph)
     if isinstance(result, Failure):
         error = result.error()
         refuse_unsuited_shapes(
-            model, given, ranges, error, lambda *sizes: isinstance(attempt(asked, *sizes), Expansion)
+            model, asked, error, lambda changed: isinstance(_expand(model, changed), Expansion)
         )
         raise error
     return result
@@ -130,55 +107,43 @@ def _but_missing(problems: Sequence[ConversionError], fed: Collection[str]) -> t
     )
 
 
-def _expand(
-    model: Model,
-    given: Mapping[str, tuple[int, ...]],
-    ranges: Profile,
-    outputs: Sequence[str] | None,
-    cont: str,
-    state: str | Mapping[str, Array],
-    preprocess: bool,
-    strict: bool,
-    require_weights: bool,
-) -> Expansion | Failure:
-    assert cont in ("keep", "drop"), cont
+def _expand(model: Model, options: RewriteOptions) -> Expansion | Failure:
+    given, profile = given_shapes(options), profile_of(options)
+    shaped = {*given, *profile.names()}
+    model = _fed(model, shaped)
     framework = framework_named(model.framework)
-    wanted: Sequence[str] = wanted_blobs(model, outputs)
+    wanted: Sequence[str] = wanted_blobs(model, options.outputs)
     cuts: Sequence[str] = ()
-    if outputs is None:
+    if options.outputs is None:
         wanted, cuts = framework.usual_outputs(model, wanted)
     layers = needed_layers(model, wanted)
-    shaped = {*given, *ranges.names()}
     refuse_shapes_of_nothing(model, shaped)
     blocked = blocked_layers(model, layers, framework)
     shapeless = framework.missing_shapes(model, layers, shaped)
     if shapeless:
         return _failure(model, layers, independent(layers, blocked, model.stored), wanted, blocked, shapeless)
     reserved = {name for layer in model.layers for name in layer.tops}
-    arrays = {} if isinstance(state, str) else state
-    mode = state if isinstance(state, str) else "const"
-    counts = framework.whole_numbers(layers)
     example = partial(shape_option, layers=layers)
-    options = Options(given, ranges, cont == "drop", mode, arrays, counts, preprocess, strict, example)
-    build = LayerBuilder(reserved, [layer.name for layer in model.layers], model.weights, options)
+    inputs = KnownInputs(given, profile, framework.whole_numbers(layers), example)
+    build = LayerBuilder(reserved, [layer.name for layer in model.layers], model.weights, options, inputs)
     blobs = BlobValues(build, model.stored)
     expanded, errors = _expand_layers(build, framework, layers, blocked, blobs, wanted)
     if (errors or build.parameters) and all(isinstance(error, WeightsError) for error in errors):
         framework.refuse_strange_weights(model)  # rather than one error for each layer
     if errors or blocked or model.problems:
         return _failure(model, layers, expanded, wanted, blocked, errors)
-    refuse_states_of_nothing(model, arrays, build.used_states)
-    if require_weights:
+    refuse_states_of_nothing(model, options.state_arrays, build.used_states)
+    if options.require_weights:
         refuse_missing_weights(model, build.without_weights)
     unread = [layer.tops[0] for layer in model.layers if layer.type == "Input" and layer not in layers]
     build.warnings += [f'{model.file}: input "{name}" is not needed for the outputs' for name in unread]
-    if preprocess and not any(map(framework.transforms, layers)):
+    if options.preprocess and not any(map(framework.transforms, layers)):
         build.warnings.append(f"{model.file}: nothing to preprocess: no data layer states a mean or a scale")
     build.warnings[:0] = [*model.warnings, *cuts]
-    results = blobs.outputs(wanted, model.file, was_asked_for=outputs is not None)
+    results = blobs.outputs(wanted, model.file, was_asked_for=options.outputs is not None)
     graph = build.graph(model.name, framework.outputs(blobs, results))
     sources = _sources(model, framework, build.mean_files)
-    warnings = (*graph.warnings, *(_kept_states(model, graph) if mode != "bind" else ()))
+    warnings = (*graph.warnings, *(_kept_states(model, graph) if options.state != "bind" else ()))
     return Expansion(replace(graph, sources=sources, warnings=warnings), blobs.values, build.parameters)
 
 

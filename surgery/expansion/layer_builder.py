@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any, TypeAlias
 
@@ -14,13 +13,15 @@ from prototrt.caffe_proto import Layer, NoWeights, RandomWeights, StoredBlob, We
 from prototrt.caffe_proto.errors import NetError, WeightsError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.fillers import described, filled
+from prototrt.surgery.expansion.known_inputs import KnownInputs
 from prototrt.surgery.expansion.limits import refuse_too_many
 from prototrt.surgery.expansion.nonfinite_weights import count_not_finite
 from prototrt.surgery.expansion.shared_memory import SharedMemory
 from prototrt.surgery.ir import Array, Shape, Value, element_count
 from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ir.profiles import Profile
+from prototrt.surgery.ir.profiles import symbolic
 from prototrt.surgery.ir.registry import Registry
+from prototrt.surgery.options import RewriteOptions
 
 LayerRule: TypeAlias = Callable[..., list[Value]]
 """``rule(build, layer, *bottoms) -> tops``; its signature says how many bottoms there are."""
@@ -31,38 +32,21 @@ GIVE_THEIR_NET = "use the prototxt that these weights were trained with"
 """What to do about weights that do not fit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the user asked of the expansion.
-
-    ``shapes`` override those of the file, by input, ``profile`` gives ranges; ``drop_cont``
-    means that cont is 1 everywhere and no input. ``state`` says where recurrent state comes from:
-    ``"bind"`` (inputs and outputs of the graph), ``"zero"``, or ``"const"``: from ``state_arrays``,
-    by name. ``whole_numbers`` are inputs that hold int32. ``preprocess``: the graph does to its
-    inputs what the data layers did; ``strict``: weights must be finite. ``example`` gives an option
-    that states the shape of an input.
-    """
-
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    profile: Profile = field(default_factory=Profile)
-    drop_cont: bool = False
-    state: str = "bind"
-    state_arrays: Mapping[str, Array] = field(default_factory=dict)
-    whole_numbers: frozenset[str] = frozenset()
-    preprocess: bool = False
-    strict: bool = False
-    example: Callable[[str], Option] = lambda name: Option("shapes", {name: "NCHW"})
-
-
 class LayerBuilder(Builder):
     """A ``Builder`` that also hands out the stored parameters of layers."""
 
     def __init__(
-        self, reserved: Iterable[str], layers: Iterable[str], weights: Weights, options: Options
+        self,
+        reserved: Iterable[str],
+        layers: Iterable[str],
+        weights: Weights,
+        options: RewriteOptions,
+        inputs: KnownInputs,
     ) -> None:
         super().__init__(reserved, layers)
         self.weights = weights
         self.options = options
+        self.known_inputs = inputs
         self.memory = SharedMemory()
         self.parameters: dict[str, int] = {}
         """How many numbers each layer has read from the weights file."""
@@ -98,6 +82,10 @@ class LayerBuilder(Builder):
         self._read.append(value)
         self.parameters[layer.name] = self.parameters.get(layer.name, 0) + array.size
         return value
+
+    def shape_of_input(self, name: str, stated: tuple[int, ...] | None) -> Shape:
+        """What an input has, by the file or by the user: sizes that may vary become symbols."""
+        return symbolic(name, self.known_inputs.ranges(name, stated), self.symbols)
 
     def leave_unread(self, count: int) -> None:
         """The layer has this many blobs that nothing is computed from."""

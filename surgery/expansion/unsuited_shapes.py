@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import ConversionError, Problems, ShapeError, WeightsError, raise_all
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.surgery.ir.profiles import Profile
+from prototrt.surgery.expansion.known_inputs import given_shapes, profile_of
+from prototrt.surgery.options import RewriteOptions
 
 Sizes = tuple[int, ...]
 
 
 def refuse_unsuited_shapes(
     model: Model,
-    given: Mapping[str, Sizes],
-    profile: Profile,
+    options: RewriteOptions,
     error: ConversionError,
-    is_sound: Callable[[Mapping[str, Sizes], Profile], bool],
+    is_sound: Callable[[RewriteOptions], bool],
 ) -> None:
     """Blame the shapes that were given where the net is sound without them; else leave ``error`` as it is.
 
     Shapes of other sizes, but as many axes, are blamed for weights that do not fit, and for nothing else.
     """
+    given, profile = given_shapes(options), profile_of(options)
     asked = {**profile.max, **profile.min, **profile.opt, **given}
     stated = dict(_stated(model))
     errors = error.errors if isinstance(error, Problems) else [error]
@@ -34,10 +36,15 @@ def refuse_unsuited_shapes(
     }
     if not others or any(each.origin and each.origin.type == "Input" for each in errors):
         return
-    kept = {name: shape for name, shape in given.items() if name not in others}
-    ranges = Profile(*(_without(others, sizes) for sizes in (profile.min, profile.opt, profile.max)))
+    without = replace(
+        options,
+        shapes=_without(others, given),
+        min_shapes=_without(others, profile.min),
+        opt_shapes=_without(others, profile.opt),
+        max_shapes=_without(others, profile.max),
+    )
     try:
-        if not is_sound(kept, ranges):
+        if not is_sound(without):
             return
     except ConversionError:
         return

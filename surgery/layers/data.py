@@ -13,7 +13,6 @@ from prototrt.surgery.expansion.fillers import filled
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule, refuse_in_place
 from prototrt.surgery.expansion.limits import refuse_too_many
 from prototrt.surgery.ir import Array, DType, Value
-from prototrt.surgery.ir.profiles import symbolic
 from prototrt.surgery.layers.preprocessing import preprocessed
 
 
@@ -41,12 +40,9 @@ def input_layer(build: LayerBuilder, layer: Layer) -> list[Value]:
 
 
 def _input(build: LayerBuilder, top: str, stated: tuple[int, ...] | None) -> Value:
-    ranges = build.options.profile.ranges(
-        top, build.options.shapes.get(top, stated), build.options.example(top)
-    )
-    shape = symbolic(top, ranges, build.symbols)
+    shape = build.shape_of_input(top, stated)
     # Lengths of sequences are counted, whatever Caffe holds them in.
-    counts = top in build.options.whole_numbers and len(shape) == 1
+    counts = top in build.known_inputs.whole_numbers and len(shape) == 1
     return build.input(top, shape, DType.INT32 if counts else DType.FLOAT32)
 
 

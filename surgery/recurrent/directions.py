@@ -159,7 +159,7 @@ class _Deltas:
         self, build: LayerBuilder, bottoms: Bottoms, backwards: Sequence[bool], valid: Sequence[Value]
     ) -> None:
         self.build, self.bottoms, self.backwards, self.valid = build, bottoms, backwards, valid
-        self.cont = None if build.options.drop_cont else bottoms.cont
+        self.cont = None if build.options.cont == "drop" else bottoms.cont
         self._columns: dict[bool, Value] = {}
         self._made: dict[tuple[bool, int], Value] = {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import ConversionError
@@ -11,12 +11,13 @@ from prototrt.caffe_proto.wording import Worded
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import DType, Graph, Node, Shape, Value, describe
 from prototrt.surgery.ops import Scan, While
+from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.views.drawing import CONSTANT, END, FED_BACK, FROM_CONSTANT, SURGICAL, USER, Drawing
 
 
-def dot_from_net(model: Model, **options: Any) -> tuple[str, Sequence[str]]:
+def dot_from_net(model: Model, options: RewriteOptions) -> tuple[str, Sequence[str]]:
     """The net as it is written, in Graphviz's language, and warnings; see ``drawing_of_net``."""
-    drawing, warnings = drawing_of_net(model, **options)
+    drawing, warnings = drawing_of_net(model, options)
     return drawing.text(), warnings
 
 
@@ -25,13 +26,10 @@ def dot_from_graph(graph: Graph) -> str:
     return drawing_of_graph(graph).text()
 
 
-def drawing_of_net(model: Model, **options: Any) -> tuple[Drawing, Sequence[str]]:
-    """The net as it is written, and warnings: a net that cannot be converted is drawn without shapes.
-
-    ``options`` are those of ``expand``, which finds the shapes.
-    """
+def drawing_of_net(model: Model, options: RewriteOptions) -> tuple[Drawing, Sequence[str]]:
+    """The net as it is written, and warnings: a net that cannot be converted is drawn without shapes."""
     try:
-        expansion = expand(model, require_weights=False, **options)
+        expansion = expand(model, options=replace(options, require_weights=False))
     except ConversionError as error:
         return drawing_of_model(model, {}), [*model.warnings, Worded("drawn without shapes: {}", error.text)]
     shapes = {name: value.shape for name, value in expansion.tops.items()}

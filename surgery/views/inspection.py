@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import Origin
+from prototrt.caffe_proto.options import takes_options
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Graph, Shape, Value
 from prototrt.surgery.ops import Scan, steps_of
+from prototrt.surgery.options import RewriteOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +74,10 @@ class Inspection:
         return {**asdict(self), "parameters": self.parameters, "multiply_adds": self.multiply_adds}
 
 
-def inspect(
-    model: Model,
-    *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    outputs: Sequence[str] | None = None,
-    cont: str = "keep",
-) -> Inspection:
+@takes_options(RewriteOptions)
+def inspect(model: Model, options: RewriteOptions) -> Inspection:
     """Take a net's measure. Works without weights: shapes do not depend on them."""
-    expansion = expand(model, shapes=shapes, outputs=outputs, cont=cont, require_weights=False)
+    expansion = expand(model, options=replace(options, require_weights=False))
     graph, tops = expansion.graph, expansion.tops
     work, work_of_a_step = multiply_adds(graph), multiply_adds_per_step(graph)
     return Inspection(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,8 +39,8 @@ def save_mean(array: Array, folder: str = ".") -> None:
     Path(folder, "mean.binaryproto").write_bytes(blob.SerializeToString())
 
 
-def graph_of(transform: str, **options: object) -> Graph:
-    return prototrt.rewrite(net(transform), shapes={"x": (2, 3, 2, 2)}, preprocess=True, **options)  # type: ignore[arg-type]  # any option
+def graph_of(transform: str, **options: Any) -> Graph:
+    return prototrt.rewrite(net(transform), shapes={"x": (2, 3, 2, 2)}, preprocess=True, **options)
 
 
 def run(graph: Graph, images: Array) -> Array:

@@ -14,6 +14,7 @@ from prototrt.converter.commandline.options.parameter_types import BlobShape, Ov
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
+    from prototrt.surgery.options import RewriteOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,9 +68,11 @@ class ModelOptions:
         return is_netdef(self.model)
 
     @property
-    def expansion(self) -> dict[str, Any]:
+    def expansion(self) -> RewriteOptions:
         """What surgery is told of the net, by any command."""
-        return {"shapes": dict(self.shapes), "outputs": list(self.outputs) or None, "cont": self.cont}
+        from prototrt.surgery.options import RewriteOptions
+
+        return RewriteOptions(shapes=dict(self.shapes), outputs=list(self.outputs) or None, cont=self.cont)
 
 
 def _net_options(*stage_names: str) -> tuple[Callable[[F], F], ...]:

@@ -34,9 +34,8 @@ class Rewriting:
     def rewrite(
         self, options: ModelOptions, model: Model, require_weights: bool = True, tile: str = "broadcast"
     ) -> Graph:
-        return prototrt.rewrite(
-            model,
-            **options.expansion,
+        made = replace(
+            options.expansion,
             sequence=self.sequence,
             state=self._state(),
             tile=tile,
@@ -49,6 +48,7 @@ class Rewriting:
             max_shapes=self.max_shapes,
             require_weights=require_weights,
         )
+        return prototrt.rewrite(model, options=made)
 
     def truth(self, options: ModelOptions, model: Model) -> Graph | None:
         """What a coarser graph is held against: the same in float32. None where it is float32 itself."""

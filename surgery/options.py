@@ -1,0 +1,64 @@
+"""How a net is rewritten. Light to import: the command line reads it for its help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from prototrt.caffe_proto.options import Names, Options, Shapes, one_of
+
+if TYPE_CHECKING:
+    from prototrt.surgery.ir import Array
+
+States: TypeAlias = "str | Mapping[str, Array]"
+
+SEQUENCES = ("auto", "loop", "unroll", "step")
+TILES = ("broadcast", "keep", "native", "plugin")
+PRECISIONS = ("fp32", "fp16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriteOptions(Options):
+    """How a net is rewritten as a graph of primitives.
+
+    ``shapes`` override those of the file, by input. ``min_shapes``, ``opt_shapes`` and
+    ``max_shapes`` let sizes vary when an engine runs; what is missing in one of them is the
+    shape of the file. ``outputs`` are blobs at which the net is cut, by default those that nobody
+    reads, and ``["auto"]`` the last ones that can be computed. ``cont`` ``"drop"`` assumes that
+    every step continues: cont is no input any more. ``sequence`` says how recurrences are written:
+    ``"loop"``, ``"unroll"`` (at most 64 steps unless ``force``), ``"step"`` (one step: T must be
+    1), or ``"auto"``: step where T is 1, else loop. ``state`` says where recurrent state comes
+    from: ``"bind"`` (inputs and outputs, fed back by the caller), ``"zero"`` at every call, or
+    arrays by the names of these inputs. ``tile`` ``"broadcast"`` leaves out every Tile whose reader
+    broadcasts; the others keep them, as ``"native"`` layers or as a ``"plugin"`` if ``build`` is
+    told the same. ``precision`` ``"fp16"`` lets products compute in float16; inputs, outputs and
+    state stay float32. ``preprocess`` makes mean and scale of the data layers the first nodes of
+    the graph. ``strict`` refuses weights that are NaN or infinite. Without ``require_weights`` a
+    net without weights gets zeros.
+    """
+
+    shapes: Shapes | None = None
+    min_shapes: Shapes | None = None
+    opt_shapes: Shapes | None = None
+    max_shapes: Shapes | None = None
+    outputs: Names | None = None
+    cont: str = one_of(("keep", "drop"))
+    sequence: str = one_of(SEQUENCES)
+    state: States = "bind"
+    tile: str = one_of(TILES)
+    precision: str = one_of(PRECISIONS)
+    force: bool = False
+    preprocess: bool = False
+    strict: bool = False
+    require_weights: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.state, str) and self.state not in ("bind", "zero"):
+            raise ValueError(f"state is {self.state!r}, expected bind, zero, or arrays by name")
+
+    @property
+    def state_arrays(self) -> Mapping[str, Array]:
+        """The states that the user gives; empty where they are bound or zero."""
+        return {} if isinstance(self.state, str) else self.state
