@@ -8,7 +8,7 @@ from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
 from prototrt.surgery.ir import Array
 from prototrt.surgery.passes.fuse_lstms import FusedLSTM
-from prototrt.surgery.recurrent.weights import reordered
+from prototrt.surgery.recurrent.gates import reordered
 
 
 @lowers(FusedLSTM)

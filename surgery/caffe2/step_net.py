@@ -20,7 +20,7 @@ from prototrt.surgery.expansion.arity import check_bottoms
 from prototrt.surgery.ir import Shape, Value, fixed
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, Concat, Slice
-from prototrt.surgery.recurrent.scan import Cell, Step
+from prototrt.surgery.recurrent.scan import Step, StepFunction
 
 
 class StepNet:
@@ -39,7 +39,7 @@ class StepNet:
         self.operators = self._needed()
         self._refuse_unknown()
 
-    def cell(self, around: Mapping[str, Value], sequences: Sequence[str]) -> Cell:
+    def cell(self, around: Mapping[str, Value], sequences: Sequence[str]) -> StepFunction:
         """One step. Its inputs are what the ``sequences`` show, then the number of the step.
 
         Where the number of steps is not known, that of the step is counted in one more state.

@@ -40,7 +40,7 @@ def lstm(
         parts = [np.broadcast_to(np.float32(each), (size,)) for each in (0, forget, 0, 0)]
         shifted = build.aligned(build.stacked(parts, "forget_bias"), len(gates.shape))
         gates = build.add(ADD, gates, shifted, hint="gates_forget_bias")
-    c, h = lstm_unit(build, gates, cell, ())
+    c, h = lstm_unit(build, gates, cell)
     return masked(build, operator, [(h, hidden), (c, cell)], others)
 
 

@@ -6,6 +6,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import ShapeError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Shape, Value, fixed
+from prototrt.surgery.ops import MULTIPLY
 from prototrt.surgery.recurrent.cells import lstm_unit
 
 
@@ -27,7 +28,7 @@ def lstm_unit_layer(build: LayerBuilder, layer: Layer, c: Value, gates: Value, c
     _expect(layer, 1, gates, (1, streams, 4 * hidden), c.shape)
     _expect(layer, 2, cont, (1, streams), c.shape)
     delta = build.reshape(cont, (1, streams, 1), hint="cont")
-    return list(lstm_unit(build, gates, c, [delta]))
+    return list(lstm_unit(build, gates, build.add(MULTIPLY, c, delta, hint="delta_product")))
 
 
 def _expect(layer: Layer, index: int, value: Value, shape: Shape, of: Shape) -> None:

@@ -11,6 +11,7 @@ from prototrt.surgery.ir import Graph, Node, Op, Shape, Value, bodies, fixed, wi
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MatMul, Scan, Slice
 from prototrt.surgery.recurrent.cells import LSTMCell
+from prototrt.surgery.recurrent.resets import GuardedCell
 from prototrt.surgery.recurrent.scan import scan
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,7 @@ def _recurrent_weights(node: Node, op: Scan) -> Value | None:
     if (len(h.shape), h.shape, x.shape) != (2, c.shape, (*x.shape[:1], *h.shape[:1], 4 * h.shape[1])):
         return None
     build = Builder()
-    scan(build, LSTMCell(weights), [x], [h, c], reverse=op.reverse)
+    scan(build, GuardedCell(LSTMCell(weights)), [x], [h, c], reverse=op.reverse)
     (plain,) = bodies(build.nodes[-1].op)
     return weights if wiring(op.body) == wiring(plain) else None
 

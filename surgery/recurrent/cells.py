@@ -2,50 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from prototrt.surgery.ir import Op, Value, fixed
 from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT, Clip, Identity, Select, Sigmoid, Slice, TanH
-from prototrt.surgery.recurrent.scan import Cell, Step
+from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT, Clip, Identity, Sigmoid, Slice, TanH
+from prototrt.surgery.recurrent.gates import ORDERS
+from prototrt.surgery.recurrent.scan import Step
 
 SIGMOID, TANH, IDENTITY = Sigmoid(), TanH(), Identity()
 
 
-@dataclass(frozen=True, slots=True)
-class LSTMForm:
-    """In what the equations of an LSTM differ from Caffe's.
+class Cell(ABC):
+    """One step of a recurrence, in primitives.
 
-    ``coupled``: f is 1 - i, and there are three gates i, o, g. Clips of 0 do nothing.
+    Called with the transformed x of a step (N, R) and the states (N, size) before it. These have been multiplied
+    by cont already, and behind a stream's end they are held afterwards: a cell knows neither cont nor
+    lengths. The first output of a step is h, the first state.
     """
 
-    gate: Op = SIGMOID
-    candidate: Op = TANH
-    cell: Op = TANH
-    projection: Op = IDENTITY
-    coupled: bool = False
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def states(self) -> Mapping[str, int]:
+        """The size of each state, by its name: h first."""
+
+    @property
+    def stateless_outputs(self) -> Sequence[int]:
+        """The sizes of outputs that are no states."""
+        return ()
+
+    @property
+    def width(self) -> int:
+        """The size of h."""
+        return next(iter(self.states.values()))
+
+    @abstractmethod
+    def __call__(self, body: Builder, x: Value, states: Sequence[Value]) -> Step:
+        """The states after the step, and its outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class LSTMForm:
+    """In what the equations of an LSTM differ from Caffe's. The names are those of the fields of ``recurrent_param``.
+
+    ``coupled_input_forget``: f is 1 - i, and there are three gates i, o, g. Clips of 0 do nothing.
+    """
+
+    states: ClassVar[Sequence[str]] = ("h", "c")
+
+    gate_activation: Op = SIGMOID
+    candidate_activation: Op = TANH
+    cell_activation: Op = TANH
+    projection_activation: Op = IDENTITY
+    coupled_input_forget: bool = False
     cell_clip: float = 0.0
-    projection_clip: float = 0.0
+    proj_clip: float = 0.0
 
     @property
     def gates(self) -> str:
         """The gates in the order of the rows of a matrix."""
-        return "iog" if self.coupled else "ifog"
+        order = ORDERS["LSTM"]["caffe"]
+        return order.replace("f", "") if self.coupled_input_forget else order
 
 
 CAFFE = LSTMForm()
 
 
 @dataclass(frozen=True, slots=True)
-class LSTMCell:
+class LSTMCell(Cell):
     """``c' = f c + i g``, ``m = o tanh(c')``, ``h' = m``; gates i, f, o (sigmoid) and g (tanh) in this order.
 
-    Inputs of a step: the transformed x (N, 4H) and, unless the state always continues,
-    the delta (N, H) or (N, 1). States: h (N, P) and c (N, H). Outputs: h', and m if ``shows_cell_output``.
-    ``recurrent`` is W_hc (4H, P). The delta multiplies h before the product with W_hc, and
-    f before the product with c: it need not be 0 or 1.
-    ``peephole`` are the rows p_i, p_f, p_o (1, H) or nothing; with ``projection`` W (P, H), ``h' = W m``.
+    x (N, 4H). States: h (N, P) and c (N, H). Outputs: h', and m if ``shows_cell_output``.
+    ``recurrent`` is W_hc (4H, P). ``peephole`` are the rows p_i, p_f, p_o (1, H) or nothing; with
+    ``projection`` W (P, H), ``h' = W m``.
     Source: caffe ``src/caffe/layers/lstm_layer.cpp``, ``lstm_unit_layer.cpp``; Greff et al. 2015,
     appendix A; Sak et al. 2014, equations 7 to 13.
     """
@@ -56,45 +90,52 @@ class LSTMCell:
     projection: Value | None = None
     shows_cell_output: bool = False
 
-    def __call__(self, body: Builder, inputs: Sequence[Value], states: Sequence[Value]) -> Step:
-        (x, *delta), (h, c) = inputs, states
-        gates = body.add(ADD, x, recurrent_product(body, h, self.recurrent, delta), hint="gates")
-        c_new, m = lstm_unit(body, gates, c, delta, self.form, self.peephole)
+    @property
+    def states(self) -> Mapping[str, int]:
+        return dict(zip(self.form.states, (_size(self.recurrent, 1), self._hidden), strict=True))
+
+    @property
+    def stateless_outputs(self) -> Sequence[int]:
+        # Without a projection, m is the state h.
+        return (self._hidden,) if self.shows_cell_output and self.projection is not None else ()
+
+    @property
+    def _hidden(self) -> int:
+        return _size(self.recurrent, 0) // len(self.form.gates)
+
+    def __call__(self, body: Builder, x: Value, states: Sequence[Value]) -> Step:
+        h, c = states
+        gates = body.add(ADD, x, body.product(h, self.recurrent, hint="recurrent_product"), hint="gates")
+        c_new, m = lstm_unit(body, gates, c, self.form, self.peephole)
         h_new = m if self.projection is None else self._projected(body, m, self.projection)
         return Step([h_new, c_new], [h_new, m] if self.shows_cell_output else [h_new])
 
     def _projected(self, body: Builder, m: Value, weights: Value) -> Value:
-        r = activated(body, self.form.projection, body.product(m, weights, hint="projection"), "r")
-        return clipped(body, r, self.form.projection_clip, "r_clip")
+        product = body.product(m, weights, hint="projection")
+        r = activated(body, self.form.projection_activation, product, "r")
+        return clipped(body, r, self.form.proj_clip, "r_clip")
 
 
 def lstm_unit(
-    body: Builder,
-    gates: Value,
-    c: Value,
-    delta: Sequence[Value],
-    form: LSTMForm = CAFFE,
-    peephole: Sequence[Value] = (),
+    body: Builder, gates: Value, c: Value, form: LSTMForm = CAFFE, peephole: Sequence[Value] = ()
 ) -> tuple[Value, Value]:
     """The new cell state and the cell's output (..., H) from gates (..., 4H) in the order i, f, o, g."""
     raw = _Rows(body, gates, form.gates, fixed(c.shape[-1], "the number of hidden units"))
     if peephole:
-        # What a peephole sees is forgotten, too.
-        c, delta = delta_product(body, c, delta, "c"), ()
-        i = raw.opened("i", form.gate, c, peephole[0])
-        f = None if form.coupled else raw.opened("f", form.gate, c, peephole[1])
+        i = raw.opened("i", form.gate_activation, c, peephole[0])
+        f = None if form.coupled_input_forget else raw.opened("f", form.gate_activation, c, peephole[1])
         o = None
     else:
-        i, f, o = raw.together(form.gate)
-    g = activated(body, form.candidate, raw["g"], "gate_g")
+        i, f, o = raw.together(form.gate_activation)
+    g = activated(body, form.candidate_activation, raw["g"], "gate_g")
     if f is None:
         f = body.add(SUBTRACT, body.scalar(1, len(i.shape)), i, hint="gate_f")
-    kept = body.add(MULTIPLY, delta_product(body, f, delta, "f"), c, hint="kept")
+    kept = body.add(MULTIPLY, f, c, hint="kept")
     total = body.add(ADD, kept, body.add(MULTIPLY, i, g, hint="written"), hint="c")
     c_new = clipped(body, total, form.cell_clip, "c_clip")
     if o is None:
-        o = raw.opened("o", form.gate, c_new, peephole[2])
-    return c_new, body.add(MULTIPLY, o, activated(body, form.cell, c_new, "c_activated"), hint="h")
+        o = raw.opened("o", form.gate_activation, c_new, peephole[2])
+    return c_new, body.add(MULTIPLY, o, activated(body, form.cell_activation, c_new, "c_activated"), hint="h")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,58 +167,38 @@ class _Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class RNNCell:
+class RNNForm:
+    """In what the equation of a plain RNN differs from Caffe's, by the names of the fields of ``recurrent_param``."""
+
+    states: ClassVar[Sequence[str]] = ("h",)
+
+    candidate_activation: Op = TANH
+
+
+@dataclass(frozen=True, slots=True)
+class RNNCell(Cell):
     """``h' = tanh(x + W_hh h)``.
 
-    Inputs of a step: the transformed x (N, H) and, unless the state always continues, the
-    delta. State and output: h (N, H). ``recurrent`` is W_hh (H, H).
+    x (N, H). State and output: h (N, H). ``recurrent`` is W_hh (H, H).
     Source: caffe ``src/caffe/layers/rnn_layer.cpp``.
     """
 
     recurrent: Value
-    activation: Op = TANH
+    form: RNNForm = RNNForm()
 
-    def __call__(self, body: Builder, inputs: Sequence[Value], states: Sequence[Value]) -> Step:
-        (x, *delta), (h,) = inputs, states
-        total = body.add(ADD, x, recurrent_product(body, h, self.recurrent, delta), hint="sum")
-        h_new = activated(body, self.activation, total, "h")
+    @property
+    def states(self) -> Mapping[str, int]:
+        return dict.fromkeys(self.form.states, _size(self.recurrent, 1))
+
+    def __call__(self, body: Builder, x: Value, states: Sequence[Value]) -> Step:
+        (h,) = states
+        total = body.add(ADD, x, body.product(h, self.recurrent, hint="recurrent_product"), hint="sum")
+        h_new = activated(body, self.form.candidate_activation, total, "h")
         return Step([h_new], [h_new])
 
 
-@dataclass(frozen=True, slots=True)
-class Masked:
-    """A cell that stands still where a stream has ended.
-
-    The last input of a step is ``valid`` (N, 1), true before the end. Behind it the ``states`` of the cell
-    keep their value, and so do outputs which are states. Further states, if there are any, hold the
-    outputs which are none of the cell's.
-    """
-
-    cell: Cell
-    states: int
-
-    def __call__(self, body: Builder, inputs: Sequence[Value], states: Sequence[Value]) -> Step:
-        *own, valid = inputs
-        step = self.cell(body, own, states[: self.states])
-        shown = [output for output in step.outputs if output not in step.states]
-        new_states = [*step.states, *shown][: len(states)]
-        kept = {
-            new: body.add(Select(), valid, new, old, hint="held")
-            for new, old in zip(new_states, states, strict=True)
-        }
-        return Step([kept[new] for new in new_states], [kept.get(out, out) for out in step.outputs])
-
-
-def recurrent_product(body: Builder, h: Value, weights: Value, delta: Sequence[Value]) -> Value:
-    """``W (delta h)`` for all gates at once."""
-    return body.product(delta_product(body, h, delta, "h"), weights, hint="recurrent_product")
-
-
-def delta_product(body: Builder, x: Value, delta: Sequence[Value], name: str) -> Value:
-    """``delta x``, or x where the state always continues."""
-    for cont in delta:
-        x = body.add(MULTIPLY, x, cont, hint=f"delta_product_{name}")
-    return x
+def _size(matrix: Value, axis: int) -> int:
+    return fixed(matrix.shape[axis], "a size of the recurrent weights")
 
 
 def activated(body: Builder, activation: Op, x: Value, hint: str) -> Value:

@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from prototrt.surgery.ir import Op, Value, fixed
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT
-from prototrt.surgery.recurrent.cells import SIGMOID, TANH, activated, delta_product, part
+from prototrt.surgery.recurrent.cells import SIGMOID, TANH, Cell, activated, part
 from prototrt.surgery.recurrent.scan import Step
 
 
 @dataclass(frozen=True, slots=True)
-class GRUCell:
+class GRUForm:
+    """The activations of a GRU, by the names of the fields of ``recurrent_param``."""
+
+    states: ClassVar[Sequence[str]] = ("h",)
+
+    gate_activation: Op = SIGMOID
+    candidate_activation: Op = TANH
+
+
+@dataclass(frozen=True, slots=True)
+class GRUCell(Cell):
     """``h' = (1 - z) n + z h``; gates r (reset), z (update; both sigmoid) and n (new; tanh) in this order.
 
     ``n = tanh(x_n + W_n (r h))``; with ``recurrent_bias`` b (1, 3H), ``n = tanh(x_n + r (W_n h + b_n))``.
-    Inputs of a step: the transformed x (N, 3H) and, unless the state always continues, the
-    delta, which multiplies h. State and output: h (N, H). ``recurrent`` are W_rz (2H, H) and W_n
-    (H, H), or all of them in one (3H, H) where there is a bias.
+    x (N, 3H). State and output: h (N, H). ``recurrent`` are W_rz (2H, H) and W_n (H, H), or all of
+    them in one (3H, H) where there is a bias.
     Source: Cho et al. 2014, equations 5 to 8; ONNX operator ``GRU``, ``linear_before_reset``.
     """
 
     recurrent: tuple[Value, ...]
     recurrent_bias: Value | None = None
-    gate: Op = SIGMOID
-    candidate: Op = TANH
+    form: GRUForm = GRUForm()
 
-    def __call__(self, body: Builder, inputs: Sequence[Value], states: Sequence[Value]) -> Step:
-        (x, *delta), (h,) = inputs, states
-        h = delta_product(body, h, delta, "h")
-        hidden = fixed(h.shape[-1], "the number of hidden units")
+    @property
+    def states(self) -> Mapping[str, int]:
+        return dict.fromkeys(
+            self.form.states, fixed(self.recurrent[0].shape[1], "the number of hidden units")
+        )
+
+    def __call__(self, body: Builder, x: Value, states: Sequence[Value]) -> Step:
+        (h,), hidden = states, self.width
         if self.recurrent_bias is None:
             z, total = self._reset_before(body, x, h, hidden)
         else:
             z, total = self._reset_after(body, x, h, hidden, self.recurrent_bias)
-        h_new = updated(body, h, z, activated(body, self.candidate, total, "gate_n"))
+        h_new = updated(body, h, z, activated(body, self.form.candidate_activation, total, "gate_n"))
         return Step([h_new], [h_new])
 
     def _reset_before(self, body: Builder, x: Value, h: Value, hidden: int) -> tuple[Value, Value]:
@@ -58,7 +71,7 @@ class GRUCell:
 
     def _reset_and_update(self, body: Builder, x: Value, product: Value, hidden: int) -> tuple[Value, Value]:
         total = body.add(ADD, part(body, x, 0, hidden, "x_rz", 2), product, hint="gates_rz")
-        opened = activated(body, self.gate, total, "gates_rz_activated")
+        opened = activated(body, self.form.gate_activation, total, "gates_rz_activated")
         return part(body, opened, 0, hidden, "gate_r"), part(body, opened, 1, hidden, "gate_z")
 
 

@@ -1,4 +1,4 @@
-"""The one function that makes a Scan of a cell."""
+"""The one function that makes a Scan of what is done in a step."""
 
 from __future__ import annotations
 
@@ -13,29 +13,34 @@ from prototrt.surgery.ops import Scan
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a cell makes of one step: the new states, and what it adds to each output sequence."""
+    """What comes of one step: the new states, and what it adds to each output sequence."""
 
     states: Sequence[Value]
     outputs: Sequence[Value]
 
 
-Cell: TypeAlias = Callable[[Builder, Sequence[Value], Sequence[Value]], Step]
-"""``cell(body, inputs of this step, states) -> Step``: one step, in primitives."""
+StepFunction: TypeAlias = Callable[[Builder, Sequence[Value], Sequence[Value]], Step]
+"""``step(body, inputs of this step, states) -> Step``: one step, in primitives."""
 
 
 def scan(
-    build: Builder, cell: Cell, sequences: Sequence[Value], states: Sequence[Value], *, reverse: bool = False
+    build: Builder,
+    step: StepFunction,
+    sequences: Sequence[Value],
+    states: Sequence[Value],
+    *,
+    reverse: bool = False,
 ) -> Step:
-    """Run a cell along axis 0 of the sequences, (T, ...) each, from these initial states.
+    """Do a step for each element of axis 0 of the sequences, (T, ...) each, from these initial states.
 
-    Gives the states after the last step and the output sequences (T, ...). What the cell
+    Gives the states after the last step and the output sequences (T, ...). What a step
     reads from outside becomes a loop invariant.
     """
     body = build.body()
     now = [body.body_input("state", value.shape, value.dtype) for value in states]
     here = [body.body_input("step", value.shape[1:], value.dtype) for value in sequences]
-    step = cell(body, here, now)
-    graph, outside = _closed(body.graph("", [*step.states, *step.outputs]))
+    made = step(body, here, now)
+    graph, outside = _closed(body.graph("", [*made.states, *made.outputs]))
     op = Scan(graph, len(states), len(sequences), reverse)
     results = build.add_all(op, *states, *sequences, *outside, hint="scan")
     after = op.named_outputs(results)

@@ -1,12 +1,12 @@
 """How trained parameters map: Caffe, PyTorch, cuDNN, Caffe2 and ONNX, both ways.
 
-Every reader gives the same form, a list of ``PassWeights``: layer by layer, and in a layer forward
+Every reader gives the same form, a list of ``DirectionWeights``: layer by layer, and in a layer forward
 before backward. Every writer takes it. So ``to_caffe(from_pytorch(state))`` are blobs::
 
     from prototrt import weights
 
-    passes = weights.from_pytorch(dict(numpy.load("lstm.npz")))
-    blobs = weights.to_caffe(passes)
+    directions = weights.from_pytorch(dict(numpy.load("lstm.npz")))
+    blobs = weights.to_caffe(directions)
     numpy.savez("caffe.npz", **{f"lstm1/{index}": blob for index, blob in enumerate(blobs)})
 
 Gates are blocks of rows. A cell is ``"LSTM"`` (gates i, f, o, g), ``"GRU"`` (r, z, n) or ``"RNN"`` (one).
@@ -21,21 +21,31 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from prototrt.surgery.ir.uniform_constants import is_repeated
+from prototrt.surgery.ir.uniform_constants import map_elements
+from prototrt.surgery.recurrent.gates import ORDERS, PEEPHOLES, orders_of, permuted, reordered
 
 Array: TypeAlias = npt.NDArray[Any]
 
-ORDERS: Mapping[str, Mapping[str, str]] = {
-    "LSTM": {"caffe": "ifog", "caffe2": "ifog", "pytorch": "ifgo", "cudnn": "ifgo", "onnx": "iofg"},
-    "GRU": {"caffe": "rzn", "caffe2": "rzn", "pytorch": "rzn", "cudnn": "rzn", "onnx": "zrn"},
-    "RNN": {"caffe": "n", "caffe2": "n", "pytorch": "n", "cudnn": "n", "onnx": "n"},
-}
-"""The order of the gates in the rows of a matrix, by cell and framework."""
-PEEPHOLES: Mapping[str, str] = {"caffe": "ifo", "onnx": "iof"}
+__all__ = [
+    "ORDERS",
+    "DirectionWeights",
+    "from_caffe",
+    "from_caffe2",
+    "from_cudnn",
+    "from_onnx",
+    "from_pytorch",
+    "in_order",
+    "reordered",
+    "to_caffe",
+    "to_caffe2",
+    "to_cudnn",
+    "to_onnx",
+    "to_pytorch",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PassWeights:
+class DirectionWeights:
     """One direction of one layer, with Caffe's order of gates; G gates of H units.
 
     ``x`` (G*H, D), ``h`` (G*H, P), ``x_bias`` and ``h_bias`` (G*H,), ``projection`` (P, H),
@@ -53,38 +63,11 @@ class PassWeights:
     @property
     def bias(self) -> Array:
         """Both biases as one: all that an LSTM or a plain RNN needs."""
-        return self.x_bias + self.h_bias
+        return map_elements(np.add, self.x_bias, self.h_bias)
 
 
-def reordered(rows: Array, cell: str, source: str, target: str) -> Array:
-    """Rows whose gates stand in one framework's order, in another one's."""
-    orders = _orders(cell)
-    if source not in orders or target not in orders:
-        raise ValueError(f"the order is {source!r} or {target!r}, expected two of {', '.join(orders)}")
-    return _permuted(rows, orders[source], orders[target])
-
-
-def _permuted(rows: Array, source: str, target: str) -> Array:
-    if source == target or is_repeated(rows):
-        return rows
-    if len(rows) % len(source):
-        raise ValueError(f"{len(rows)} rows are no {len(source)} gates of one size")
-    blocks = dict(zip(source, np.split(rows, len(source)), strict=True))
-    return np.concatenate([blocks[gate] for gate in target])
-
-
-def _orders(cell: str) -> Mapping[str, str]:
-    if cell not in ORDERS:
-        raise ValueError(f"the cell is {cell!r}, expected one of {', '.join(ORDERS)}")
-    return ORDERS[cell]
-
-
-def _from_rows(weights: PassWeights, source: str) -> PassWeights:
-    return _reordered_pass(weights, source, "caffe")
-
-
-def _reordered_pass(weights: PassWeights, source: str, target: str) -> PassWeights:
-    """All four row-wise arrays of a pass in another order."""
+def in_order(weights: DirectionWeights, source: str, target: str) -> DirectionWeights:
+    """The weights with the gates of all four arrays of rows in the order of another framework."""
     x, h, x_bias, h_bias = (
         reordered(rows, weights.cell, source, target)
         for rows in (weights.x, weights.h, weights.x_bias, weights.h_bias)
@@ -92,7 +75,7 @@ def _reordered_pass(weights: PassWeights, source: str, target: str) -> PassWeigh
     return replace(weights, x=x, h=h, x_bias=x_bias, h_bias=h_bias)
 
 
-# Caffe: W_xc, b_c, W_hc, [b_hc of a GRU with linear_before_reset], [peephole], [W_proj], a pass.
+# Caffe: W_xc, b_c, W_hc, [b_hc of a GRU with linear_before_reset], [peephole], [W_proj] for each direction.
 
 
 def from_caffe(
@@ -102,37 +85,39 @@ def from_caffe(
     peephole: bool = False,
     projection: bool = False,
     recurrent_bias: bool = False,
-) -> list[PassWeights]:
-    """The passes in a layer's blobs; ``recurrent_bias`` is what linear_before_reset adds to a GRU."""
-    _orders(cell)
+) -> list[DirectionWeights]:
+    """The directions in a layer's blobs; ``recurrent_bias`` is what linear_before_reset adds to a GRU."""
+    orders_of(cell)
     count = 3 + recurrent_bias + peephole + projection
     if not blobs or len(blobs) % count:
-        raise ValueError(f"{len(blobs)} blobs are no whole number of passes of {count}")
+        raise ValueError(
+            f"there are {len(blobs)} blobs, expected a multiple of {count}: {count} per direction"
+        )
     return [
-        _caffe_pass(blobs[start : start + count], cell, peephole, projection, recurrent_bias)
+        _caffe_direction(blobs[start : start + count], cell, peephole, projection, recurrent_bias)
         for start in range(0, len(blobs), count)
     ]
 
 
-def _caffe_pass(
+def _caffe_direction(
     blobs: Sequence[Array], cell: str, peephole: bool, projection: bool, recurrent_bias: bool
-) -> PassWeights:
+) -> DirectionWeights:
     x, bias, h, *rest = map(np.asarray, blobs)
     h_bias = rest.pop(0) if recurrent_bias else np.zeros_like(bias)
     peepholes = rest.pop(0) if peephole else None
-    return PassWeights(cell, x, h, bias, h_bias, rest.pop(0) if projection else None, peepholes)
+    return DirectionWeights(cell, x, h, bias, h_bias, rest.pop(0) if projection else None, peepholes)
 
 
-def to_caffe(passes: Sequence[PassWeights], *, recurrent_bias: bool = True) -> list[Array]:
+def to_caffe(stack: Sequence[DirectionWeights], *, recurrent_bias: bool = True) -> list[Array]:
     """The blobs of one Caffe layer. Biases are added up, but for a GRU with ``recurrent_bias``.
 
     Such a GRU needs ``linear_before_reset: true``. Without ``recurrent_bias`` the blobs are those of one that
     resets before the product, as Caffe2 and ONNX do unless told otherwise.
     """
-    return [blob for one in passes for blob in _caffe_blobs(one, recurrent_bias and one.cell == "GRU")]
+    return [blob for one in stack for blob in _caffe_blobs(one, recurrent_bias and one.cell == "GRU")]
 
 
-def _caffe_blobs(one: PassWeights, two_biases: bool) -> Iterator[Array]:
+def _caffe_blobs(one: DirectionWeights, two_biases: bool) -> Iterator[Array]:
     yield one.x
     yield one.x_bias if two_biases else one.bias
     yield one.h
@@ -149,29 +134,29 @@ def _caffe_blobs(one: PassWeights, two_biases: bool) -> Iterator[Array]:
 
 def from_caffe2(
     i2h_w: Array, i2h_b: Array, gates_t_w: Array, gates_t_b: Array, cell: str = "LSTM"
-) -> PassWeights:
-    """One pass from the blobs of Caffe2's cell of that name."""
+) -> DirectionWeights:
+    """One direction from the blobs of Caffe2's cell of that name."""
     arrays = (np.asarray(array) for array in (i2h_w, gates_t_w, i2h_b, gates_t_b))
-    return _from_rows(PassWeights(cell, *arrays), "caffe2")
+    return in_order(DirectionWeights(cell, *arrays), "caffe2", "caffe")
 
 
-def to_caffe2(one: PassWeights) -> dict[str, Array]:
-    """``i2h_w``, ``i2h_b``, ``gates_t_w`` and ``gates_t_b`` of one pass."""
-    moved = _reordered_pass(one, "caffe", "caffe2")
+def to_caffe2(one: DirectionWeights) -> dict[str, Array]:
+    """``i2h_w``, ``i2h_b``, ``gates_t_w`` and ``gates_t_b`` of one direction."""
+    moved = in_order(one, "caffe", "caffe2")
     return {"i2h_w": moved.x, "i2h_b": moved.x_bias, "gates_t_w": moved.h, "gates_t_b": moved.h_bias}
 
 
 # PyTorch: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, weight_hr_l0, ..._reverse.
 
 
-def from_pytorch(state: Mapping[str, Any], cell: str = "LSTM") -> list[PassWeights]:
-    """The passes in the parameters of ``torch.nn.LSTM``, ``GRU`` or ``RNN``, by their names there."""
+def from_pytorch(state: Mapping[str, Any], cell: str = "LSTM") -> list[DirectionWeights]:
+    """The directions in the parameters of ``torch.nn.LSTM``, ``GRU`` or ``RNN``, by their names there."""
     names = list(_pytorch_suffixes(state))
     if not names:
         longer = sorted(name for name in state if name.endswith("weight_ih_l0"))
         hint = f"; take what stands before it off {longer[0]} and its like" if longer else ""
         raise ValueError(f"there is no weight_ih_l0 among the parameters{hint}")
-    return [_pytorch_pass(state, suffix, cell) for suffix in names]
+    return [_pytorch_direction(state, suffix, cell) for suffix in names]
 
 
 def _pytorch_suffixes(state: Mapping[str, Any]) -> Iterator[str]:
@@ -183,24 +168,24 @@ def _pytorch_suffixes(state: Mapping[str, Any]) -> Iterator[str]:
         level += 1
 
 
-def _pytorch_pass(state: Mapping[str, Any], suffix: str, cell: str) -> PassWeights:
+def _pytorch_direction(state: Mapping[str, Any], suffix: str, cell: str) -> DirectionWeights:
     if f"weight_hh_{suffix}" not in state:
         raise ValueError(f"there is weight_ih_{suffix} but no weight_hh_{suffix} among the parameters")
     x, h = np.asarray(state[f"weight_ih_{suffix}"]), np.asarray(state[f"weight_hh_{suffix}"])
     zeros = np.zeros(len(x), x.dtype)
     x_bias, h_bias = (np.asarray(state.get(f"bias_{kind}_{suffix}", zeros)) for kind in ("ih", "hh"))
     projection = state.get(f"weight_hr_{suffix}")
-    one = PassWeights(cell, x, h, x_bias, h_bias, None if projection is None else np.asarray(projection))
-    return _from_rows(one, "pytorch")
+    one = DirectionWeights(cell, x, h, x_bias, h_bias, None if projection is None else np.asarray(projection))
+    return in_order(one, "pytorch", "caffe")
 
 
-def to_pytorch(passes: Sequence[PassWeights], directions: int = 1) -> dict[str, Array]:
+def to_pytorch(stack: Sequence[DirectionWeights], directions: int = 1) -> dict[str, Array]:
     """Parameters under PyTorch's names."""
     state: dict[str, Array] = {}
-    for place, one in enumerate(passes):
+    for place, one in enumerate(stack):
         _refuse_peephole(one, "PyTorch")
         suffix = f"l{place // directions}{'_reverse' if place % directions else ''}"
-        moved = _reordered_pass(one, "caffe", "pytorch")
+        moved = in_order(one, "caffe", "pytorch")
         state[f"weight_ih_{suffix}"], state[f"weight_hh_{suffix}"] = moved.x, moved.h
         state[f"bias_ih_{suffix}"], state[f"bias_hh_{suffix}"] = moved.x_bias, moved.h_bias
         if one.projection is not None:
@@ -208,12 +193,12 @@ def to_pytorch(passes: Sequence[PassWeights], directions: int = 1) -> dict[str, 
     return state
 
 
-def _refuse_peephole(one: PassWeights, framework: str) -> None:
+def _refuse_peephole(one: DirectionWeights, framework: str) -> None:
     if one.peephole is not None:
         raise ValueError(f"{framework} has no peepholes")
 
 
-# cuDNN: one vector: the matrices of all passes, then the biases of all passes.
+# cuDNN: one vector: the matrices of all directions of all layers, then the biases of all.
 
 
 def from_cudnn(
@@ -224,10 +209,10 @@ def from_cudnn(
     layers: int = 1,
     directions: int = 1,
     projection: int = 0,
-) -> list[PassWeights]:
-    """The passes in cuDNN's packed vector. A stack's further layers have directions * width inputs."""
+) -> list[DirectionWeights]:
+    """The directions in cuDNN's packed vector. A stack's further layers have directions * width inputs."""
     flat = np.asarray(flat).reshape(-1)
-    gates, width = len(_orders(cell)["cudnn"]), projection or hidden
+    gates, width = len(orders_of(cell)["cudnn"]), projection or hidden
     shapes: list[tuple[int, ...]] = []
     for layer in range(layers):
         size = inputs if layer == 0 else width * directions
@@ -236,12 +221,12 @@ def from_cudnn(
     shapes += [(gates * hidden,)] * (2 * layers * directions)
     parts = list(_cut(flat, shapes))
     matrices, count = 2 + bool(projection), layers * directions
-    passes = []
+    stack = []
     for place in range(count):
         x, h, *rest = parts[place * matrices : (place + 1) * matrices]
         x_bias, h_bias = parts[count * matrices + 2 * place : count * matrices + 2 * place + 2]
-        passes.append(_from_rows(PassWeights(cell, x, h, x_bias, h_bias, *rest), "cudnn"))
-    return passes
+        stack.append(in_order(DirectionWeights(cell, x, h, x_bias, h_bias, *rest), "cudnn", "caffe"))
+    return stack
 
 
 def _cut(flat: Array, shapes: Sequence[tuple[int, ...]]) -> Iterator[Array]:
@@ -253,11 +238,11 @@ def _cut(flat: Array, shapes: Sequence[tuple[int, ...]]) -> Iterator[Array]:
         yield flat[end - size : end].reshape(shape)
 
 
-def to_cudnn(passes: Sequence[PassWeights]) -> Array:
+def to_cudnn(stack: Sequence[DirectionWeights]) -> Array:
     """cuDNN's packed vector."""
-    for one in passes:
+    for one in stack:
         _refuse_peephole(one, "cuDNN")
-    moved = [_reordered_pass(one, "caffe", "cudnn") for one in passes]
+    moved = [in_order(one, "caffe", "cudnn") for one in stack]
     matrices = [part for one in moved for part in (one.x, one.h, one.projection) if part is not None]
     biases = [part for one in moved for part in (one.x_bias, one.h_bias)]
     return np.concatenate([part.reshape(-1) for part in (*matrices, *biases)])
@@ -268,33 +253,33 @@ def to_cudnn(passes: Sequence[PassWeights]) -> Array:
 
 def from_onnx(
     w: Array, r: Array, b: Array | None = None, p: Array | None = None, cell: str = "LSTM"
-) -> list[PassWeights]:
-    """The passes of one ONNX operator: one direction or two."""
-    passes = []
+) -> list[DirectionWeights]:
+    """The one or two directions of one ONNX operator."""
+    stack = []
     for place, (x, h) in enumerate(zip(np.asarray(w), np.asarray(r), strict=True)):
         both = np.zeros(2 * len(x), x.dtype) if b is None else np.asarray(b)[place]
         x_bias, h_bias = np.split(both, 2)
-        one = _from_rows(PassWeights(cell, x, h, x_bias, h_bias), "onnx")
-        passes.append(replace(one, peephole=None if p is None else _onnx_peephole(np.asarray(p)[place])))
-    return passes
+        one = in_order(DirectionWeights(cell, x, h, x_bias, h_bias), "onnx", "caffe")
+        stack.append(replace(one, peephole=None if p is None else _onnx_peephole(np.asarray(p)[place])))
+    return stack
 
 
 def _onnx_peephole(row: Array) -> Array:
-    return _permuted(row, PEEPHOLES["onnx"], PEEPHOLES["caffe"]).reshape(3, -1)
+    return permuted(row, PEEPHOLES["onnx"], PEEPHOLES["caffe"]).reshape(3, -1)
 
 
-def to_onnx(passes: Sequence[PassWeights]) -> dict[str, Array]:
-    """``W``, ``R``, ``B`` and, with peepholes, ``P`` of one ONNX operator for the passes of one layer."""
-    if any(one.projection is not None for one in passes):
+def to_onnx(stack: Sequence[DirectionWeights]) -> dict[str, Array]:
+    """``W``, ``R``, ``B`` and, with peepholes, ``P`` of one ONNX operator for the directions of one layer."""
+    if any(one.projection is not None for one in stack):
         raise ValueError("ONNX has no projections")
-    moved = [_reordered_pass(one, "caffe", "onnx") for one in passes]
+    moved = [in_order(one, "caffe", "onnx") for one in stack]
     tensors = {
         "W": np.stack([one.x for one in moved]),
         "R": np.stack([one.h for one in moved]),
         "B": np.stack([np.concatenate([one.x_bias, one.h_bias]) for one in moved]),
     }
-    rows = [one.peephole.reshape(-1) for one in passes if one.peephole is not None]
+    rows = [one.peephole.reshape(-1) for one in stack if one.peephole is not None]
     if rows:
         order = PEEPHOLES["caffe"], PEEPHOLES["onnx"]
-        tensors["P"] = np.stack([_permuted(row, *order) for row in rows])
+        tensors["P"] = np.stack([permuted(row, *order) for row in rows])
     return tensors

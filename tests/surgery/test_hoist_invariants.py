@@ -11,7 +11,7 @@ from prototrt.surgery.ir import Graph, Op, Value
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, Concat, MatMul, Scan, Slice, Softmax, TanH, Transpose
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
-from prototrt.surgery.recurrent.scan import Cell, Step, scan
+from prototrt.surgery.recurrent.scan import Step, StepFunction, scan
 
 T, N, H = 5, 2, 3
 
@@ -20,7 +20,7 @@ def numbers(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
 
 
-def graph_of(cell: Cell) -> Graph:
+def graph_of(cell: StepFunction) -> Graph:
     """A Scan over x (T, 1, N, H) from h_0 (1, N, H)."""
     build = Builder()
     x, h = build.input("x", (T, 1, N, H)), build.input("h_0", (1, N, H))
@@ -63,7 +63,7 @@ def what_it_returns(body: Builder, inputs: Sequence[Value], states: Sequence[Val
     [(product_of_x, [type(ADD), TanH]), (parts_of_x, [type(ADD)])],
     ids=["product", "moved"],
 )
-def test_what_does_not_look_at_the_state_is_hoisted(cell: Cell, left: list[type[Op]]) -> None:
+def test_what_does_not_look_at_the_state_is_hoisted(cell: StepFunction, left: list[type[Op]]) -> None:
     before = graph_of(cell)
     after = hoist_invariants(before)
     after.verify()
@@ -95,7 +95,7 @@ def test_what_is_the_same_in_every_step_is_computed_once() -> None:
 
 
 @pytest.mark.parametrize("cell", [all_of_the_state, what_it_returns])
-def test_left_alone(cell: Cell) -> None:
+def test_left_alone(cell: StepFunction) -> None:
     before = graph_of(cell)
     assert hoist_invariants(before) is before
 

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Dim, Value, element_count
+from prototrt.surgery.recurrent.cells import clipped
+from prototrt.surgery.recurrent.running import Streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,22 @@ class Bottoms:
         """The number of elements that a static input has at a step."""
         axes = 2 if self.varies(place) else 1
         return element_count(self.statics[place].shape[axes:], "an axis of x_static")
+
+    def streams_of(self, build: LayerBuilder, input_clip: float = 0.0) -> Streams:
+        """What the stack reads of them; x is kept between -input_clip and input_clip, unless that is 0."""
+        inputs = element_count(self.x.shape[2:], "an axis of x")
+        flat = build.reshape(self.x, (self.steps, self.streams, inputs), hint="x")
+        return Streams(
+            clipped(build, flat, input_clip, "x_clip"),
+            None if build.options.cont == "drop" else self.cont,
+            self.lengths,
+            tuple(self._static_rows(build, place) for place in range(len(self.statics))),
+        )
+
+    def _static_rows(self, build: LayerBuilder, place: int) -> Value:
+        """A static input as (1, N, S), to be broadcast over the steps, or as it changes: (T, N, S)."""
+        shape = (self.steps if self.varies(place) else 1, self.streams, self.static_size(place))
+        return build.reshape(self.statics[place], shape, hint="static")
 
     def expect(self, index: int, value: Value, shape: tuple[Dim, ...]) -> None:
         if value.shape == shape:

@@ -9,10 +9,11 @@ from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule, stated
 from prototrt.surgery.ir import Array, Dim, Value, element_count, fixed
 from prototrt.surgery.ir.uniform_constants import map_elements, stacked
-from prototrt.surgery.layers.recurrent.bottoms import Bottoms, bottom
-from prototrt.surgery.layers.recurrent.rules import LSTM_FIELDS, Family, read_lstm, recurrent
-from prototrt.surgery.layers.recurrent.states import States
+from prototrt.surgery.layers.recurrent.bottoms import bottom
+from prototrt.surgery.layers.recurrent.rules import recurrent
+from prototrt.surgery.layers.recurrent.states import LayerStates
 from prototrt.surgery.layers.recurrent.stored_blobs import StoredBlobs
+from prototrt.surgery.ops import MULTIPLY
 from prototrt.surgery.recurrent.cells import (
     IDENTITY,
     SIGMOID,
@@ -20,12 +21,12 @@ from prototrt.surgery.recurrent.cells import (
     LSTMCell,
     LSTMForm,
     activated,
-    delta_product,
     lstm_unit,
     part,
 )
-from prototrt.surgery.recurrent.directions import InputWeights, Layout, Pass, run_passes
 from prototrt.surgery.recurrent.gru import updated
+from prototrt.surgery.recurrent.running import Streams, run_stack
+from prototrt.surgery.recurrent.stacks import Direction, InputWeights, Stack
 
 
 @layer_rule("Lstm")
@@ -45,13 +46,13 @@ def lstm_of_forks(build: LayerBuilder, layer: Layer, x: Value, clip: Value | Non
     inputs = element_count(x.shape[2:] if len(x.shape) == 3 else x.shape[1:], "an axis of x")
     sequence = build.reshape(x, (steps, streams, inputs), hint="x")
     cont = None if clip is None else _as_cont(build, layer, clip, steps, streams)
-    bottoms = Bottoms(layer, sequence, cont, (), None, (), 0)
-    states = States(build, ("h", "c"), [[hidden], [hidden]], sequence, always_zero=clip is None)
-    blobs = StoredBlobs(build, layer)
-    top = run_passes(build, bottoms, [lambda size, _: _read(blobs, hidden, size)], Layout(), states)
-    states.exposed_tops()
+    stack = Stack([[_read(StoredBlobs(build, layer), hidden, inputs)]])
+    states = LayerStates(build, stack, sequence, always_zero=clip is None)
+    read = Streams(sequence, None if build.options.cont == "drop" else cont)
+    ran = run_stack(build, stack, read, states.given)
+    states.leave(ran.states)
     shape = (*x.shape[:2], hidden) if len(x.shape) == 3 else (x.shape[0], hidden)
-    return [build.reshape(top, shape)]
+    return [build.reshape(ran.top, shape)]
 
 
 def _steps_and_streams(layer: Layer, x: Value) -> tuple[Dim, Dim]:
@@ -85,11 +86,10 @@ def _as_cont(build: LayerBuilder, layer: Layer, clip: Value, steps: Dim, streams
     return build.reshape(clip, (steps, streams), hint="clip")
 
 
-def _read(blobs: StoredBlobs, hidden: int, inputs: int) -> Pass:
+def _read(blobs: StoredBlobs, hidden: int, inputs: int) -> Direction:
     matrix = blobs.weights((4 * hidden, inputs), "W_x")
     recurrent_matrix = blobs.weights((4 * hidden, hidden), "W_h")
-    weights = InputWeights(matrix, blobs.bias((4 * hidden,), "b"))
-    return Pass(weights, LSTMCell(recurrent_matrix), hidden, lambda outputs: outputs[0])
+    return Direction(InputWeights(matrix, blobs.bias((4 * hidden,), "b")), LSTMCell(recurrent_matrix))
 
 
 @layer_rule("LSTMController")
@@ -100,7 +100,7 @@ def lstm_controller(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *o
     Bottoms, tops and blobs: as of LSTM.
     Source: VisionLearningGroup/JEDDi-Net, caffe3d.
     """
-    return recurrent(build, layer, CONTROLLER, x, cont, others)
+    return recurrent(build, layer, x, cont, others)
 
 
 @layer_rule("LSTMTopic")
@@ -112,11 +112,7 @@ def lstm_topic(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others
     Blobs: W_xc, b_c, W_xc_static, W_xc_topic, W_hc.
     Source: VisionLearningGroup/JEDDi-Net, caffe3d.
     """
-    return recurrent(build, layer, TOPIC, x, cont, others)
-
-
-CONTROLLER = Family(("h", "c"), LSTM_FIELDS, read_lstm, gates_input=True)
-TOPIC = Family(("h", "c"), LSTM_FIELDS, read_lstm, statics=2)
+    return recurrent(build, layer, x, cont, others)
 
 
 @layer_rule("LstmUnit")
@@ -141,8 +137,8 @@ def lstm_unit_of_forks(build: LayerBuilder, layer: Layer, x: Value, memory: Valu
     rows = [i, map_elements(np.negative, o) if param.tie_output_forget else f, o, value]
     matrix = build.constant(stacked(rows), "weights")
     gates = build.product(build.reshape(x, (streams, size), hint="x"), matrix, hint="gates")
-    form = LSTMForm() if param.tanh_hidden else LSTMForm(cell=IDENTITY)
-    c_new, h_new = lstm_unit(build, gates, c, [], form)
+    form = LSTMForm() if param.tanh_hidden else LSTMForm(cell_activation=IDENTITY)
+    c_new, h_new = lstm_unit(build, gates, c, form)
     return [h_new, c_new]
 
 
@@ -175,13 +171,12 @@ def gru_unit(
         )
     streams, hidden = h.shape[1], fixed(h.shape[2], "the number of hidden units")
     _expect(layer, 1, gates, (1, streams, 3 * hidden), h)
-    delta = []
     if cont is not None:
         _expect(layer, 2, cont, (1, streams), h)
-        delta = [build.reshape(cont, (1, streams, 1), hint="cont")]
+        h = build.add(MULTIPLY, h, build.reshape(cont, (1, streams, 1), hint="cont"), hint="delta_product")
     z = activated(build, SIGMOID, part(build, gates, 1, hidden, "update"), "gate_z")
     n = activated(build, TANH, part(build, gates, 2, hidden, "new"), "gate_n")
-    return [updated(build, delta_product(build, h, delta, "h"), z, n)]
+    return [updated(build, h, z, n)]
 
 
 def _expect(layer: Layer, index: int, value: Value, shape: tuple[Dim, ...], of: Value) -> None:

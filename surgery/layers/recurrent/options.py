@@ -2,19 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.ir import Op
 from prototrt.surgery.layers.recurrent.activations import activation_named
-from prototrt.surgery.ops import Identity
-from prototrt.surgery.recurrent.cells import LSTMForm
 
 OURS = 1000
 """Fields from this number on are not Caffe's."""
 MOST_LAYERS = 100
-EVERYWHERE = frozenset(
+
+Form = TypeVar("Form")
+Read = Callable[[Any, str], object]
+"""``read(param, field)``: the value of a field, checked; raises ``NetError``."""
+
+
+def activation(param: Any, field: str) -> Op:
+    """The primitive that is named there."""
+    return activation_named(getattr(param, field), field)
+
+
+def limit(param: Any, field: str) -> float:
+    """A number that is not negative; 0 is no limit."""
+    number = float(getattr(param, field))
+    if not number >= 0:
+        raise NetError(
+            f"{field} is {number:g}, expected a limit above 0, or 0 for none", fix=f"set {field} to 0 or more"
+        )
+    return number
+
+
+def flag(param: Any, field: str) -> bool:
+    return bool(getattr(param, field))
+
+
+def size(param: Any, field: str) -> int:
+    """A number of units; 0 is none."""
+    return int(getattr(param, field))
+
+
+def number(param: Any, field: str) -> float:
+    return float(getattr(param, field))
+
+
+def choice(param: Any, field: str) -> str:
+    """The word that is stated."""
+    values = param.DESCRIPTOR.fields_by_name[field].enum_type.values_by_number
+    return str(values[getattr(param, field)].name)
+
+
+def several_sizes(param: Any, field: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in getattr(param, field))
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentOption:
+    """How a field is read, and which other field it needs, or excludes (and ``because`` of what)."""
+
+    read: Read
+    needs: str = ""
+    excludes: str = ""
+    because: str | None = None
+
+
+OPTIONS: Mapping[str, RecurrentOption] = {
+    "bidirectional": RecurrentOption(choice),
+    "candidate_activation": RecurrentOption(activation),
+    "cell_activation": RecurrentOption(activation),
+    "cell_clip": RecurrentOption(limit),
+    "coupled_input_forget": RecurrentOption(flag),
+    "forget_bias": RecurrentOption(
+        number, excludes="coupled_input_forget", because="a forget gate of 1 - i has no bias of its own"
+    ),
+    "gate_activation": RecurrentOption(activation),
+    "hidden": RecurrentOption(several_sizes),
+    "input_clip": RecurrentOption(limit),
+    "linear_before_reset": RecurrentOption(flag),
+    "num_layers": RecurrentOption(size),
+    "num_nonrecurrent_proj": RecurrentOption(size),
+    "num_proj": RecurrentOption(size),
+    "past_end": RecurrentOption(choice, needs="sequence_lengths"),
+    "peephole": RecurrentOption(flag),
+    "proj_clip": RecurrentOption(limit, needs="num_proj"),
+    "projection_activation": RecurrentOption(activation, needs="num_proj"),
+    "reverse": RecurrentOption(flag, excludes="bidirectional"),
+    "sequence_lengths": RecurrentOption(flag),
+}
+"""Every field of ours. Which of them a layer knows says its ``Family``."""
+OF_ANY_STACK = frozenset(
     {
         "bidirectional",
         "hidden",
@@ -25,17 +103,40 @@ EVERYWHERE = frozenset(
         "sequence_lengths",
     }
 )
+"""Fields that say how layers of any cell are put together."""
 
 
-def refuse_foreign_fields(layer: Layer, allowed: Collection[str]) -> None:
-    """Refuse fields of ours that the layer's type has no use for."""
-    known = EVERYWHERE | frozenset(allowed)
-    for field, _ in layer.param.ListFields():
-        if field.number >= OURS and field.name not in known:
+def check_options(layer: Layer, known: Collection[str]) -> None:
+    """Refuse fields of ours that the layer's type does not know, that lack another field, or exclude it."""
+    param = layer.param
+    for field, _ in param.ListFields():
+        if field.number < OURS:
+            continue
+        if field.name not in known:
             raise NetError(
                 f"states {field.name}, which means nothing for a layer of this type",
                 fix=f"remove it; understood are {', '.join(sorted(known))}",
             )
+    for name in sorted(known):
+        _check(param, name, OPTIONS[name])
+
+
+def _check(param: Any, name: str, option: RecurrentOption) -> None:
+    value = option.read(param, name)
+    if value == option.read(type(param)(), name):
+        return
+    if option.needs and not getattr(param, option.needs):
+        what = f"{name}: {value}" if isinstance(value, str) else name
+        raise NetError(f"states {what} without {option.needs}", fix=f"state {option.needs}, too")
+    if option.excludes and getattr(param, option.excludes):
+        raise NetError(
+            f"states both {name} and {option.excludes}", because=option.because, fix="state one of them"
+        )
+
+
+def form_of(kind: type[Form], param: Any) -> Form:
+    """The form of a cell: each of its fields is the option of that name."""
+    return kind(**{item.name: OPTIONS[item.name].read(param, item.name) for item in fields(kind)})  # type: ignore[arg-type]  # forms are dataclasses
 
 
 def is_caffes(param: Any) -> bool:
@@ -43,8 +144,13 @@ def is_caffes(param: Any) -> bool:
     return all(field.number < OURS for field, _ in param.ListFields())
 
 
+def directions(param: Any) -> tuple[bool, ...]:
+    """For each direction, whether it runs backwards."""
+    return (False, True) if param.bidirectional else (bool(param.reverse),)
+
+
 def hidden_sizes(param: Any) -> list[int]:
-    """How many hidden units each layer of the stack has."""
+    """How many hidden units each layer of the stack has; raises ``NetError``."""
     if param.num_layers > MOST_LAYERS:
         raise NetError(
             f"num_layers is {param.num_layers}, expected at most {MOST_LAYERS}",
@@ -79,58 +185,3 @@ def hidden_sizes(param: Any) -> list[int]:
             fix="leave num_output out, or make it agree",
         )
     return sizes
-
-
-def directions(param: Any) -> tuple[bool, ...]:
-    """For each direction, whether it runs backwards."""
-    if not param.bidirectional:
-        return (bool(param.reverse),)
-    if param.reverse:
-        raise NetError("states both reverse and bidirectional", fix="state one of them")
-    return False, True
-
-
-def lstm_form(param: Any) -> LSTMForm:
-    """The equations that an LSTM's fields ask for."""
-    if param.coupled_input_forget and param.forget_bias:
-        raise NetError(
-            "states both forget_bias and coupled_input_forget",
-            because="a forget gate of 1 - i has no bias of its own",
-            fix="state one of them",
-        )
-    projection = activation_named(param.projection_activation, "projection_activation")
-    if not param.num_proj:
-        if not isinstance(projection, Identity):
-            raise _in_vain("projection_activation", "num_proj")
-        if param.proj_clip:
-            raise _in_vain("proj_clip", "num_proj")
-    return LSTMForm(
-        gate=activation_named(param.gate_activation, "gate_activation"),
-        candidate=activation_named(param.candidate_activation, "candidate_activation"),
-        cell=activation_named(param.cell_activation, "cell_activation"),
-        projection=projection,
-        coupled=bool(param.coupled_input_forget),
-        cell_clip=clip(param, "cell_clip"),
-        projection_clip=clip(param, "proj_clip"),
-    )
-
-
-def holds_past_end(param: Any) -> bool:
-    """Whether the top behind a stream's end is the state that it keeps."""
-    if param.past_end == param.HOLD and not param.sequence_lengths:
-        raise _in_vain("past_end: HOLD", "sequence_lengths")
-    return bool(param.past_end == param.HOLD)
-
-
-def _in_vain(what: str, without: str) -> NetError:
-    return NetError(f"states {what} without {without}", fix=f"state {without}, too")
-
-
-def clip(param: Any, field: str) -> float:
-    """A limit; 0 is none."""
-    limit = float(getattr(param, field))
-    if not limit >= 0:
-        raise NetError(
-            f"{field} is {limit:g}, expected a limit above 0, or 0 for none", fix=f"set {field} to 0 or more"
-        )
-    return limit

@@ -11,7 +11,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, stated
 from prototrt.surgery.ir import Dim, Value
 from prototrt.surgery.ir.uniform_constants import is_repeated
-from prototrt.surgery.recurrent.directions import InputWeights
+from prototrt.surgery.recurrent.stacks import InputWeights
 
 
 class StoredBlobs:

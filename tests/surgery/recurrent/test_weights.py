@@ -10,7 +10,7 @@ import pytest
 import prototrt
 from prototrt import weights
 from prototrt.surgery.ir import Array
-from prototrt.surgery.recurrent.weights import PassWeights
+from prototrt.surgery.recurrent.weights import DirectionWeights
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
 from prototrt.tests.small_nets import inputs_of, loaded, stored
 
@@ -23,12 +23,12 @@ def sizes(case: RecurrentCase) -> tuple[str, int, int, int, int, int]:
     return meta["mode"], meta["D"], meta["H"], meta["num_layers"], directions, meta["proj_size"]
 
 
-def named(one: PassWeights) -> dict[str, Array]:
+def named(one: DirectionWeights) -> dict[str, Array]:
     found = {name: getattr(one, name) for name in ("x", "h", "x_bias", "h_bias", "projection", "peephole")}
     return {name: array for name, array in found.items() if array is not None}
 
 
-def assert_same(left: list[PassWeights], right: list[PassWeights]) -> None:
+def assert_same(left: list[DirectionWeights], right: list[DirectionWeights]) -> None:
     assert len(left) == len(right)
     for a, b in zip(left, right, strict=True):
         assert named(a).keys() == named(b).keys()
@@ -36,22 +36,22 @@ def assert_same(left: list[PassWeights], right: list[PassWeights]) -> None:
             np.testing.assert_array_equal(array, named(b)[name], err_msg=name)
 
 
-def numbered(cell: str = "LSTM", hidden: int = 2, inputs: int = 3) -> PassWeights:
+def numbered(cell: str = "LSTM", hidden: int = 2, inputs: int = 3) -> DirectionWeights:
     """Every row holds the letter of its gate, as a number, and which unit it is."""
     order = weights.ORDERS[cell]["caffe"]
     rows = np.array([100 * order.index(gate) + unit for gate in order for unit in range(hidden)], np.float32)
     x = rows[:, None] + np.arange(inputs, dtype=np.float32) / 10
-    return PassWeights(cell, x, rows[:, None] + np.zeros((1, hidden), np.float32), rows, rows + 0.5)
+    return DirectionWeights(cell, x, rows[:, None] + np.zeros((1, hidden), np.float32), rows, rows + 0.5)
 
 
 @pytest.mark.parametrize("case", PACKED, ids=str)
 def test_pytorch_and_cudnn_agree(case: RecurrentCase) -> None:
     """The goldens hold both forms of the same parameters."""
     packed = np.load(case.folder / "packed_weight.npy")
-    passes = weights.from_cudnn(packed, *sizes(case))
-    assert_same(passes, weights.from_pytorch(case.stored, case.meta["mode"]))
-    np.testing.assert_array_equal(weights.to_cudnn(passes), packed)
-    back = weights.to_pytorch(passes, sizes(case)[4])
+    stack = weights.from_cudnn(packed, *sizes(case))
+    assert_same(stack, weights.from_pytorch(case.stored, case.meta["mode"]))
+    np.testing.assert_array_equal(weights.to_cudnn(stack), packed)
+    back = weights.to_pytorch(stack, sizes(case)[4])
     assert back.keys() == case.stored.keys()
     for name, array in back.items():
         np.testing.assert_array_equal(array, case.stored[name], err_msg=name)
@@ -78,15 +78,15 @@ def test_rows(cell: str, framework: str, gates: list[int]) -> None:
 
 @pytest.mark.parametrize("cell", weights.ORDERS)
 def test_there_and_back(cell: str) -> None:
-    passes = [numbered(cell), numbered(cell)]
-    onnx = weights.to_onnx(passes)
-    assert_same(weights.from_onnx(onnx["W"], onnx["R"], onnx["B"], cell=cell), passes)
-    assert_same([weights.from_caffe2(**weights.to_caffe2(passes[0]), cell=cell)], passes[:1])
-    assert_same(weights.from_pytorch(weights.to_pytorch(passes, 2), cell), passes)
-    blobs = weights.to_caffe(passes)
+    stack = [numbered(cell), numbered(cell)]
+    onnx = weights.to_onnx(stack)
+    assert_same(weights.from_onnx(onnx["W"], onnx["R"], onnx["B"], cell=cell), stack)
+    assert_same([weights.from_caffe2(**weights.to_caffe2(stack[0]), cell=cell)], stack[:1])
+    assert_same(weights.from_pytorch(weights.to_pytorch(stack, 2), cell), stack)
+    blobs = weights.to_caffe(stack)
     again = weights.from_caffe(blobs, cell, recurrent_bias=cell == "GRU")
-    np.testing.assert_array_equal(again[1].bias, passes[1].bias)
-    np.testing.assert_array_equal(again[1].h, passes[1].h)
+    np.testing.assert_array_equal(again[1].bias, stack[1].bias)
+    np.testing.assert_array_equal(again[1].h, stack[1].h)
 
 
 def test_peepholes() -> None:
@@ -117,7 +117,7 @@ def test_sizes_that_do_not_fit() -> None:
         weights.from_cudnn(np.zeros(5), "RNN", 2, 2)
     with pytest.raises(ValueError, match=r"^5 rows are no 4 gates of one size$"):
         weights.reordered(np.zeros((5, 1)), "LSTM", "caffe", "onnx")
-    with pytest.raises(ValueError, match=r"^4 blobs are no whole number of passes of 3$"):
+    with pytest.raises(ValueError, match=r"^there are 4 blobs, expected a multiple of 3: 3 per direction$"):
         weights.from_caffe([np.zeros(1)] * 4)
     with pytest.raises(ValueError, match=r"^the cell is 'lstm', expected one of LSTM, GRU, RNN$"):
         weights.from_caffe([np.zeros(1)] * 3, "lstm")
@@ -150,8 +150,8 @@ def test_a_gru_of_onnx_gives_what_onnxruntime_gives(linear_before_reset: int, tm
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, arrays)
 
-    passes = weights.from_onnx(arrays["W"], arrays["R"], arrays["B"], cell="GRU")
-    blobs = weights.to_caffe(passes, recurrent_bias=bool(linear_before_reset))
+    stack = weights.from_onnx(arrays["W"], arrays["R"], arrays["B"], cell="GRU")
+    blobs = weights.to_caffe(stack, recurrent_bias=bool(linear_before_reset))
     field = "linear_before_reset: true" if linear_before_reset else ""
     text = (
         inputs_of({"x": (4, 2, 3)}) + 'layer { name: "gru" type: "GRU" bottom: "x" top: "gru"'

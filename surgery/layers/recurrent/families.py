@@ -1,0 +1,149 @@
+"""The kinds of recurrent layers: which options each has, and how it reads the weights of a direction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.ir import Value
+from prototrt.surgery.ir.uniform_constants import map_elements, stacked
+from prototrt.surgery.layers.recurrent.options import OF_ANY_STACK, activation, form_of
+from prototrt.surgery.layers.recurrent.stored_blobs import StoredBlobs
+from prototrt.surgery.recurrent.cells import LSTMCell, LSTMForm, RNNCell, RNNForm
+from prototrt.surgery.recurrent.gates import PEEPHOLES
+from prototrt.surgery.recurrent.gru import GRUCell, GRUForm
+from prototrt.surgery.recurrent.stacks import DenseReadout, Direction, InputWeights, SideReadout, StateReadout
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A kind of recurrent layer: how it reads the weights of a direction, and which options it has.
+
+    ``read(blobs, hidden, inputs, sizes of static inputs) -> Direction``. ``form`` is that of its cell, whose
+    fields are options; ``further`` are options that change the weights. ``statics``: how many
+    static inputs there may be. ``resets_input``: cont also multiplies ``W x + b``.
+    """
+
+    read: Callable[[StoredBlobs, int, int, Sequence[int]], Direction]
+    form: type[LSTMForm | GRUForm | RNNForm]
+    further: Sequence[str] = ()
+    statics: int = 1
+    resets_input: bool = False
+
+    @property
+    def options(self) -> frozenset[str]:
+        """The fields of ours that layers of this kind know."""
+        return OF_ANY_STACK.union(self.further, (item.name for item in fields(self.form)))
+
+
+NAMES = ("W_xc", "b_c", "W_xc_static", "W_xc_topic")
+
+
+def _read_lstm(blobs: StoredBlobs, hidden: int, inputs: int, statics: Sequence[int]) -> Direction:
+    """The weights of an LSTM: those of x, static inputs, h, peepholes, projections."""
+    build, param = blobs.build, blobs.param
+    form = form_of(LSTMForm, param)
+    coupling = Coupling(blobs, form, hidden)
+    weights = coupling.inputs(blobs.inputs(coupling.rows, inputs, statics, NAMES))
+    width = int(param.num_proj) or hidden
+    matrix = coupling.without_f(blobs.weights((coupling.rows, width), "W_hc"), "W_hc")
+    rows = blobs.weights((3, hidden), "peephole") if param.peephole else None
+    projection = blobs.weights((width, hidden), "W_proj") if param.num_proj else None
+    shown = int(param.num_nonrecurrent_proj)
+    aside = blobs.weights((shown, hidden), "W_nproj") if shown else None
+    cell = LSTMCell(matrix, form, _peepholes(build, rows), projection, shows_cell_output=aside is not None)
+    return Direction(weights, cell, StateReadout() if aside is None else SideReadout(aside))
+
+
+def _peepholes(build: LayerBuilder, rows: Value | None) -> tuple[Value, ...]:
+    if rows is None or rows.data is None:
+        return ()
+    return tuple(
+        build.constant(rows.data[row : row + 1], f"peephole_{gate}")
+        for row, gate in enumerate(PEEPHOLES["caffe"])
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coupling:
+    """The rows of an LSTM's matrices, which lack those of f, or hold them in vain, where f is 1 - i.
+
+    Also adds forget_bias: it is known now.
+    """
+
+    blobs: StoredBlobs
+    form: LSTMForm
+    hidden: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows the next blob has."""
+        if self.form.coupled_input_forget and not self.blobs.has_rows(4 * self.hidden):
+            return 3 * self.hidden
+        return 4 * self.hidden
+
+    def inputs(self, stored: InputWeights) -> InputWeights:
+        statics = tuple(self.without_f(static, "W_xc_static") for static in stored.statics)
+        bias = self._with_forget_bias(self.without_f(stored.bias, "b_c"))
+        return InputWeights(self.without_f(stored.matrix, "W_xc"), bias, statics)
+
+    def without_f(self, stored: Value, what: str) -> Value:
+        assert stored.data is not None
+        if not self.form.coupled_input_forget or len(stored.data) == 3 * self.hidden:
+            return stored
+        rows = [stored.data[: self.hidden], stored.data[2 * self.hidden :]]
+        array = stacked(rows)
+        return self.blobs.build.constant(array, what)
+
+    def _with_forget_bias(self, bias: Value) -> Value:
+        forget_bias = self.blobs.param.forget_bias
+        if not forget_bias:
+            return bias
+        assert bias.data is not None
+        build, cuts = self.blobs.build, (self.hidden, 2 * self.hidden)
+        i, f, rest = bias.data[: cuts[0]], bias.data[cuts[0] : cuts[1]], bias.data[cuts[1] :]
+        parts = [i, map_elements(lambda stored: stored + np.float32(forget_bias), f), rest]
+        return build.stacked(parts, "b_c")
+
+
+def _read_rnn(blobs: StoredBlobs, hidden: int, inputs: int, statics: Sequence[int]) -> Direction:
+    param = blobs.param
+    weights = blobs.inputs(hidden, inputs, statics, ("W_xh", "b_h", "W_xh_static"))
+    cell = RNNCell(blobs.weights((hidden, hidden), "W_hh"), form_of(RNNForm, param))
+    w_ho, b_o = blobs.weights((hidden, hidden), "W_ho"), blobs.bias((hidden,), "b_o")
+    return Direction(weights, cell, DenseReadout(w_ho, b_o, activation(param, "cell_activation")))
+
+
+def _read_vanilla_rnn(blobs: StoredBlobs, hidden: int, inputs: int, statics: Sequence[int]) -> Direction:
+    weights = blobs.inputs(hidden, inputs, statics, NAMES)
+    return Direction(weights, RNNCell(blobs.weights((hidden, hidden), "W_hc"), form_of(RNNForm, blobs.param)))
+
+
+def _read_gru(blobs: StoredBlobs, hidden: int, inputs: int, statics: Sequence[int]) -> Direction:
+    build, param = blobs.build, blobs.param
+    weights = blobs.inputs(3 * hidden, inputs, statics, NAMES)
+    matrix = blobs.weights((3 * hidden, hidden), "W_hc")
+    bias = None
+    matrices: tuple[Value, ...] = (matrix,)
+    if param.linear_before_reset:
+        bias = build.aligned(blobs.bias((3 * hidden,), "b_hc"), 2)
+    else:
+        assert matrix.data is not None
+        cut = 2 * hidden
+        matrices = build.constant(matrix.data[:cut], "W_rz"), build.constant(matrix.data[cut:], "W_n")
+    return Direction(weights, GRUCell(matrices, bias, form_of(GRUForm, param)))
+
+
+OF_LSTM_WEIGHTS = ("forget_bias", "num_nonrecurrent_proj", "num_proj", "peephole")
+FAMILIES: Mapping[str, Family] = {
+    "GRU": Family(_read_gru, GRUForm, ("linear_before_reset",)),
+    "LSTM": Family(_read_lstm, LSTMForm, OF_LSTM_WEIGHTS),
+    "LSTMController": Family(_read_lstm, LSTMForm, OF_LSTM_WEIGHTS, resets_input=True),
+    "LSTMTopic": Family(_read_lstm, LSTMForm, OF_LSTM_WEIGHTS, statics=2),
+    "RNN": Family(_read_rnn, RNNForm, ("cell_activation",)),
+    "VanillaRNN": Family(_read_vanilla_rnn, RNNForm),
+}
+"""By layer type."""

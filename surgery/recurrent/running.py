@@ -1,0 +1,117 @@
+"""A stack run over the steps of its streams: what is computed for all steps at once, and the Scans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ir.uniform_constants import stacked
+from prototrt.surgery.ops import ADD, MULTIPLY, Concat, Select, Slice
+from prototrt.surgery.recurrent.resets import Resets
+from prototrt.surgery.recurrent.scan import scan
+from prototrt.surgery.recurrent.stacks import Direction, InputWeights, Stack
+from prototrt.surgery.recurrent.states import StackStates, zeros
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Streams:
+    """What a stack reads: N streams of T steps.
+
+    ``x`` (T, N, D); ``cont`` (T, N), 0 where a sequence begins, or nothing if every step continues; ``lengths`` (N,),
+    the steps that each stream has, or nothing if it has all of them; ``statics``, which the first
+    layer adds to its x: (1, N, S) each, or (T, N, S) where they change.
+    """
+
+    x: Value
+    cont: Value | None = None
+    lengths: Value | None = None
+    statics: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ran:
+    """``top`` (T, N, width), and the arrays of each state after the last step, of ``packed_shapes``."""
+
+    top: Value
+    states: Sequence[Sequence[Value]]
+
+
+def run_stack(build: Builder, stack: Stack, streams: Streams, given: Sequence[Sequence[Value]]) -> Ran:
+    """Run all layers of a stack over all steps; ``given`` are the arrays of each state before the first one.
+
+    Every state of every cell is reset by cont and held behind a stream's end here: a cell does not
+    know of either.
+    """
+    resets = Resets(build, streams.x, streams.cont, streams.lengths)
+    states = StackStates(build, stack.state_sizes, given, streams.x.shape[1])
+    sequence, statics, index = streams.x, streams.statics, 0
+    for layer in stack.layers:
+        gate = resets.column() if stack.resets_input else None
+        inputs = _transformed(build, sequence, statics, [direction.inputs for direction in layer], gate)
+        tops = []
+        for direction, x in zip(layer, inputs, strict=True):
+            cell, marks = resets.guarded(direction.cell, reverse=direction.reverse)
+            before = states.before(index)
+            held = _nothing_to_hold(build, streams.x, direction) if stack.holds_past_end else []
+            end = scan(build, cell, [x, *marks], [*before, *held], reverse=direction.reverse)
+            states.after(end.states[: len(before)])
+            tops.append(direction.readout(build, end.outputs))
+            index += 1
+        sequence, statics = _joined(build, tops, stack.adds_up), ()
+    if resets.valid is not None and not stack.holds_past_end:
+        sequence = build.add(Select(), resets.valid, sequence, build.scalar(0, 3), hint="until_end")
+    return Ran(sequence, states.packed())
+
+
+def _nothing_to_hold(build: Builder, x: Value, direction: Direction) -> list[Value]:
+    """Zeros (N, size) for outputs that are no states: a stream without any step holds them."""
+    return [
+        build.reshape(zeros(build, x, 1, size), (x.shape[1], size), hint="initial")
+        for size in direction.cell.stateless_outputs
+    ]
+
+
+def _transformed(
+    build: Builder,
+    sequence: Value,
+    statics: Sequence[Value],
+    weights: Sequence[InputWeights],
+    gate: Value | None,
+) -> list[Value]:
+    """``W x + b [+ W_static x_static]`` of all directions, in one product for all steps: (T, N, R) each."""
+    product = build.product(sequence, _stacked(build, [one.matrix for one in weights]), hint="x_product")
+    bias = _stacked(build, [one.bias for one in weights])
+    total = build.add(ADD, product, build.aligned(bias, 3), hint="x_sum")
+    if gate is not None:
+        total = build.add(MULTIPLY, total, gate, hint="x_gated")
+    for index, static in enumerate(statics):
+        matrix = _stacked(build, [one.statics[index] for one in weights])
+        added = build.product(static, matrix, hint="static_product")
+        total = build.add(ADD, total, added, hint="x_static_sum")
+    if len(weights) == 1:
+        return [total]
+    rows = fixed(weights[0].bias.shape[0], "the number of gates")
+    return [
+        build.add(Slice(2, place * rows, rows), total, hint="x_direction") for place in range(len(weights))
+    ]
+
+
+def _stacked(build: Builder, weights: Sequence[Value]) -> Value:
+    """The rows of several constants one behind the other."""
+    if len(weights) == 1:
+        return weights[0]
+    arrays = [value.data for value in weights if value.data is not None]
+    if len(arrays) < len(weights):
+        return build.add(Concat(0), *weights, hint="weights")
+    return build.constant(stacked(arrays), "weights")
+
+
+def _joined(build: Builder, tops: Sequence[Value], adds_up: bool) -> Value:
+    if len(tops) == 1:
+        return tops[0]
+    forward, backward = tops
+    if adds_up:
+        return build.add(ADD, forward, backward, hint="directions_sum")
+    return build.add(Concat(2), forward, backward, hint="directions")

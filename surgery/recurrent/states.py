@@ -1,0 +1,90 @@
+"""The states of a stack: one array for all directions outside of it, one value for each inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from prototrt.surgery.ir import Dim, Shape, Value
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ops import Concat, Gather, Reduce, ReduceKind, Select
+
+
+def packed_shapes(sizes: Sequence[int], streams: Dim) -> list[Shape]:
+    """The shapes of the arrays that hold a state with these sizes in the directions of a stack.
+
+    One array (directions, N, size), layer by layer and forward before backward, as cuDNN has it; where
+    sizes differ, an array (1, N, size) for each direction.
+    """
+    if len(set(sizes)) == 1:
+        return [(len(sizes), streams, sizes[0])]
+    return [(1, streams, size) for size in sizes]
+
+
+class StackStates:
+    """The states of a stack while it runs: cut from arrays of ``packed_shapes``, put together again in the end."""
+
+    def __init__(
+        self,
+        build: Builder,
+        sizes: Mapping[str, Sequence[int]],
+        given: Sequence[Sequence[Value]],
+        streams: Dim,
+    ) -> None:
+        self.build, self.streams = build, streams
+        self.sizes = list(sizes.values())
+        self.given = given
+        self._last: list[list[Value]] = [[] for _ in self.sizes]
+        self._places: dict[int, Value] = {}
+
+    def before(self, index: int) -> list[Value]:
+        """The states (N, size) that a direction starts with."""
+        return [self._cut(arrays, sizes, index) for arrays, sizes in zip(self.given, self.sizes, strict=True)]
+
+    def after(self, states: Sequence[Value]) -> None:
+        """Note the states (N, size) that the next direction ends with."""
+        for last, state in zip(self._last, states, strict=True):
+            last.append(state)
+
+    def packed(self) -> list[list[Value]]:
+        """The arrays of each state after the last step."""
+        return [self._joined(last, sizes) for last, sizes in zip(self._last, self.sizes, strict=True)]
+
+    def _cut(self, arrays: Sequence[Value], sizes: Sequence[int], index: int) -> Value:
+        if len(arrays) > 1 or len(sizes) == 1:
+            return self.build.reshape(arrays[index], (self.streams, sizes[index]), hint="initial")
+        if index not in self._places:
+            self._places[index] = self.build.constant(np.array(index, np.int32), "place")
+        return self.build.add(Gather(), arrays[0], self._places[index], hint="initial")
+
+    def _joined(self, last: Sequence[Value], sizes: Sequence[int]) -> list[Value]:
+        shapes = packed_shapes(sizes, self.streams)
+        if len(last) > 1 and len(shapes) == 1 and isinstance(self.streams, int):
+            rows = self.build.add(Concat(0), *last, hint="last_rows")
+            return [self.build.reshape(rows, shapes[0], hint="last")]
+        each = [
+            self.build.reshape(state, (1, self.streams, size), hint="last")
+            for state, size in zip(last, sizes, strict=True)
+        ]
+        return each if len(each) == len(shapes) else [self.build.add(Concat(0), *each, hint="last_states")]
+
+
+def zeros(build: Builder, x: Value, count: int, size: int) -> Value:
+    """Zeros (count, N, size) for as many streams as x (T, N, ...) has."""
+    streams = x.shape[1]
+    if isinstance(streams, int):
+        return build.constant(np.broadcast_to(np.float32(0), (count, streams, size)), "initial")
+    result = zero_column(build, x)
+    for axis, copies in ((0, count), (2, size)):
+        result = build.tile(result, axis, copies, hint="initial") if copies > 1 else result
+    return result
+
+
+def zero_column(build: Builder, x: Value) -> Value:
+    """Zeros (1, N, 1) where N is known later: as many as x (T, N, ...) has streams, whatever x holds."""
+    others = tuple(axis for axis in range(len(x.shape)) if axis != 1)
+    sums = build.add(Reduce(ReduceKind.SUM, others), x, hint="streams")
+    column = build.reshape(sums, (1, x.shape[1], 1), hint="streams")
+    never = build.constant(np.zeros((1, 1, 1), np.bool_), "never")
+    return build.add(Select(), never, column, build.scalar(0, 3), hint="zeros")
