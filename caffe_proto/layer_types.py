@@ -76,6 +76,8 @@ _ROWS = (
     LayerType("Normalize", ("norm_param", "normalize_param")),
     LayerType("ROIAlign", ("roi_pooling_param",)),
     LayerType("SpatialTransformer", ("st_param",)),
+    # Factors, one a channel.
+    LayerType("Axpy", example=("NxC", "NxCxHxW")),
     # Recurrent: x, cont, and what every step reads.
     LayerType("GRU", ("recurrent_param",), example=_STEPS),
     LayerType("LSTM", ("recurrent_param",), example=_STEPS),
@@ -90,6 +92,7 @@ _ROWS = (
     # Tops with the axes of the bottoms.
     LayerType("AbsVal", keeps_axes=True),
     LayerType("BNLL", keeps_axes=True),
+    LayerType("BN", keeps_axes=True),
     LayerType("BatchNorm", keeps_axes=True),
     LayerType("Bias", keeps_axes=True),
     LayerType("Clip", keeps_axes=True),
@@ -106,6 +109,7 @@ _ROWS = (
     LayerType("Reverse", keeps_axes=True),
     LayerType("Scale", keeps_axes=True),
     LayerType("Sigmoid", keeps_axes=True),
+    LayerType("ShuffleChannel", keeps_axes=True, in_place=InPlace.OVERWRITES),
     LayerType("Split", keeps_axes=True),
     LayerType("Swish", keeps_axes=True),
     LayerType("TanH", keeps_axes=True),
@@ -115,9 +119,14 @@ _ROWS = (
     LayerType("Convolution", in_place=InPlace.OVERWRITES),
     LayerType("Deconvolution", ("convolution_param",), in_place=InPlace.OVERWRITES),
     LayerType("Filter", in_place=InPlace.MOVES_FORWARDS),
+    LayerType("Interp", in_place=InPlace.OVERWRITES),
     LayerType("LRN", in_place=InPlace.OVERWRITES),
     LayerType("Pooling", in_place=InPlace.OVERWRITES),
+    LayerType("Reorg", in_place=InPlace.OVERWRITES),
+    LayerType("Resample", in_place=InPlace.OVERWRITES),
     LayerType("SPP", in_place=InPlace.OVERWRITES),
+    LayerType("Unpooling", in_place=InPlace.OVERWRITES),
+    LayerType("Upsample", in_place=InPlace.OVERWRITES),
     # Data.
     LayerType("AnnotatedData", role=Role.DATA),
     LayerType("Data", role=Role.DATA),

@@ -6,7 +6,7 @@ from prototrt.converter.onnx.api import ELEMENT_TYPES
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
 from prototrt.surgery.ir import DType
-from prototrt.surgery.ops import Compress, Gather, Select
+from prototrt.surgery.ops import Compress, Gather, Scatter, Select
 
 
 @lowers(Select)
@@ -17,6 +17,14 @@ def select(model: OnnxModel, op: Select, condition: Tensor, a: Tensor, b: Tensor
 @lowers(Gather)
 def gather(model: OnnxModel, op: Gather, table: Tensor, index: Tensor) -> list[str]:
     return [model.add("Gather", table, index, axis=0)]
+
+
+@lowers(Scatter)
+def scatter(model: OnnxModel, op: Scatter, x: Tensor, index: Tensor) -> list[str]:
+    last = x.rank - 1
+    sizes = model.add("Concat", model.sizes(x, range(last)), model.integers(op.size), axis=0)
+    zeros = model.add("Expand", model.scalar(0, x.dtype), sizes)
+    return [model.add("ScatterElements", zeros, index, x, axis=last)]
 
 
 @lowers(Compress)

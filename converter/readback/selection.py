@@ -1,9 +1,10 @@
-"""What chooses elements: by a condition, or by an index."""
+"""What chooses or places elements: by a condition, or by an index."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from prototrt.caffe_proto.errors import UnsupportedLayerError
 from prototrt.converter.readback.registry import (
     Array,
     Evaluate,
@@ -80,3 +81,18 @@ def _gather_nd(data: Array, indices: Array, elementwise: int, known: Shape) -> A
     y = data[tuple(np.broadcast_arrays(*grid))]
     rest = (1,) * (y.ndim - all_inside.ndim)
     return np.where(all_inside.reshape(all_inside.shape + rest), y, np.zeros((), data.dtype))
+
+
+@evaluates("SCATTER")
+def scatter(layer: Layer) -> Evaluate:
+    """A copy of the first input with the updates (third) at the indices (second) along an axis."""
+    if layer.mode.name != "ELEMENT":
+        raise UnsupportedLayerError(f"scattering of kind {layer.mode.name} has no rule here")
+    axis = layer.axis
+
+    def evaluate(data: Array, indices: Array, updates: Array) -> Array:
+        y = data.copy()
+        np.put_along_axis(y, indices, updates, axis)
+        return y
+
+    return evaluate

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from prototrt.converter.tensorrt.elementwise import elementwise, number_like
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
-from prototrt.surgery.ops import Gather, Select
+from prototrt.converter.tensorrt.shape import sliced
+from prototrt.surgery.ops import Gather, Scatter, Select
 
 
 @lowers(Select)
@@ -15,3 +17,20 @@ def select(network: Network, op: Select, condition: Tensor, a: Tensor, b: Tensor
 @lowers(Gather)
 def gather(network: Network, op: Gather, table: Tensor, index: Tensor) -> list[Tensor]:
     return [network.add("gather", table, index, 0).get_output(0)]
+
+
+@lowers(Scatter)
+def scatter(network: Network, op: Scatter, x: Tensor, index: Tensor) -> list[Tensor]:
+    """TensorRT does not say what it does with an index outside: those meet in one more place, which is cut off."""
+    last = len(x.shape) - 1
+    start = [0] * last
+    wide = (*network.shape[:last], op.size + 1)
+    zeros = sliced(network, x, [*start, x.shape[last]], wide, "FILL")
+    below = elementwise(network, index, number_like(network, index, 0), "LESS")
+    above = elementwise(network, index, number_like(network, index, op.size - 1), "GREATER")
+    is_outside = elementwise(network, below, above, "OR")
+    spare = number_like(network, index, op.size)
+    places = network.add("select", is_outside, spare, index).get_output(0)
+    layer = network.add("scatter", zeros, places, x, network.enum("ScatterMode", "ELEMENT"))
+    layer.axis = last
+    return [sliced(network, layer.get_output(0), [*start, 0], network.shape, "STRICT_BOUNDS")]

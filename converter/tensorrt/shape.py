@@ -49,7 +49,7 @@ def transpose(network: Network, op: Transpose, x: Tensor) -> list[Tensor]:
 def slice_(network: Network, op: Slice, x: Tensor) -> list[Tensor]:
     start = [0] * len(x.shape)
     start[op.axis] = op.start
-    return [_sliced(network, x, start, network.shape, "STRICT_BOUNDS")]
+    return [sliced(network, x, start, network.shape, "STRICT_BOUNDS")]
 
 
 @lowers(Reverse)
@@ -80,7 +80,7 @@ def tile(network: Network, op: Tile, x: Tensor) -> list[Tensor]:
         from prototrt.converter.tensorrt.tile_plugin import tile_by_plugin  # few engines have it
 
         return [tile_by_plugin(network, op, x)]
-    return [_sliced(network, x, [0] * len(x.shape), network.shape, "WRAP")]
+    return [sliced(network, x, [0] * len(x.shape), network.shape, "WRAP")]
 
 
 @lowers(Pad)
@@ -93,10 +93,10 @@ def pad_with(
 ) -> Tensor:
     """``value`` around each axis of the node's first input: a slice that begins before the tensor."""
     (shape,) = Pad(tuple(before), tuple(after)).shape(network.input_shape)
-    return _sliced(network, x, [-b for b in before], shape, "FILL", value)
+    return sliced(network, x, [-b for b in before], shape, "FILL", value)
 
 
-def _sliced(
+def sliced(
     network: Network, x: Tensor, start: list[int], shape: Shape, mode: str, fill: float = 0.0
 ) -> Tensor:
     """Elements from ``start`` on, as many as ``shape`` says; what lies outside follows ``mode``."""

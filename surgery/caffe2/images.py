@@ -9,15 +9,12 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.surgery.caffe2.linear import gathered
 from prototrt.surgery.caffe2.operator_rule import expect_axes, known, operator_rule, refuse_order
 from prototrt.surgery.caffe2.windows import pads_of
-from prototrt.surgery.ir import Array, Value, fixed
+from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT, MatMul, Pad
-
-LONGEST = 1 << 20
-LARGEST_MATRIX = 1 << 20
+from prototrt.surgery.layers.resampling import refuse_length, stretched
+from prototrt.surgery.ops import Pad
 
 
 @operator_rule("ResizeNearest")
@@ -31,7 +28,7 @@ def resize_nearest(build: Builder, operator: Operator, x: Value, scales: Value |
         size = fixed(x.shape[axis], f"axis {axis}")
         # Caffe2 divides in 32 bits, too.
         index = (np.arange(_grown(size, scale), dtype=np.float32) / scale).astype(np.int32)
-        x = gathered(build, x, build.constant(np.minimum(index, size - 1), "nearest"), axis)
+        x = build.gathered(x, build.constant(np.minimum(index, size - 1), "nearest"), axis)
     return [x]
 
 
@@ -45,22 +42,9 @@ def upsample_bilinear(
     Inputs: x (N, C, H, W), and (height scale, width scale) where they are no arguments.
     """
     of_rows, of_columns = _scales(build, operator, x, scales)
-    return [_stretched(build, _stretched(build, x, 3, of_columns), 2, of_rows)]
-
-
-def _stretched(build: Builder, x: Value, axis: int, scale: np.float32) -> Value:
-    """Means of neighbours along height or width: as a product, or where its matrix is large, picked and added."""
-    size = fixed(x.shape[axis], f"axis {axis}")
-    first, second, share = _neighbours(size, _grown(size, scale))
-    if len(first) * size <= LARGEST_MATRIX:
-        matrix = _matrix(size, first, second, share)
-        if axis == 3:
-            return build.product(x, build.constant(matrix, "columns"), hint="wide")
-        return build.add(MatMul(), build.aligned(build.constant(matrix, "rows"), 4), x)
-    before, after = (gathered(build, x, build.constant(index, "place"), axis) for index in (first, second))
-    factor = build.aligned(build.constant(share.astype(np.float32), "share"), 4, axis)
-    step = build.add(MULTIPLY, build.add(SUBTRACT, after, before), factor, hint="step")
-    return build.add(ADD, before, step, hint="between")
+    for axis, scale in ((3, of_columns), (2, of_rows)):
+        x = stretched(build, x, axis, _grown(fixed(x.shape[axis], f"axis {axis}"), scale))
+    return [x]
 
 
 def _scales(
@@ -90,30 +74,8 @@ def _grown(size: int, scale: np.float32) -> int:
         raise ShapeError(
             f"a size of {size} times {scale:g} is less than 1", fix="use a larger scale, or a larger input"
         )
-    _refuse_length(grown)
+    refuse_length(grown)
     return grown
-
-
-def _refuse_length(size: int) -> None:
-    if size > LONGEST:
-        raise ShapeError(
-            f"an axis becomes {size} elements long, expected at most {LONGEST}", fix="use a smaller size"
-        )
-
-
-def _neighbours(size: int, out: int) -> tuple[Array, Array, Array]:
-    """Between which elements of the input (size,) those of the result (out,) lie, and how near to the second."""
-    place = np.arange(out) * ((size - 1) / (out - 1) if out > 1 else 0.0)
-    first = np.minimum(place.astype(np.int32), size - 1)
-    return first, np.minimum(first + 1, size - 1), place - first
-
-
-def _matrix(size: int, first: Array, second: Array, share: Array) -> Array:
-    """What each element of the result takes from each of the input: (out, size)."""
-    weights = np.zeros((len(first), size), np.float32)
-    np.add.at(weights, (np.arange(len(first)), first), 1 - share)
-    np.add.at(weights, (np.arange(len(first)), second), share)
-    return weights
 
 
 @operator_rule("PadImage")
@@ -142,7 +104,7 @@ def pad_image(build: Builder, operator: Operator, x: Value) -> list[Value]:
                 f"axis {axis} has {size} elements, of which {max(ends)} cannot be mirrored",
                 fix="use a smaller pad or a larger input",
             )
-        _refuse_length(size + sum(ends))
+        refuse_length(size + sum(ends))
         index = np.pad(np.arange(size, dtype=np.int32), ends, mode=mode)  # type: ignore[call-overload]
-        x = gathered(build, x, build.constant(index, mode), axis) if any(ends) else x
+        x = build.gathered(x, build.constant(index, mode), axis) if any(ends) else x
     return [x]

@@ -101,17 +101,7 @@ def gather(build: Builder, operator: Operator, table: Value, index: Value) -> li
     axis = axis_of(operator, table.shape, 1 if operator.type == "BatchGather" else 0)
     if axis == 0:
         return [build.add(Gather(), table, _wrapped(build, table, index))]
-    return [gathered(build, table, index, axis)]
-
-
-def gathered(build: Builder, table: Value, index: Value, axis: int) -> Value:
-    """What the index picks along an axis; its own axes stand in the place of that."""
-    others, count = [other for other in range(len(table.shape)) if other != axis], len(index.shape)
-    rows = build.add(Transpose((axis, *others)), table, hint="rows")
-    picked = build.add(Gather(), rows, index, hint="picked")
-    # The axes of the index stand first: they belong where the axis was.
-    before, behind = range(count, count + axis), range(count + axis, len(picked.shape))
-    return build.add(Transpose((*before, *range(count), *behind)), picked)
+    return [build.gathered(table, index, axis)]
 
 
 def _wrapped(build: Builder, table: Value, index: Value) -> Value:

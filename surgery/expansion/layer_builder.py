@@ -10,7 +10,7 @@ import numpy as np
 from google.protobuf.message import Message
 
 from prototrt.caffe_proto import Layer, NoWeights, RandomWeights, StoredBlob, Weights
-from prototrt.caffe_proto.errors import NetError, WeightsError
+from prototrt.caffe_proto.errors import NetError, ShapeError, WeightsError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.fillers import described, filled
 from prototrt.surgery.expansion.known_inputs import KnownInputs
@@ -227,6 +227,21 @@ def _fits(blob: StoredBlob, shape: tuple[int, ...]) -> bool:
     if blob.legacy:
         return len(shape) <= 4 and blob.shape == (1,) * (4 - len(shape)) + shape
     return blob.shape == shape
+
+
+def expect_axes(
+    layer: Layer, index: int, x: Value, expected: str, least: int, most: int | None = None
+) -> None:
+    """Raise ``ShapeError`` unless a bottom has ``least`` axes, or with ``most`` any number between the two.
+
+    ``expected`` are those axes in words, as in ``(N, C, H, W)``.
+    """
+    if not least <= len(x.shape) <= (least if most is None else most):
+        raise ShapeError(
+            f"shape is {x.shape}, expected {expected}",
+            blob=f'bottom "{layer.bottom_blob(index)}"',
+            fix="put a Reshape in front of the layer",
+        )
 
 
 def refuse_in_place(layer: Layer, because: str) -> None:

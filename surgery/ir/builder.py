@@ -27,7 +27,19 @@ from prototrt.surgery.ir import (
     walk,
 )
 from prototrt.surgery.ir.uniform_constants import MOST_WRITTEN_OUT, is_repeated, stacked
-from prototrt.surgery.ops import ADD, MULTIPLY, Axis, Cast, Concat, Identity, MatMul, Reshape, Tile
+from prototrt.surgery.ops import (
+    ADD,
+    MULTIPLY,
+    Axis,
+    Cast,
+    Concat,
+    Gather,
+    Identity,
+    MatMul,
+    Reshape,
+    Tile,
+    Transpose,
+)
 
 
 class Builder:
@@ -142,6 +154,15 @@ class Builder:
         """
         rows = self.aligned(weights, len(x.shape))
         return self.add(MatMul(transpose_b=not transpose), x, rows, hint=hint)
+
+    def gathered(self, table: Value, index: Value, axis: int) -> Value:
+        """What the index picks along an axis; its own axes stand in the place of that."""
+        others, count = [other for other in range(len(table.shape)) if other != axis], len(index.shape)
+        rows = self.add(Transpose((axis, *others)), table, hint="rows")
+        picked = self.add(Gather(), rows, index, hint="picked")
+        # The axes of the index stand first: they belong where the axis was.
+        before, behind = range(count, count + axis), range(count + axis, len(picked.shape))
+        return self.add(Transpose((*before, *range(count), *behind)), picked)
 
     def scaled(self, x: Value, factor: float) -> Value:
         """``x * factor``, or ``x`` itself."""

@@ -2,6 +2,7 @@
 
 from prototrt.surgery.layers import (
     activation,
+    batch_norm,
     convolution,
     data,
     dense_block,
@@ -13,6 +14,7 @@ from prototrt.surgery.layers import (
     pooling,
     recurrent,
     reduction,
+    resampling,
     scale,
     selection,
     sequence,
@@ -21,6 +23,7 @@ from prototrt.surgery.layers import (
 
 __all__ = [
     "activation",
+    "batch_norm",
     "convolution",
     "data",
     "dense_block",
@@ -32,6 +35,7 @@ __all__ = [
     "pooling",
     "recurrent",
     "reduction",
+    "resampling",
     "scale",
     "selection",
     "sequence",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule, stated
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
+from prototrt.surgery.expansion.limits import MOST_AXES
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ops import (
     ABS,
@@ -61,12 +61,7 @@ def prelu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Blobs: slopes (C,), or () with ``channel_shared``.
     Source: caffe ``src/caffe/layers/prelu_layer.cpp``.
     """
-    if len(x.shape) < 2:
-        raise ShapeError(
-            f"shape is {x.shape}, expected (N, C, ...)",
-            blob=f'bottom "{layer.bottom_blob(0)}"',
-            fix="put a Reshape in front of the layer",
-        )
+    expect_axes(layer, 0, x, "(N, C, ...)", 2, MOST_AXES)
     shape = () if layer.param.channel_shared else (fixed(x.shape[1], "axis 1 (channels)"),)
     slopes = build.parameter(layer, shape, "slopes", filler=stated(layer.param, "filler"))
     return [build.add(PReLU(), x, build.aligned(slopes, len(x.shape), 1 if shape else 0))]

@@ -9,7 +9,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule, refuse_in_place
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_in_place
 from prototrt.surgery.ir import Value
 from prototrt.surgery.ops import (
     ABS,
@@ -71,6 +71,32 @@ def _coefficients(build: LayerBuilder, layer: Layer, count: int) -> list[float]:
         build.warn("coeff is ignored, as in Caffe: the operation is MAX")
         stated = []
     return stated or [1.0] * count
+
+
+@layer_rule("Axpy")
+def axpy(build: LayerBuilder, layer: Layer, factor: Value, x: Value, y: Value) -> list[Value]:
+    """``factor * x + y``, with one factor a channel of each item. From SENet.
+
+    Becomes: Multiply, Add.
+    Bottoms: factor (N, C) or (N, C, 1, 1), x (N, C, H, W), y of the same shape. Tops: one, of that shape.
+    Source: hujie-frank/SENet ``src/caffe/layers/axpy_layer.cpp``.
+    """
+    expect_axes(layer, 1, x, "(N, C, H, W)", 4)
+    if y.shape != x.shape:
+        raise ShapeError(
+            f"shape is {y.shape}, expected {x.shape}",
+            blob=f'bottom "{layer.bottom_blob(2)}"',
+            because=f'that is the shape of the second bottom, "{layer.bottom_blob(1)}"',
+            fix="give both bottoms one shape",
+        )
+    if factor.shape not in (x.shape[:2], (*x.shape[:2], 1, 1)):
+        raise ShapeError(
+            f"shape is {factor.shape}, expected {(*x.shape[:2], 1, 1)} or {x.shape[:2]}",
+            blob=f'bottom "{layer.bottom_blob(0)}"',
+            because=f'it is a factor for each channel of the second bottom, "{layer.bottom_blob(1)}", {x.shape}',
+            fix="give it one number a channel, for example with a global Pooling",
+        )
+    return [build.add(ADD, build.add(MULTIPLY, build.aligned(factor, 4, 0), x), y)]
 
 
 @layer_rule("AbsVal")

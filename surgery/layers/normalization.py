@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
+from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.schema import message_class
+from prototrt.surgery.expansion.layer_builder import (
+    LayerBuilder,
+    canonical_axis,
+    expect_axes,
+    layer_rule,
+    stated,
+)
 from prototrt.surgery.ir import Value, fixed
-from prototrt.surgery.ir.uniform_constants import map_elements
-from prototrt.surgery.layers.scale import affine
 from prototrt.surgery.ops import (
+    ABS,
     ADD,
     DIVIDE,
     LRN,
@@ -26,65 +30,75 @@ from prototrt.surgery.ops import (
 )
 
 
-@layer_rule("BatchNorm")
-def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """``(x - mean) / sqrt(variance + eps)`` per channel, with stored statistics or those of the batch.
+@layer_rule("Normalize")
+def normalize(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``x`` over its L2 norm, times a learned scale, of SSD; ``x`` over its L2 or L1 norm, of NormFace.
 
-    Becomes: Affine; with ``use_global_stats: false`` Reduce and arithmetic.
-    Bottoms: (N, C, ...), at least two axes. Tops: one, of the same shape.
-    Blobs: sums of means (C,), sums of variances (C,), the factor (1,) to divide both by;
-    a factor of 0 makes both 0.
-    Source: caffe ``src/caffe/layers/batch_norm_layer.cpp``, phase TEST.
+    Becomes: Multiply or Abs, Reduce, Sqrt, Divide, Multiply.
+    SSD: ``norm_param``, and a blob: () with ``channel_shared``, else (C,). The norm is
+    ``sqrt(sum of squares + eps)``, of an image with ``across_spatial``, else of each place.
+    NormFace, SphereFace: ``normalize_param``, no blob. The norm of each place is ``sqrt(sum of squares + 1e-6)``,
+    or ``sum of magnitudes + 1e-6``.
+    Bottoms: (N, C, ...), up to four axes. Tops: SSD: the shape of the bottom. NormFace: four axes; optionally
+    the norms (N, 1, H, W).
+    Source: SSD and happynear/caffe-windows ``src/caffe/layers/normalize_layer.cpp``.
     """
-    if len(x.shape) < 2:
-        raise ShapeError(
-            f"shape is {x.shape}, expected (N, C, ...)",
-            blob=f'bottom "{layer.bottom_blob(0)}"',
-            fix="put a Reshape in front of the layer",
+    expect_axes(layer, 0, x, "(N, C, ...) with up to four axes", 2, 4)
+    if _has_learned_scale(build, layer):
+        return [_scaled_to_norm(build, layer, x)]
+    top, norm = _divided_by_norm(build, layer, build.aligned(x, 4, 0))
+    return [top, norm] if len(layer.tops) == 2 else [top]
+
+
+def _has_learned_scale(build: LayerBuilder, layer: Layer) -> bool:
+    """Whether it is SSD's layer."""
+    fields = [name for name in ("norm_param", "normalize_param") if layer.message.HasField(name)]
+    if len(fields) == 2:
+        raise NetError(
+            "states both norm_param and normalize_param",
+            because="the first belongs to SSD, the second to NormFace",
+            fix="remove the one that is not meant",
         )
-    _refuse_learning(layer)
-    uses_batch = stated(layer.param, "use_global_stats") is False
-    if uses_batch and layer.blobs is None:
-        build.leave_unread(3)
-        return [_of_batch(build, layer, x)]
-    channels = fixed(x.shape[1], "axis 1 (channels)")
-    mean = build.parameter(layer, (channels,), "mean", kind="bias")
-    variance = build.parameter(layer, (channels,), "variance", kind="variance")
-    factor = build.parameter(layer, (1,), "scale_factor", kind="factor")
-    if uses_batch:
-        return [_of_batch(build, layer, x)]
-    assert mean.data is not None
-    assert variance.data is not None
-    assert factor.data is not None
-    share = 0.0 if factor.data[0] == 0 else 1.0 / float(factor.data[0])
-    eps = float(layer.param.eps)
-    with np.errstate(all="ignore"):  # Caffe goes on with infinity and NaN
-        scale = map_elements(lambda stored: 1 / np.sqrt(stored * share + eps), variance.data)
-        shift = map_elements(lambda stored, factor: -stored * share * factor, mean.data, scale)
-    return [affine(build, x, scale.astype(np.float32, copy=False), shift.astype(np.float32, copy=False))]
+    if fields:
+        return fields == ["norm_param"]
+    return layer.blobs is not None and len(layer.blobs) > 0
 
 
-def _refuse_learning(layer: Layer) -> None:
-    """Statistics are counted, not learned: Caffe ends the process where a learning rate is stated.
+def _scaled_to_norm(build: LayerBuilder, layer: Layer, x: Value) -> Value:
+    param = layer.message.norm_param
+    squares = build.add(MULTIPLY, x, x, hint="squares")
+    axes = tuple(range(1, len(x.shape))) if param.across_spatial else (1,)
+    total = build.shifted(build.add(Reduce(ReduceKind.SUM, axes), squares), param.eps)
+    y = build.add(DIVIDE, x, build.add(SQRT, total, hint="norm"))
+    shape = () if param.channel_shared else (fixed(x.shape[1], "axis 1 (channels)"),)
+    filler = stated(param, "scale_filler") or message_class("FillerParameter")(value=1)
+    factor = build.parameter(layer, shape, "scale", filler=filler, kind="scale")
+    return build.add(MULTIPLY, y, build.aligned(factor, len(x.shape), 1 if shape else 0))
 
-    Not where three are stated, as older files do: it takes them for zeros.
-    Source: caffe ``batch_norm_layer.cpp``, and ``UpgradeNetBatchNorm`` in ``upgrade_proto.cpp``.
+
+def _divided_by_norm(build: LayerBuilder, layer: Layer, x: Value) -> tuple[Value, Value]:
+    """``x`` over its norm at each place, and the norms."""
+    kind = layer.message.normalize_param.normalize_type
+    if kind not in ("L2", "L1"):
+        raise NetError(f'normalize_type is "{kind}", expected "L2" or "L1"', fix="use one of the two")
+    size = build.add(MULTIPLY, x, x, hint="squares") if kind == "L2" else build.add(ABS, x)
+    norm = build.shifted(build.add(Reduce(ReduceKind.SUM, (1,)), size), 1e-6)
+    if kind == "L2":
+        norm = build.add(SQRT, norm, hint="norm")
+    return build.add(DIVIDE, x, norm), norm
+
+
+@layer_rule("ChannelNorm")
+def channel_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``sqrt(sum of squares over the channels)`` at each place. From FlowNet.
+
+    Becomes: Multiply, Reduce, Sqrt.
+    Bottoms: (N, C, H, W). Tops: (N, 1, H, W).
+    Source: lmb-freiburg/flownet2 ``src/caffe/layers/channel_norm_layer.cpp``.
     """
-    specs = layer.message.param
-    for index, spec in enumerate(specs[:3]):
-        if spec.lr_mult != 0 and len(specs) != 3:
-            raise NetError(
-                f"lr_mult of param {index} is {spec.lr_mult:g}, expected 0",
-                because="the layer's blobs are statistics, which are not learned",
-                fix="write param { lr_mult: 0 }, or leave param out",
-            )
-
-
-def _of_batch(build: LayerBuilder, layer: Layer, x: Value) -> Value:
-    """Normalized with mean and variance over all axes but the channels'."""
-    axes = (0, *range(2, len(x.shape)))
-    centred, variance = _centred(build, x, axes)
-    return build.add(DIVIDE, centred, build.add(SQRT, build.shifted(variance, layer.param.eps)))
+    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    squares = build.add(MULTIPLY, x, x, hint="squares")
+    return [build.add(SQRT, build.add(Reduce(ReduceKind.SUM, (1,)), squares))]
 
 
 def _centred(build: LayerBuilder, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value]:
@@ -104,12 +118,7 @@ def mvn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: caffe ``src/caffe/layers/mvn_layer.cpp``.
     """
     param = layer.param
-    if len(x.shape) > 4:
-        raise ShapeError(
-            f"shape is {x.shape}, expected at most four axes",
-            blob=f'bottom "{layer.bottom_blob(0)}"',
-            fix="put a Reshape in front of the layer",
-        )
+    expect_axes(layer, 0, x, "at most four axes", 0, 4)
     image = build.aligned(x, 4, 0)
     centred, variance = _centred(build, image, (1, 2, 3) if param.across_channels else (2, 3))
     if not param.normalize_variance:
@@ -129,12 +138,7 @@ def lrn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: caffe ``src/caffe/layers/lrn_layer.cpp``.
     """
     param = layer.param
-    if len(x.shape) != 4:
-        raise ShapeError(
-            f"shape is {x.shape}, expected (N, C, H, W)",
-            blob=f'bottom "{layer.bottom_blob(0)}"',
-            fix="put a Reshape in front of the layer",
-        )
+    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
     if param.local_size % 2 == 0:
         raise NetError(
             f"local_size is {param.local_size}, expected an odd number",

@@ -10,7 +10,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.ir import Shape, Value, element_count, fixed
 from prototrt.surgery.ops import AveragePool, Concat, MaxPool, MaxPoolIndex, Pad, StochasticPool
 
@@ -55,7 +55,7 @@ def pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     window's size, clipped to the padded image. STOCHASTIC is the one of the TEST phase.
     Source: caffe ``src/caffe/layers/pooling_layer.cpp``, ``pooling_layer.cu``.
     """
-    _refuse_axes(layer, x)
+    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
     param = layer.param
     halves = [name for name in ("kernel_h", "kernel_w") if param.HasField(name)]
     if param.HasField("kernel_size") and len(halves) == 1:
@@ -77,7 +77,7 @@ def spatial_pyramid_pooling(build: LayerBuilder, layer: Layer, x: Value) -> list
     Bottoms: (N, C, H, W). Tops: (N, C + 4 C + 16 C ...); with ``pyramid_height`` 1, (N, C, 1, 1).
     Source: caffe ``src/caffe/layers/spp_layer.cpp``.
     """
-    _refuse_axes(layer, x)
+    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
     height = int(layer.param.pyramid_height)
     if height < 1:
         raise NetError(
@@ -255,12 +255,3 @@ def _pair(param: Any, name: str, default: int) -> Pair:
         return getattr(param, height), getattr(param, width)
     size = getattr(param, plain) if param.HasField(plain) else default
     return size, size
-
-
-def _refuse_axes(layer: Layer, x: Value) -> None:
-    if len(x.shape) != 4:
-        raise ShapeError(
-            f"shape is {x.shape}, expected (N, C, H, W)",
-            blob=f'bottom "{layer.bottom_blob(0)}"',
-            fix="put a Reshape in front of the layer",
-        )

@@ -9,7 +9,13 @@ from typing import Any
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, refuse_in_place
+from prototrt.surgery.expansion.layer_builder import (
+    LayerBuilder,
+    canonical_axis,
+    expect_axes,
+    layer_rule,
+    refuse_in_place,
+)
 from prototrt.surgery.ir import Dim, Shape, Value, element_count, fixed
 from prototrt.surgery.ops import Concat, Reverse, Slice, Transpose
 from prototrt.surgery.ops.shape import measure
@@ -256,3 +262,68 @@ def reverse(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     for axis in axes:
         x = build.add(Reverse(axis), x)
     return [x]
+
+
+@layer_rule("ShuffleChannel")
+def shuffle_channel(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """The first channel of each of ``group`` groups, then the second of each, and so on. From ShuffleNet.
+
+    Becomes: Reshape, Transpose, Reshape.
+    Bottoms: (N, C, ...), up to four axes, C a multiple of ``group``. Tops: one, of the same shape.
+    Source: farmingyard/ShuffleNet ``shuffle_channel_layer.cpp``.
+    """
+    expect_axes(layer, 0, x, "(N, C, ...) with up to four axes", 2, 4)
+    group, channels = int(layer.param.group), fixed(x.shape[1], "axis 1 (channels)")
+    if group < 1 or channels % group:
+        raise NetError(
+            f"group is {group}, expected a divisor of the {channels} channels",
+            fix="set group in shuffle_channel_param",
+        )
+    rest = x.shape[2:]
+    groups = build.reshape(x, (x.shape[0], group, channels // group, *rest))
+    order = (0, 2, 1, *range(3, 3 + len(rest)))
+    return [build.reshape(build.add(Transpose(order), groups, hint="shuffled"), x.shape)]
+
+
+@layer_rule("Reorg")
+def reorg(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Pixels become channels, in the order of Darknet, which is none of space to depth; ``reverse`` goes back.
+
+    Becomes: Reshape, Transpose, Reshape.
+    With s = ``stride``: the items (C, H, W) are read as (C / s^2, H s, W s); every s-th row and column of that, from
+    each of s^2 places on, becomes a channel. The result is written as (C s^2, H / s, W / s).
+    ``reverse`` takes (C, H, W) to (C / s^2, H s, W s).
+    Bottoms: (N, C, H, W), C a multiple of s^2, and without ``reverse`` H and W of s.
+    Source: eric612/MobileNet-YOLO ``src/caffe/layers/reorg_layer.cpp``; choasup/caffe-yolo9000, with a stride of 2
+    unless it is stated.
+    """
+    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    stride = _stride_of_reorg(build, layer)
+    items, *sizes = x.shape
+    channels, rows, columns = (fixed(size, f"axis {axis}") for axis, size in enumerate(sizes, 1))
+    is_reverse = bool(layer.param.reverse)
+    if channels % stride**2 or (not is_reverse and (rows % stride or columns % stride)):
+        raise ShapeError(
+            f"shape is {x.shape}, expected channels that {stride**2} divides"
+            + ("" if is_reverse else f", and a height and a width that {stride} divides"),
+            blob=f'bottom "{layer.bottom_blob(0)}"',
+            because=f"stride is {stride}",
+            fix="use another stride, or an input of another size",
+        )
+    few = channels // stride**2
+    if is_reverse:
+        y = build.reshape(x, (items, stride, stride, few, rows, columns))
+        y = build.add(Transpose((0, 3, 4, 1, 5, 2)), y)
+        return [build.reshape(y, (items, few, rows * stride, columns * stride))]
+    y = build.reshape(x, (items, few, rows, stride, columns, stride))
+    y = build.add(Transpose((0, 3, 5, 1, 2, 4)), y)
+    return [build.reshape(y, (items, channels * stride**2, rows // stride, columns // stride))]
+
+
+def _stride_of_reorg(build: LayerBuilder, layer: Layer) -> int:
+    stride = int(layer.param.stride) if layer.param.HasField("stride") else 2
+    if stride < 1:
+        raise NetError(f"stride is {stride}, expected at least 1", fix="set stride in reorg_param")
+    if not layer.param.HasField("stride"):
+        build.warn("stride is not stated: it is 2, as in choasup/caffe-yolo9000")
+    return stride

@@ -48,7 +48,7 @@ from prototrt.surgery.ops.pooling import AveragePool, MaxPool, MaxPoolIndex, Sto
 from prototrt.surgery.ops.reduction import Reduce, ReduceKind, TopK
 from prototrt.surgery.ops.repetition import While
 from prototrt.surgery.ops.scan import Scan, ScanInputs, ScanOutputs, steps_of
-from prototrt.surgery.ops.selection import Compress, Gather, Select
+from prototrt.surgery.ops.selection import Compress, Gather, Scatter, Select
 from prototrt.surgery.ops.shape import (
     Axis,
     Concat,
@@ -116,6 +116,7 @@ __all__ = [
     "Scan",
     "ScanInputs",
     "ScanOutputs",
+    "Scatter",
     "Select",
     "Sigmoid",
     "Slice",

@@ -47,6 +47,33 @@ class Gather(Op):
 
 
 @dataclass(frozen=True, slots=True)
+class Scatter(Op):
+    """x (..., K) with each element at its place on a last axis of ``size`` elements, 0 elsewhere.
+
+    ``index`` (..., K) are whole numbers from 0 to ``size - 1``. Where two elements have one place, the later one
+    stays; TensorRT does not say which. An engine drops elements that have no place on the axis.
+    """
+
+    size: int
+
+    def shape(self, x: Shape, index: Shape) -> list[Shape]:
+        assert x == index, f"{x} and {index}"
+        return [(*x[:-1], self.size)]
+
+    def evaluate(self, x: Array, index: Array) -> list[Array]:
+        outside = index[(index < 0) | (index >= self.size)]
+        if outside.size:
+            raise ShapeError(
+                f"index {outside[0]} is outside the {self.size} places that there are",
+                fix=f"feed indices from 0 to {self.size - 1}",
+            )
+        y = np.zeros((*x.shape[:-1], self.size), x.dtype)
+        for row, places, elements in zip(*(a.reshape(-1, a.shape[-1]) for a in (y, index, x)), strict=True):
+            row[places] = elements
+        return [y]
+
+
+@dataclass(frozen=True, slots=True)
 class Compress(Op):
     """The items of x (N, ...) whose element of ``chosen`` (N,) is not 0: (``count``, ...)."""
 

@@ -8,13 +8,21 @@ import pytest
 import prototrt
 from prototrt.tests.layer_cases import Case, Message
 from prototrt.tests.small_nets import WAYS, failure, float32, has_engine, told
-from prototrt.tests.surgery.layers.families import activation, elementwise, normalization, reduction, scale
+from prototrt.tests.surgery.layers.families import (
+    activation,
+    elementwise,
+    normalization,
+    reduction,
+    resampling,
+    scale,
+    shape,
+)
 
-FAMILIES = (activation, elementwise, normalization, reduction, scale)
+FAMILIES = (activation, elementwise, normalization, reduction, resampling, scale, shape)
 CASES: list[Case] = [case for family in FAMILIES for case in family.CASES]
 VARYING: list[Case] = [case for family in FAMILIES for case in family.VARYING]
 REFUSALS: list[Message] = [message for family in FAMILIES for message in family.REFUSALS]
-WARNINGS = [*elementwise.WARNINGS, *normalization.WARNINGS]
+WARNINGS = [*elementwise.WARNINGS, *normalization.WARNINGS, *shape.WARNINGS]
 BATCHES = (1, 4)
 
 

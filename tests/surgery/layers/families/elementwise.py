@@ -20,6 +20,7 @@ def power(note: str, fields: str, x: list[float], expected: list[float]) -> Case
 
 
 CASES = [
+    Case("two axes", "Axpy", "", [[[2, -1]], [[[[1, 2]], [[3, 4]]]], [[[[5, 5]], [[6, 6]]]]], [[[[7, 9]], [[3, 2]]]]),
     Case("two", "Eltwise", "", [X, Y], WIDE + Y),
     Case("the same bottom", "Eltwise", "eltwise_param { operation: PROD }", [X, X], WIDE * X),
     Case("four", "Eltwise", "eltwise_param { operation: PROD }", [X, Y, Z, Y], WIDE * Y * Z * Y),
@@ -64,6 +65,22 @@ VARYING = [
 ]
 
 REFUSALS = [
+    Message(
+        "Axpy",
+        "",
+        [(2, 3), (2, 3, 4, 5), (2, 3, 4, 4)],
+        'net.prototxt:4: layer "op" (Axpy), bottom "b2": shape is (2, 3, 4, 4), expected (2, 3, 4, 5)\n'
+        '  because that is the shape of the second bottom, "b1"\n'
+        "  fix: give both bottoms one shape",
+    ),
+    Message(
+        "Axpy",
+        "",
+        [(2, 3, 4, 1), (2, 3, 4, 5), (2, 3, 4, 5)],
+        'net.prototxt:4: layer "op" (Axpy), bottom "b0": shape is (2, 3, 4, 1), expected (2, 3, 1, 1) or (2, 3)\n'
+        '  because it is a factor for each channel of the second bottom, "b1", (2, 3, 4, 5)\n'
+        "  fix: give it one number a channel, for example with a global Pooling",
+    ),
     Message(
         "Eltwise",
         "eltwise_param { coeff: 1 }",

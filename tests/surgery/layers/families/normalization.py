@@ -55,6 +55,20 @@ def batch_norm(note: str, fields: str, x: object, blobs: list[object], expected:
     return Case(note, "BatchNorm", f"batch_norm_param {{ {fields} }}", [x], expected, blobs, atol=1e-5)
 
 
+def with_scale(x: Array, eps: float) -> Array:
+    """MEANS and VARIANCES made 0 and 1, times 2, 3, 4, plus 1, -1, 0."""
+    shape = (3, *(1,) * (x.ndim - 2))
+    return stored(x, 1, eps) * np.reshape([2, 3, 4], shape) + np.reshape([1, -1, 0], shape)
+
+
+def per_channel(*blobs: object) -> list[Array]:
+    return [float32(blob).reshape(1, -1, 1, 1) for blob in blobs]
+
+
+def bn(note: str, fields: str, x: object, blobs: list[Array], expected: object) -> Case:
+    return Case(note, "BN", f"bn_param {{ {fields} }}", [x], expected, blobs, atol=1e-5)
+
+
 def lrn(note: str, fields: str, expected: object) -> Case:
     return Case(note, "LRN", f"lrn_param {{ {fields} }}", [X], expected, atol=1e-5)
 
@@ -102,11 +116,62 @@ CASES = [
     Case("one element", "Softmax", "", [[[-1000], [3]]], [[1], [1]]),
     Case("no overflow", "Softmax", "", [[[1000, 1000, -1000]]], [[0.5, 0.5, 0]]),
     Case("rank 5", "Softmax", "softmax_param { axis: 3 }", [np.zeros((1, 2, 1, 4, 1))], np.full((1, 2, 1, 4, 1), 0.25)),
+    batch_norm("with scale and bias", "scale_bias: true", X,
+               [*STORED[:2], [7], [2, 3, 4], [1, -1, 0]], with_scale(X, 1e-5)),
+    batch_norm("with a filler alone, eps too small", "bias_filler { } eps: 0", X,
+               [*STORED[:2], [7], [2, 3, 4], [1, -1, 0]], with_scale(X, 1e-5)),
+    batch_norm("scale and bias, never of the batch", "scale_bias: true use_global_stats: false eps: 2", ROWS,
+               [*STORED[:2], [0], [2, 3, 4], [1, -1, 0]], with_scale(ROWS, 2)),
+    bn("PSPNet's blobs", "", X, per_channel([2, 3, 4], [1, -1, 0], MEANS, VARIANCES), with_scale(X, 1e-5)),
+    bn("eps of PSPNet", "eps: 2 momentum: 0.5", X, per_channel([2, 3, 4], [1, -1, 0], MEANS, VARIANCES),
+       with_scale(X, 2)),
+    bn("rank 2", "frozen: true", ROWS, per_channel([2, 3, 4], [1, -1, 0], MEANS, VARIANCES), with_scale(ROWS, 1e-5)),
+    bn("SegNet's blobs", "", X, per_channel([1, 1, 1], [0, 0, 0]), normalized(X, (0, 2, 3), 1e-9)),
+    bn("no statistics", "bn_mode: INFERENCE", X, per_channel([2, 2, 2], [1, 1, 1]), X * 2 + 1),
+    Case("of an image", "Normalize", "norm_param { eps: 3 }", [X],
+         X * 2 / np.sqrt((X**2).sum((1, 2, 3), keepdims=True) + 3), [np.float32(2)], atol=1e-5),
+    Case("of a place", "Normalize", "norm_param { across_spatial: false channel_shared: false }", [ROWS],
+         ROWS * [2, 3, 4] / np.sqrt((ROWS**2).sum(1, keepdims=True)), [[2, 3, 4]]),
+    Case("L2 of a place", "Normalize", "normalize_param { bp_norm: true }", [X],
+         X / np.sqrt((X**2).sum(1, keepdims=True) + 1e-6)),
+    Case("L1 of a place", "Normalize", 'normalize_param { normalize_type: "L1" }', [[[3, -1]]],
+         [[[[0.75]], [[-0.25]]]]),
+    Case("nothing stored or stated", "Normalize", "", [[[3, -4]]], [[[[0.6]], [[-0.8]]]]),
+    Case("of all channels", "ChannelNorm", "", [[[[[3]], [[-4]]]]], [[[[5]]]]),
 ]  # fmt: skip
 VARYING = [case for case in CASES if case.bottoms[0] is X or case.note in ("rank 5", "one element")]
 
 FEW_AXES = 'net.prototxt:2: layer "op" ({}), bottom "b0": shape is {}, expected {}'
 REFUSALS = [
+    Message(
+        "BN",
+        "bn_param { bn_mode: LEARN frozen: true }",
+        [(2, 3)],
+        'net.prototxt:2: layer "op" (BN): states bn_mode and frozen\n'
+        "  because the first belongs to the BN of SegNet, the second to the BN of PSPNet\n"
+        "  fix: remove the fields of the layer that is not meant",
+    ),
+    Message(
+        "Normalize",
+        "norm_param { } normalize_param { }",
+        [(2, 3)],
+        'net.prototxt:2: layer "op" (Normalize): states both norm_param and normalize_param\n'
+        "  because the first belongs to SSD, the second to NormFace\n"
+        "  fix: remove the one that is not meant",
+    ),
+    Message(
+        "Normalize",
+        'normalize_param { normalize_type: "L3" }',
+        [(2, 3)],
+        'net.prototxt:2: layer "op" (Normalize): normalize_type is "L3", expected "L2" or "L1"\n'
+        "  fix: use one of the two",
+    ),
+    Message(
+        "ChannelNorm",
+        "",
+        [(2, 3)],
+        FEW_AXES.format("ChannelNorm", "(2, 3)", "(N, C, H, W)\n  fix: put a Reshape in front of the layer"),
+    ),
     Message(
         "BatchNorm",
         "",

@@ -1,0 +1,200 @@
+"""Layers that normalize each channel with statistics, stored or those of the batch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.schema import Message, message_class
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
+from prototrt.surgery.expansion.limits import MOST_AXES
+from prototrt.surgery.ir import Array, Shape, Value, fixed
+from prototrt.surgery.ir.uniform_constants import map_elements
+from prototrt.surgery.layers.scale import affine
+from prototrt.surgery.ops import DIVIDE, MULTIPLY, SQRT, SUBTRACT, Reduce, ReduceKind
+
+LEAST_EPS_OF_NVIDIA = 1e-5
+VARIANCE_EPS_OF_SEGNET = 1e-9
+_FIELDS_OF_PSPNET = {"slope_filler", "bias_filler", "momentum", "eps", "frozen", "engine"}
+_FIELDS_OF_SEGNET = {"scale_filler", "shift_filler", "bn_mode"}
+
+
+@layer_rule("BatchNorm")
+def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``(x - mean) / sqrt(variance + eps)`` per channel, with stored statistics or those of the batch.
+
+    Becomes: Affine; with ``use_global_stats: false`` Reduce and arithmetic.
+    Bottoms: (N, C, ...), at least two axes. Tops: one, of the same shape.
+    Blobs: sums of means (C,), sums of variances (C,), the factor (1,) to divide both by;
+    a factor of 0 makes both 0. NVIDIA's fork, with ``scale_bias`` or a filler: mean (C,), variance (C,), a
+    number (1,) that is not used, scale (C,), bias (C,); always with stored statistics.
+    Source: caffe ``src/caffe/layers/batch_norm_layer.cpp``, phase TEST; the same of NVIDIA/caffe.
+    """
+    expect_axes(layer, 0, x, "(N, C, ...)", 2, MOST_AXES)
+    param = layer.param
+    if stated(param, "scale_bias") or param.HasField("scale_filler") or param.HasField("bias_filler"):
+        return [_with_scale_and_bias(build, layer, x)]
+    _refuse_learning(layer)
+    uses_batch = stated(param, "use_global_stats") is False
+    if uses_batch and layer.blobs is None:
+        build.leave_unread(3)
+        return [_of_batch(build, x, param.eps)]
+    mean, variance = _statistics(build, layer, x)
+    factor = build.parameter(layer, (1,), "scale_factor", kind="factor")
+    if uses_batch:
+        return [_of_batch(build, x, param.eps)]
+    assert factor.data is not None
+    share = 0.0 if factor.data[0] == 0 else 1.0 / float(factor.data[0])
+    return [_normalized(build, x, mean, variance, float(param.eps), share=share)]
+
+
+def _with_scale_and_bias(build: LayerBuilder, layer: Layer, x: Value) -> Value:
+    """BatchNorm of NVIDIA's fork, which has what Scale does in it."""
+    param = layer.param
+    channels = (fixed(x.shape[1], "axis 1 (channels)"),)
+    mean, variance = _statistics(build, layer, x)
+    build.parameter(layer, (1,), "variance_correction", kind="factor")
+    scale_filler = stated(param, "scale_filler") or _constant(1)
+    bias_filler = stated(param, "bias_filler") or _constant(0)
+    scale = _known(build.parameter(layer, channels, "scale", filler=scale_filler, kind="scale"))
+    bias = _known(build.parameter(layer, channels, "bias", filler=bias_filler, kind="bias"))
+    eps = max(float(param.eps), LEAST_EPS_OF_NVIDIA)
+    return _normalized(build, x, mean, variance, eps, scale, bias)
+
+
+def _statistics(build: LayerBuilder, layer: Layer, x: Value) -> tuple[Array, Array]:
+    channels = (fixed(x.shape[1], "axis 1 (channels)"),)
+    mean = build.parameter(layer, channels, "mean", kind="bias")
+    variance = build.parameter(layer, channels, "variance", kind="variance")
+    return _known(mean), _known(variance)
+
+
+def _normalized(
+    build: LayerBuilder,
+    x: Value,
+    mean: Array,
+    variance: Array,
+    eps: float,
+    slope: Array | None = None,
+    bias: Array | None = None,
+    share: float = 1.0,
+) -> Value:
+    """``(x - share * mean) / sqrt(share * variance + eps) * slope + bias``, as one Affine; arrays (C,)."""
+    with np.errstate(all="ignore"):  # Caffe goes on with infinity and NaN
+        scale = map_elements(lambda stored: 1 / np.sqrt(stored * share + eps), variance)
+        scale = scale if slope is None else map_elements(np.multiply, scale, slope)
+        shift = map_elements(lambda stored, factor: -stored * share * factor, mean, scale)
+        shift = shift if bias is None else map_elements(np.add, shift, bias)
+    return affine(build, x, scale.astype(np.float32, copy=False), shift.astype(np.float32, copy=False))
+
+
+def _refuse_learning(layer: Layer) -> None:
+    """Statistics are counted, not learned: Caffe ends the process where a learning rate is stated.
+
+    Not where three are stated, as older files do: it takes them for zeros.
+    Source: caffe ``batch_norm_layer.cpp``, and ``UpgradeNetBatchNorm`` in ``upgrade_proto.cpp``.
+    """
+    specs = layer.message.param
+    for index, spec in enumerate(specs[:3]):
+        if spec.lr_mult != 0 and len(specs) != 3:
+            raise NetError(
+                f"lr_mult of param {index} is {spec.lr_mult:g}, expected 0",
+                because="the layer's blobs are statistics, which are not learned",
+                fix="write param { lr_mult: 0 }, or leave param out",
+            )
+
+
+def _of_batch(build: LayerBuilder, x: Value, eps: float) -> Value:
+    """Normalized with mean and variance over all axes but the channels'."""
+    mean = Reduce(ReduceKind.MEAN, (0, *range(2, len(x.shape))))
+    centred = build.add(SUBTRACT, x, build.add(mean, x, hint="mean"), hint="centred")
+    variance = build.add(mean, build.add(MULTIPLY, centred, centred), hint="variance")
+    return build.add(DIVIDE, centred, build.add(SQRT, build.shifted(variance, eps)))
+
+
+@layer_rule("BN")
+def bn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Statistics, scale and bias in one layer, of PSPNet; scale and shift with or without statistics, of SegNet.
+
+    Becomes: Affine; of SegNet with ``bn_mode: LEARN`` Reduce and arithmetic.
+    PSPNet, ICNet, yjxiong: ``(x - mean) / sqrt(variance + eps) * slope + bias``. Blobs: slope, bias, mean and
+    variance, each (1, C, 1, 1) or (1, C).
+    SegNet, ENet, DeconvNet: ``x * scale + shift`` with ``bn_mode: INFERENCE``. With LEARN, the default, ``x`` is
+    first normalized with mean and variance of the batch. Blobs: scale and shift, each (1, C, 1, 1).
+    Bottoms: (N, C, ...), up to four axes. Tops: one, of the same shape; with LEARN optionally mean and variance of
+    the batch, (1, C, 1, 1).
+    Source: hszhao/PSPNet and alexgkendall/caffe-segnet ``src/caffe/layers/bn_layer.cpp``.
+    """
+    expect_axes(layer, 0, x, "(N, C, ...) with up to four axes", 2, 4)
+    if _has_stored_statistics(build, layer):
+        return [_bn_of_pspnet(build, layer, x)]
+    return _bn_of_segnet(build, layer, x)
+
+
+def _bn_of_pspnet(build: LayerBuilder, layer: Layer, x: Value) -> Value:
+    names = {"slope": "scale", "bias": "bias", "mean": "bias", "variance": "variance"}
+    fillers = {"slope": _constant(1), "bias": _constant(0)} | _stated_fillers(layer, "slope", "bias")
+    slope, bias, mean, variance = (
+        _per_channel(build, layer, x, index, name, fillers.get(name), kind)
+        for index, (name, kind) in enumerate(names.items())
+    )
+    return _normalized(build, x, mean, variance, float(layer.param.eps), slope, bias)
+
+
+def _bn_of_segnet(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    param = layer.param
+    fillers = {"scale": _constant(1), "shift": _constant(0)} | _stated_fillers(layer, "scale", "shift")
+    scale = _per_channel(build, layer, x, 0, "scale", fillers["scale"], "scale")
+    shift = _per_channel(build, layer, x, 1, "shift", fillers["shift"], "bias")
+    if param.bn_mode == param.INFERENCE:
+        return [affine(build, x, scale, shift)]
+    mean_of = Reduce(ReduceKind.MEAN, (0, *range(2, len(x.shape))))
+    mean = build.add(mean_of, x, hint="mean")
+    square_of_mean = build.add(MULTIPLY, mean, mean)
+    mean_of_squares = build.add(mean_of, build.add(MULTIPLY, x, x, hint="squares"))
+    variance = build.add(SUBTRACT, mean_of_squares, square_of_mean, hint="variance")
+    deviation = build.add(SQRT, build.shifted(variance, VARIANCE_EPS_OF_SEGNET))
+    y = affine(build, build.add(DIVIDE, build.add(SUBTRACT, x, mean), deviation), scale, shift)
+    channels = (1, fixed(x.shape[1], "axis 1 (channels)"), 1, 1)
+    return [y, *(build.reshape(value, channels) for value in (mean, variance))][: len(layer.tops)]
+
+
+def _per_channel(
+    build: LayerBuilder, layer: Layer, x: Value, index: int, name: str, filler: Message | None, kind: str
+) -> Array:
+    """A blob with one number a channel, flat: (1, C, 1, 1) in most forks, (1, C) in yjxiong's."""
+    channels = fixed(x.shape[1], "axis 1 (channels)")
+    stored = layer.blobs[index].shape if layer.blobs is not None and index < len(layer.blobs) else ()
+    shape: Shape = (1, channels) if len(stored) == 2 else (1, channels, 1, 1)
+    return _known(build.parameter(layer, shape, name, filler=filler, kind=kind)).reshape(channels)
+
+
+def _has_stored_statistics(build: LayerBuilder, layer: Layer) -> bool:
+    """Whether it is PSPNet's layer: its blobs, or the fields that the file states, are PSPNet's."""
+    fields = {known.name for known, _ in layer.param.ListFields()}
+    of_pspnet, of_segnet = fields & _FIELDS_OF_PSPNET, fields & _FIELDS_OF_SEGNET
+    if of_pspnet and of_segnet:
+        raise NetError(
+            f"states {min(of_segnet)} and {min(of_pspnet)}",
+            because="the first belongs to the BN of SegNet, the second to the BN of PSPNet",
+            fix="remove the fields of the layer that is not meant",
+        )
+    if of_pspnet or of_segnet:
+        return bool(of_pspnet)
+    return layer.blobs is not None and len(layer.blobs) == 4
+
+
+def _stated_fillers(layer: Layer, *names: str) -> dict[str, Message]:
+    stated_names = [name for name in names if layer.param.HasField(f"{name}_filler")]
+    return {name: getattr(layer.param, f"{name}_filler") for name in stated_names}
+
+
+def _constant(number: float) -> Message:
+    """The filler that Caffe takes where none is stated."""
+    return message_class("FillerParameter")(type="constant", value=number)
+
+
+def _known(value: Value) -> Array:
+    assert value.data is not None
+    return value.data

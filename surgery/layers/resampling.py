@@ -1,0 +1,336 @@
+"""Layers that give an image another size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.surgery.expansion.layer_builder import (
+    LayerBuilder,
+    expect_axes,
+    layer_rule,
+    stated,
+)
+from prototrt.surgery.ir import Array, DType, Value, element_count, fixed
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT, Cast, MatMul, Pad, Scatter, Tile
+
+LONGEST = 1 << 20
+"""Elements of an axis that is resampled, at most: a net of a few lines must not take gigabytes."""
+LARGEST_MATRIX = 1 << 20
+"""Elements of a matrix of means of two neighbours. Larger ones are not worth their room in a plan."""
+LARGEST_KERNEL_MATRIX = 1 << 24
+"""Elements of any other matrix that resamples an axis, at most."""
+Pair = tuple[int, int]
+
+
+@layer_rule("Upsample")
+def upsample(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = None) -> list[Value]:
+    """With one bottom ``scale`` copies of each pixel, of MobileNet-YOLO; with a mask Pooling undone, of SegNet.
+
+    Becomes: Reshape, Tile; with a mask Cast, Scatter.
+    MobileNet-YOLO: ``y[h, w] = x[h // scale, w // scale]``.
+    SegNet, ENet: each element goes where the mask says, all else is 0. The size is ``upsample_h`` and
+    ``upsample_w``, or that of the bottom times ``scale``, ``scale_h``, ``scale_w`` (2 where none is stated); minus 1
+    with ``pad_out_h``, ``pad_out_w``. Where two elements meet, the later one stays; an engine may keep the other one.
+    Bottoms: x (N, C, H, W), optionally a mask of the same shape, as a MAX Pooling gives it. Tops: (N, C, h, w).
+    Source: eric612/MobileNet-YOLO and alexgkendall/caffe-segnet ``src/caffe/layers/upsample_layer.cpp``.
+    """
+    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    if mask is None:
+        return [_repeated(build, layer, x)]
+    return [unpooled(build, layer, x, mask, _size_for_mask(layer, x))]
+
+
+def _repeated(build: LayerBuilder, layer: Layer, x: Value) -> Value:
+    """Every element ``scale`` times along height and width."""
+    fields = [known.name for known, _ in layer.param.ListFields() if known.name != "scale"]
+    if fields:
+        raise NetError(
+            f"states {fields[0]}, but has no mask",
+            because=f"{fields[0]} belongs to the Upsample of SegNet, which has two bottoms: x and a mask",
+            fix="give it the second top of the Pooling as second bottom, or state scale alone",
+        )
+    scale = int(layer.param.scale) if layer.param.HasField("scale") else 1
+    if scale < 1:
+        raise NetError(f"scale is {scale}, expected at least 1", fix="set scale in upsample_param")
+    items, channels, height, width = x.shape
+    rows, columns = fixed(height, "the height"), fixed(width, "the width")
+    y = build.reshape(x, (items, channels, rows, 1, columns, 1))
+    for axis in (3, 5):
+        y = build.add(Tile(axis, scale), y)
+    return build.reshape(y, (items, channels, rows * scale, columns * scale))
+
+
+def _size_for_mask(layer: Layer, x: Value) -> Pair:
+    """The size of SegNet's top.
+
+    Source: alexgkendall/caffe-segnet ``upsample_layer.cpp``, ``LayerSetUp`` and ``Reshape``.
+    """
+    param = layer.param
+    if param.HasField("upsample_h") and param.HasField("upsample_w"):
+        return int(param.upsample_h), int(param.upsample_w)
+    sides = [name for name in ("scale_h", "scale_w") if param.HasField(name)]
+    if param.HasField("scale") and sides:
+        raise NetError(f"states both scale and {' and '.join(sides)}", fix="state one of them")
+    if len(sides) == 1:
+        raise NetError(f"states {sides[0]} alone", fix="state both scale_h and scale_w, or scale for both")
+    both = int(param.scale) if param.HasField("scale") else 2
+    scales = (int(param.scale_h), int(param.scale_w)) if sides else (both, both)
+    if min(scales) < 2:
+        raise NetError(f"the scale is {scales}, expected more than 1", fix="set scale to 2 or more")
+    pads = param.pad_out_h, param.pad_out_w
+    if any(pad and scale != 2 for pad, scale in zip(pads, scales, strict=True)):
+        raise NetError(
+            f"the scale is {scales}, but pad_out_h and pad_out_w work with 2 only",
+            fix="remove them, or state upsample_h and upsample_w",
+        )
+    sizes = fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
+    return sizes[0] * scales[0] - pads[0], sizes[1] * scales[1] - pads[1]
+
+
+def unpooled(build: LayerBuilder, layer: Layer, x: Value, mask: Value, size: Pair) -> Value:
+    """Each element of x (N, C, H, W) at the place in its plane that the mask tells, zeros elsewhere."""
+    if mask.shape != x.shape:
+        raise ShapeError(
+            f"shape is {mask.shape}, expected {x.shape}",
+            blob=f'bottom "{layer.bottom_blob(1)}"',
+            because=f'it tells for each element of "{layer.bottom_blob(0)}" where it belongs',
+            fix="give it the second top of the Pooling that made an image of this size",
+        )
+    places = element_count(size)
+    if places < 1:
+        raise NetError(
+            f"the top would be {size[0]} x {size[1]}, expected at least 1 x 1", fix="state a larger size"
+        )
+    flat = (*x.shape[:2], element_count(x.shape[2:], "the height or the width"))
+    index = build.add(Cast(DType.INT32), build.reshape(mask, flat), hint="places")
+    y = build.add(Scatter(places), build.reshape(x, flat), index)
+    return build.reshape(y, (*x.shape[:2], *size))
+
+
+@layer_rule("Unpooling")
+def unpooling(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = None) -> list[Value]:
+    """A MAX Pooling undone: each element goes where the mask says, all else is 0. From DeconvNet.
+
+    Becomes: Cast, Scatter.
+    The size is ``unpool_size``, or ``unpool_h`` and ``unpool_w``. The fields of the window change nothing.
+    Bottoms: x (N, C, H, W), a mask of the same shape, as a MAX Pooling gives it. Tops: (N, C, h, w).
+    Source: HyeonwooNoh/caffe ``src/caffe/layers/unpooling_layer.cpp``.
+    """
+    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    param = layer.param
+    if mask is None or param.unpool != param.MAX:
+        raise UnsupportedLayerError(
+            "works without a mask" if mask is None else "spreads each element over a window",
+            because="the one form with a rule here is that of MAX with a mask",
+            fix="cut the net before this layer with --output BLOB",
+        )
+    sides = [name for name in ("unpool_h", "unpool_w") if param.HasField(name)]
+    if len(sides) == (2 if param.HasField("unpool_size") else 1) or (sides and param.HasField("unpool_size")):
+        raise NetError(
+            f"states {' and '.join(sides)}{' and unpool_size' if param.HasField('unpool_size') else ' alone'}",
+            fix="state both unpool_h and unpool_w, or unpool_size for both",
+        )
+    if not sides and not param.HasField("unpool_size"):
+        raise NetError("states no size", fix="set unpool_size in unpooling_param")
+    size = (int(param.unpool_h), int(param.unpool_w)) if sides else (int(param.unpool_size),) * 2
+    return [unpooled(build, layer, x, mask, size)]
+
+
+@layer_rule("Interp")
+def interp(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = None) -> list[Value]:
+    """Bilinear resizing whose corners stay corners. From PSPNet, DeepLab and yjxiong.
+
+    Becomes: Pad, MatMul, one an axis; for large images Transpose, Gather, Subtract, Multiply, Add.
+    ``pad_beg`` and ``pad_end``, 0 or less, first cut off rows and columns. The size is that of the second bottom,
+    if there is one; else the first that fits: ``shrink_factor`` alone, ``zoom_factor`` alone, ``height`` and ``width``,
+    both factors, the image first shrunk.
+    Bottoms: (N, C, H, W), optionally a blob whose height and width count. Tops: (N, C, h, w).
+    Source: hszhao/PSPNet ``src/caffe/layers/interp_layer.cpp``, ``src/caffe/util/interp.cpp``.
+    """
+    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    param = layer.param
+    cuts = -int(param.pad_beg), -int(param.pad_end)
+    if min(cuts) < 0:
+        raise NetError(
+            f"pad_beg is {param.pad_beg} and pad_end {param.pad_end}, expected 0 or less",
+            because="they cut off; the layer does not pad",
+            fix="put a layer in front that pads",
+        )
+    sizes = fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
+    rest = sizes[0] - sum(cuts), sizes[1] - sum(cuts)
+    if min(rest) < 1:
+        raise ShapeError(
+            f"pad_beg {param.pad_beg} and pad_end {param.pad_end} leave nothing of {sizes[0]} x {sizes[1]} pixels",
+            fix="cut off less",
+        )
+    if any(cuts):
+        x = build.add(Pad((0, 0, -cuts[0], -cuts[0]), (0, 0, -cuts[1], -cuts[1])), x, hint="cropped")
+    out = _size_of_bottom(layer, like) if like is not None else _size_of_interp(layer, rest)
+    return [stretched(build, stretched(build, x, 3, out[1]), 2, out[0])]
+
+
+def _size_of_interp(layer: Layer, size: Pair) -> Pair:
+    """The size that the fields ask for, of an image of this size."""
+    param = layer.param
+    factors = {name: stated(param, name) for name in ("shrink_factor", "zoom_factor")}
+    below = [f"{name} is {factor}" for name, factor in factors.items() if factor is not None and factor < 1]
+    if below:
+        raise NetError(f"{below[0]}, expected at least 1", fix="use a factor of 1 or more")
+    shrink, zoom = factors.values()
+    has_size = param.HasField("height") and param.HasField("width")
+    if has_size and (shrink is None) == (zoom is None):
+        if min(param.height, param.width) < 1:
+            raise NetError(
+                f"height is {param.height} and width {param.width}, expected at least 1",
+                fix="set both to 1 or more",
+            )
+        return int(param.height), int(param.width)
+    if shrink is None and zoom is None:
+        raise NetError(
+            "states no size",
+            fix="set height and width, zoom_factor or shrink_factor in interp_param",
+        )
+    height, width = ((side - 1) // (shrink or 1) * (zoom or 1) + 1 for side in size)
+    return height, width
+
+
+def _size_of_bottom(layer: Layer, like: Value) -> Pair:
+    expect_axes(layer, 1, like, "(N, C, H, W)", 4)
+    return fixed(like.shape[2], "the height of the second bottom"), fixed(
+        like.shape[3], "the width of the second bottom"
+    )
+
+
+@layer_rule("Resample")
+def resample(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = None) -> list[Value]:
+    """Resizing by NEAREST, LINEAR or CUBIC weights, which ``antialias`` widens for smaller sizes. From FlowNet.
+
+    Becomes: MatMul, one an axis; for NEAREST Transpose, Gather.
+    The size is that of the second bottom, if there is one, else ``height`` and ``width``. Element x of a row stands at
+    ``x * fx + fy / 2 - 0.5`` of the bottom, one of a column at ``y * fy + fx / 2 - 0.5``, with fx and fy the bottom's
+    width and height over the top's: each axis has the half of the other one, as in the source.
+    Bottoms: (N, C, H, W), optionally a blob whose height and width count. Tops: (N, C, h, w).
+    Source: lmb-freiburg/flownet2 ``src/caffe/layers/resample_layer.cu``.
+    """
+    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    param = layer.param
+    if param.type == param.AREA:
+        raise NetError("type is AREA, expected NEAREST, LINEAR or CUBIC", fix="use one of the three")
+    out = _size_of_bottom(layer, like) if like is not None else (int(param.height), int(param.width))
+    if min(out) < 1:
+        raise NetError(
+            f"height is {out[0]} and width {out[1]}, expected at least 1",
+            fix="set both in resample_param, or add a bottom of that size",
+        )
+    sizes = fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
+    fy, fx = (np.float32(size) / np.float32(wanted) for size, wanted in zip(sizes, out, strict=True))
+    half = np.float32(0.5)
+    places = {
+        2: np.arange(out[0], dtype=np.float32) * fy + fx * half - half,
+        3: np.arange(out[1], dtype=np.float32) * fx + fy * half - half,
+    }
+    refuse_length(max(out))
+    for axis, factor in ((3, fx), (2, fy)):
+        size, stretch = sizes[axis - 2], factor if param.antialias and max(fx, fy) > 1 else np.float32(1)
+        if param.type == param.NEAREST:
+            x = build.gathered(x, build.constant(_nearest(places[axis], size), "nearest"), axis)
+        else:
+            kernel, reach = (_cubic, 4) if param.type == param.CUBIC else (_triangle, 2)
+            radius = 2 if factor < 1 else math.ceil(reach * stretch)
+            x = resampled(build, x, axis, _weights(kernel, places[axis], size, stretch, radius))
+    return [x]
+
+
+def _weights(
+    kernel: Callable[[Array], Array], places: Array, size: int, stretch: np.float32, radius: int
+) -> Array:
+    """What each place (out,) takes of each element (size,): (out, size), their sum 1, or 0 where all are 0.
+
+    Elements further from the rounded place than the radius do not count.
+    """
+    if len(places) * size > LARGEST_KERNEL_MATRIX:
+        raise ShapeError(
+            f"an axis of {size} elements becomes {len(places)} long, which takes {len(places) * size} weights,"
+            f" expected at most {LARGEST_KERNEL_MATRIX}",
+            fix="use a smaller size",
+        )
+    elements = np.arange(size, dtype=np.float32)
+    is_near = np.abs(_rounded(places)[:, np.newaxis] - elements) <= radius
+    weights = np.where(is_near, kernel((places[:, np.newaxis] - elements) / stretch), np.float32(0))
+    total = weights.sum(1, keepdims=True)
+    return np.asarray(weights / np.where(total == 0, 1, total), np.float32)
+
+
+def _nearest(places: Array, size: int) -> Array:
+    index = _rounded(places).astype(np.int32)
+    if index.min() < 0 or index.max() >= size:
+        raise NetError(
+            f"some of the nearest elements would stand outside an axis of {size} elements",
+            because="FlowNet's layer exchanges the scales of height and width, which differ here",
+            fix="scale height and width by one factor, or use the type LINEAR",
+        )
+    return index
+
+
+def _rounded(places: Array) -> Array:
+    """To whole numbers, halves away from zero, as C's ``round``."""
+    return np.asarray(np.trunc(places + np.copysign(0.5, places)))
+
+
+def _triangle(x: Array) -> Array:
+    return np.asarray(np.maximum(1 - np.abs(x), 0))
+
+
+def _cubic(x: Array) -> Array:
+    x = np.abs(x)
+    near = x * x * (1.5 * x - 2.5) + 1
+    far = x * (x * (2.5 - 0.5 * x) - 4) + 2
+    return np.where(x <= 1, near, np.where(x < 2, far, 0))
+
+
+def stretched(build: Builder, x: Value, axis: int, out: int) -> Value:
+    """Axis 2 or 3 of x (N, C, H, W) with ``out`` elements: means of two neighbours, the ends stay the ends.
+
+    As a product with a matrix, or where that is large, picked and added.
+    """
+    size = fixed(x.shape[axis], f"axis {axis}")
+    if size == out:
+        return x
+    refuse_length(out)
+    first, second, share = _neighbours(size, out)
+    if out * size <= LARGEST_MATRIX:
+        weights = np.zeros((out, size), np.float32)
+        np.add.at(weights, (np.arange(out), first), 1 - share)
+        np.add.at(weights, (np.arange(out), second), share)
+        return resampled(build, x, axis, weights)
+    before, after = (build.gathered(x, build.constant(index, "place"), axis) for index in (first, second))
+    factor = build.aligned(build.constant(share.astype(np.float32), "share"), 4, axis)
+    step = build.add(MULTIPLY, build.add(SUBTRACT, after, before), factor, hint="step")
+    return build.add(ADD, before, step, hint="between")
+
+
+def refuse_length(out: int) -> None:
+    if out > LONGEST:
+        raise ShapeError(
+            f"an axis becomes {out} elements long, expected at most {LONGEST}", fix="use a smaller size"
+        )
+
+
+def resampled(build: Builder, x: Value, axis: int, weights: Array) -> Value:
+    """Axis 2 or 3 of x (N, C, H, W), whose elements become sums with ``weights`` (out, size)."""
+    if axis == 3:
+        return build.product(x, build.constant(weights, "columns"), hint="wide")
+    return build.add(MatMul(), build.aligned(build.constant(weights, "rows"), 4), x)
+
+
+def _neighbours(size: int, out: int) -> tuple[Array, Array, Array]:
+    """Between which elements of the input (size,) those of the result (out,) lie, and how near to the second."""
+    place = np.arange(out) * ((size - 1) / (out - 1) if out > 1 else 0.0)
+    first = np.minimum(place.astype(np.int32), size - 1)
+    return first, np.minimum(first + 1, size - 1), place - first
