@@ -14,6 +14,7 @@ import numpy as np
 import prototrt
 from prototrt.converter.verification.comparison import difference_of
 from prototrt.converter.verification.tolerances import TOLERANCES
+from prototrt.surgery.expansion.frameworks import framework_named
 from prototrt.surgery.ir import Array, Graph
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -40,6 +41,11 @@ class Case:
         """The ways in which a recurrence can be written: as a single step only where T is 1."""
         has_one_step = all(shape[0] == 1 for shape in self.facts["inputs"].values())
         return [sequence for sequence in SEQUENCES if sequence != "step" or has_one_step]
+
+    @property
+    def types_without_rule(self) -> list[str]:
+        """Types of layers in the net that nothing here converts."""
+        return sorted(set(self.facts["layer_types"]) - framework_named("caffe").rules.rules.keys())
 
     @property
     def calls(self) -> int:

@@ -20,7 +20,7 @@ from prototrt.caffe_proto.schema import Message, message_class, parameter_fields
 from prototrt.surgery.expansion.frameworks import framework_named
 from prototrt.surgery.ir import Op, walk
 from prototrt.tests.converter.test_families import PRIMITIVES
-from prototrt.tests.golden_cases import GOLDENS, caffe_cases, rewritten
+from prototrt.tests.golden_cases import GOLDENS, caffe_cases, fork_cases, rewritten
 
 ROOT = Path(__file__).parents[1]
 RULES = ("surgery/layers", "surgery/recurrent")
@@ -69,8 +69,9 @@ def types_in_goldens() -> set[str]:
 
 @cache
 def ops_in_goldens() -> set[type[Op]]:
-    """The primitives that Caffe's goldens become."""
-    graphs = (rewritten(case, case.arrays("inputs")[0]) for case in caffe_cases())
+    """The primitives that the goldens of Caffe and its forks become."""
+    cases = [*caffe_cases(), *(case for case in fork_cases() if not case.types_without_rule)]
+    graphs = (rewritten(case, case.arrays("inputs")[0]) for case in cases)
     return {type(node.op) for graph in graphs for node in walk(graph)}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import prototrt
-from prototrt.surgery.expansion.frameworks import framework_named
 from prototrt.tests.golden_cases import Case, check, fork_cases, rewritten
 from prototrt.tests.small_nets import WAYS, is_sound
 
@@ -28,6 +27,5 @@ def test_fork_golden_builds(case: Case) -> None:
 
 
 def skip_without_rules(case: Case) -> None:
-    missing = sorted(set(case.facts["layer_types"]) - framework_named("caffe").rules.rules.keys())
-    if missing:
-        pytest.skip(f"no rule yet for {', '.join(missing)}")
+    if case.types_without_rule:
+        pytest.skip(f"no rule yet for {', '.join(case.types_without_rule)}")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.expansion.layer_builder import (
     LayerBuilder,
@@ -128,7 +129,7 @@ def unpooling(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = 
         raise UnsupportedLayerError(
             "works without a mask" if mask is None else "spreads each element over a window",
             because="the one form with a rule here is that of MAX with a mask",
-            fix="cut the net before this layer with --output BLOB",
+            fix=CUT_BEFORE_LAYER,
         )
     sides = [name for name in ("unpool_h", "unpool_w") if param.HasField(name)]
     if len(sides) == (2 if param.HasField("unpool_size") else 1) or (sides and param.HasField("unpool_size")):

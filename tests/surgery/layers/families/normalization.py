@@ -58,7 +58,7 @@ def batch_norm(note: str, fields: str, x: object, blobs: list[object], expected:
 def with_scale(x: Array, eps: float) -> Array:
     """MEANS and VARIANCES made 0 and 1, times 2, 3, 4, plus 1, -1, 0."""
     shape = (3, *(1,) * (x.ndim - 2))
-    return stored(x, 1, eps) * np.reshape([2, 3, 4], shape) + np.reshape([1, -1, 0], shape)
+    return np.asarray(stored(x, 1, eps) * np.reshape([2, 3, 4], shape) + np.reshape([1, -1, 0], shape))
 
 
 def per_channel(*blobs: object) -> list[Array]:

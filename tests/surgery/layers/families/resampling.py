@@ -14,7 +14,7 @@ MASK = [[[[5, 0], [7, 8]]]]
 LIKE = np.zeros((1, 7, 1, 4))
 CASES = [
     Case("default scale", "Upsample", "", [X], X),
-    Case("scale 3", "Upsample", "upsample_param { scale: 3 }", [X], np.kron(X, np.ones((3, 3)))),
+    Case("scale 3", "Upsample", "upsample_param { scale: 3 }", [X], np.kron(np.asarray(X), np.ones((3, 3)))),
     Case("stated size", "Upsample", "upsample_param { upsample_h: 3 upsample_w: 4 }", [SQUARE, MASK],
          [[[[2, 0, 0, 0], [0, 1, 0, 3], [4, 0, 0, 0]]]]),
     Case("default scale and a row less", "Upsample", "upsample_param { pad_out_h: true }", [SQUARE, MASK],
@@ -50,7 +50,7 @@ CASES = [
          [[[[[0, 1], [0, 1]]]]],
          [[[[-0.0703125 / 0.796875, 0.2265625 / 1.09375, 0.8671875 / 1.09375, 0.8671875 / 0.796875]] * 4]]),
     Case("as a bottom", "Resample", "resample_param { type: NEAREST }", [SQUARE, np.zeros((1, 1, 4, 4))],
-         np.kron(np.float32(SQUARE), np.ones((2, 2)))),
+         np.kron(np.asarray(SQUARE), np.ones((2, 2)))),
 ]  # fmt: skip
 VARYING = [case for case in CASES if case.bottoms[0] is X]
 
@@ -85,11 +85,11 @@ REFUSALS = [
     Message("Unpooling", "unpooling_param { unpool_size: 8 }", IMAGE,
             f"{OP}(Unpooling): works without a mask\n"
             "  because the one form with a rule here is that of MAX with a mask\n"
-            "  fix: cut the net before this layer with --output BLOB"),
+            '  fix: cut the net before this layer with outputs=["BLOB"]'),
     Message("Unpooling", "unpooling_param { unpool: AVE unpool_size: 8 }", IMAGE * 2,
             f"{OF_TWO}(Unpooling): spreads each element over a window\n"
             "  because the one form with a rule here is that of MAX with a mask\n"
-            "  fix: cut the net before this layer with --output BLOB"),
+            '  fix: cut the net before this layer with outputs=["BLOB"]'),
     Message("Unpooling", "", IMAGE * 2,
             f"{OF_TWO}(Unpooling): states no size\n  fix: set unpool_size in unpooling_param"),
     Message("Unpooling", "unpooling_param { unpool_h: 8 }", IMAGE * 2,
