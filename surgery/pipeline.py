@@ -9,7 +9,7 @@ from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.options import takes_options
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.forms import refuse_impossible_form
-from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir import Graph, Node
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.passes.compute_in_half import compute_in_half
 from prototrt.surgery.passes.drop_identities import drop_identities
@@ -98,8 +98,9 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
     """Rewrite a net as a graph of primitives. Raises ``ConversionError``."""
     expansion = expand(model, options=options)
     tiles = TILES["broadcast" if options.tile == "broadcast" else "keep"]
-    graph = run(expansion.graph, [CANONICAL, tiles, PRECISIONS[options.precision]])
+    sound: set[Node] = set()
+    graph = run(expansion.graph, [CANONICAL, tiles, PRECISIONS[options.precision]], sound)
     if options.precision == "fp16" and precision_of(graph) == "fp32":
         graph = replace(graph, warnings=(*graph.warnings, f"{model.file}: {_NO_PRODUCT}"))
     refuse_impossible_form(graph, options.sequence, options.force)
-    return run(graph, [FORMS[options.sequence]])
+    return run(graph, [FORMS[options.sequence]], sound)

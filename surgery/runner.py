@@ -7,10 +7,12 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Graph, Node, bodies
+from prototrt.surgery.ir.verification import InvalidGraphError
 
 log = logging.getLogger(__name__)
 
@@ -41,19 +43,40 @@ def observing_passes(observer: Observer) -> Iterator[None]:
         _observers.reset(token)
 
 
-def run(graph: Graph, lists: Sequence[PassList]) -> Graph:
-    """The graph after all passes of all lists, one after the other."""
-    graph.verify()
+class PassError(AssertionError):
+    """A pass failed, or what it made of a graph is not sound: a mistake in the pass, not the user's."""
+
+    def __init__(self, name: str, before: Graph, problem: Exception) -> None:
+        what = "breaks the graph" if isinstance(problem, InvalidGraphError) else "fails"
+        super().__init__(f"the pass {name} {what}: {problem or type(problem).__name__}")
+        self.name, self.before = name, before
+
+
+def run(graph: Graph, lists: Sequence[PassList], sound: set[Node] | None = None) -> Graph:
+    """The graph after all passes of all lists, one after the other; it is verified after each.
+
+    A node cannot change, so each is held against the rules of its primitive once: ``sound`` are those
+    that were, in an earlier run. Raises ``InvalidGraphError`` where the given graph is not sound, and
+    ``PassError`` where a pass is at fault.
+    """
+    known: set[Node] = set() if sound is None else sound
+    graph.verify(known)
     for each in lists:
         for change in each.passes:
-            graph = _after(change, graph, each)
+            graph = _after(change, graph, each, known)
     return graph
 
 
-def _after(change: Pass, before: Graph, of: PassList) -> Graph:
-    after = change(before)
+def _after(change: Pass, before: Graph, of: PassList, sound: set[Node]) -> Graph:
+    try:
+        after = change(before)
+        if after is not before:
+            after.verify(sound)
+    except (ConversionError, MemoryError):  # what the user can do something about
+        raise
+    except Exception as error:
+        raise PassError(change.__name__, before, error) from error
     if after is not before:
-        after.verify()
         log.debug("%s: %d nodes, before %d", change.__name__, len(after.nodes), len(before.nodes))
     for observer in _observers.get():
         observer(of, change, after, after is not before)
@@ -81,6 +104,5 @@ def _over_bodies(node: Node, change: Pass) -> Node:
     changed = {body: change(body) for body in bodies(node.op)}
     if all(old is new for old, new in changed.items()):
         return node
-    attributes = {item.name: getattr(node.op, item.name) for item in fields(node.op)}  # type: ignore[arg-type]  # ops are dataclasses
-    new = {name: changed[body] for name, body in attributes.items() if isinstance(body, Graph)}
+    new = {name: changed[getattr(node.op, name)] for name in node.op.graphs}
     return replace(node, op=replace(node.op, **new))  # type: ignore[type-var]  # ops are dataclasses

@@ -14,6 +14,9 @@ from click.testing import CliRunner
 
 import prototrt
 from prototrt.cli import convert
+from prototrt.surgery import pipeline
+from prototrt.surgery.ir import Graph
+from prototrt.surgery.runner import PassList
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
 from prototrt.tests.fresh_python import ROOT, run_python
 
@@ -215,6 +218,22 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, arguments: l
     result = run(*arguments)
     assert result.exit_code == 1
     assert result.stderr.startswith("Traceback (most recent call last):\n")
+
+
+@pytest.mark.parametrize("flags", [[], ["--debug"]], ids=["plain", "debug"])
+def test_a_pass_that_breaks_the_graph_is_named(monkeypatch: pytest.MonkeyPatch, flags: list[str]) -> None:
+    """With --debug the graph before it is printed, too."""
+
+    def forget_the_first_node(graph: Graph) -> Graph:
+        return graph.with_nodes(graph.nodes[1:])
+
+    monkeypatch.setattr(pipeline, "CANONICAL", PassList("canonical", (forget_the_first_node,)))
+    result = run("dot", DEPLOY, "--stage", "rewritten", *flags)
+    problem = "the pass forget_the_first_node breaks the graph: bn1 reads conv1@conv1 before it is written"
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"internal error: PassError: {problem}\n" in result.stderr
+    shown = "\nThe graph before forget_the_first_node:\ngraph digits(" in result.stderr
+    assert shown is bool(flags)
 
 
 def test_interruption(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,7 @@ def _explain(error: Exception) -> int:
         import traceback
 
         traceback.print_exception(error)
+        _show_graph_before(error)
     if isinstance(error, ConversionError):
         from prototrt.converter.commandline.wording import command_line_words
 
@@ -116,6 +117,14 @@ def _explain(error: Exception) -> int:
     click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
     click.echo("Please run the command again with --debug and report its output.", err=True)
     return 1
+
+
+def _show_graph_before(error: Exception) -> None:
+    """Print the graph that a pass was given which failed."""
+    from prototrt.surgery.runner import PassError
+
+    if isinstance(error, PassError):
+        click.echo(f"The graph before {error.name}:\n{error.before.text()}", err=True, nl=False)
 
 
 def _forget_output() -> None:

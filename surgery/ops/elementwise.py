@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.surgery.ir import Array, Dim, DType, Op, Shape
+from prototrt.surgery.ir import Array, Dim, DType, Op, Shape, Value
 
 
 class Pointwise(Op):
@@ -69,6 +69,10 @@ class Binary(Op):
 
     def dtypes(self, *inputs: DType) -> list[DType]:
         return [DType.BOOL if self.kind in COMPARISONS else inputs[0]]
+
+    def faults(self, inputs: Sequence[Value]) -> Sequence[str]:
+        a, b = inputs
+        return [] if a.dtype is b.dtype else [f"it reads {a.dtype.value} and {b.dtype.value}"]
 
     def evaluate(self, a: Array, b: Array) -> list[Array]:
         if self.kind is BinaryKind.DIVIDE and a.dtype.kind == "i":

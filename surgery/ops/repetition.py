@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from prototrt.surgery.ir import Array, DType, Graph, Op, Shape
+from prototrt.surgery.ir import Array, DType, Graph, Op, Shape, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +18,8 @@ class While(Op):
     of the same shapes and types, and a truth value without axes: whether another round is needed.
     """
 
+    graphs: ClassVar[tuple[str, ...]] = ("body",)
+
     body: Graph
 
     @property
@@ -23,13 +27,26 @@ class While(Op):
         return len(self.body.outputs) - 1
 
     def shape(self, *inputs: Shape) -> list[Shape]:
-        assert self.body.outputs[-1].shape == ()
-        assert [value.shape for value in self.body.outputs[:-1]] == list(inputs[: self.states])
         return list(inputs[: self.states])
 
     def dtypes(self, *inputs: DType) -> list[DType]:
-        assert self.body.outputs[-1].dtype is DType.BOOL
         return list(inputs[: self.states])
+
+    def faults(self, inputs: Sequence[Value]) -> Sequence[str]:
+        if len(inputs) != len(self.body.inputs):
+            return [f"it reads {len(inputs)} values, but its body has {len(self.body.inputs)} inputs"]
+        return [*self._faults_of_operands(inputs)]
+
+    def _faults_of_operands(self, inputs: Sequence[Value]) -> Iterator[str]:
+        *after, another_round = self.body.outputs
+        for outer, inner in zip(inputs, self.body.inputs, strict=True):
+            if (outer.dtype, outer.shape) != (inner.dtype, inner.shape):
+                yield f"{outer} is {inner} in the body"
+        for before, end in zip(self.body.inputs, after, strict=False):
+            if (before.dtype, before.shape) != (end.dtype, end.shape):
+                yield f"a round makes the state {end} of {before}"
+        if (another_round.dtype, another_round.shape) != (DType.BOOL, ()):
+            yield f"{another_round} says whether another round is needed, expected bool[]"
 
     def evaluate(self, *inputs: Array) -> list[Array]:
         states, invariants = list(inputs[: self.states]), inputs[self.states :]

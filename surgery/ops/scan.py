@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from prototrt.surgery.ir import Array, Dim, DType, Graph, Op, Shape, fixed
+from prototrt.surgery.ir import Array, Dim, DType, Graph, Op, Shape, Value, fixed
 
 Item = TypeVar("Item")
 """What stands for an operand: a value, its shape, an array, or the tensor of a backend."""
@@ -58,6 +58,8 @@ class Scan(Op):
     ``reverse`` runs from the last element to the first, and writes at the place it reads.
     """
 
+    graphs: ClassVar[tuple[str, ...]] = ("body",)
+
     body: Graph
     states: int
     sequences: int
@@ -85,6 +87,27 @@ class Scan(Op):
 
     def dtypes(self, *inputs: DType) -> list[DType]:
         return [value.dtype for value in self.body.outputs]
+
+    def faults(self, inputs: Sequence[Value]) -> Sequence[str]:
+        if len(inputs) != len(self.body.inputs):
+            return [f"it reads {len(inputs)} values, but its body has {len(self.body.inputs)} inputs"]
+        return [*self._faults_of_operands(inputs)]
+
+    def _faults_of_operands(self, inputs: Sequence[Value]) -> Iterator[str]:
+        given, inside = self.named_inputs(inputs), self.named_inputs(self.body.inputs)
+        after = self.named_outputs(self.body.outputs).states
+        steps = given.sequences[0].shape[0]
+        for outer, inner in zip(given.sequences, inside.sequences, strict=True):
+            if (outer.dtype, outer.shape) != (inner.dtype, (steps, *inner.shape)):
+                yield f"the body reads {inner} of the sequence {outer}, T is {steps}"
+        for outer, inner in zip(
+            (*given.states, *given.invariants), (*inside.states, *inside.invariants), strict=True
+        ):
+            if (outer.dtype, outer.shape) != (inner.dtype, inner.shape):
+                yield f"{outer} is {inner} in the body"
+        for before, end in zip(inside.states, after, strict=True):
+            if (before.dtype, before.shape) != (end.dtype, end.shape):
+                yield f"a step makes the state {end} of {before}"
 
     def evaluate(self, *inputs: Array) -> list[Array]:
         given = self.named_inputs(inputs)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.surgery.ir import Array, DataSize, DType, Op, Shape
+from prototrt.surgery.ir import Array, DataSize, DType, Op, Shape, Value
 from prototrt.surgery.ops.elementwise import broadcast
 
 
@@ -83,6 +84,9 @@ class Compress(Op):
 
     def shape(self, x: Shape, chosen: Shape) -> list[Shape]:
         return [(self.count, *x[1:])]
+
+    def faults(self, inputs: Sequence[Value]) -> Sequence[str]:
+        return []  # whether a number is 0 can be seen in any type
 
     def evaluate(self, x: Array, chosen: Array) -> list[Array]:
         return [x[chosen != 0]]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from prototrt.surgery.ir import Graph, Node, Op, Shape, Value, bodies, fixed, wiring
+from prototrt.surgery.ir import DType, Graph, Node, Op, Shape, Value, bodies, fixed, wiring
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MatMul, Scan, Slice
 from prototrt.surgery.recurrent.cells import LSTMCell
@@ -31,6 +31,9 @@ class FusedLSTM(Op):
 
     def shape(self, h: Shape, c: Shape, x: Shape, *weights: Shape) -> list[Shape]:
         return [h, c, (*x[:2], self.hidden)]
+
+    def dtypes(self, *inputs: DType) -> list[DType]:
+        return [*inputs[:3]]
 
 
 def fuse_lstms(graph: Graph) -> Graph:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from prototrt.surgery.ir import Graph, Value
+from prototrt.surgery.ir import Value
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Scan
 
@@ -40,18 +40,19 @@ def scan(
     now = [body.body_input("state", value.shape, value.dtype) for value in states]
     here = [body.body_input("step", value.shape[1:], value.dtype) for value in sequences]
     made = step(body, here, now)
-    graph, outside = _closed(body.graph("", [*made.states, *made.outputs]))
-    op = Scan(graph, len(states), len(sequences), reverse)
+    results_of_step = [*made.states, *made.outputs]
+    outside = _read_outside(body, results_of_step)
+    inside = {value: body.body_input("invariant", value.shape, value.dtype) for value in outside}
+    open_body = body.graph("", results_of_step)
+    closed = open_body.with_nodes([node.reading(inside) for node in body.nodes], inside)
+    op = Scan(closed, len(states), len(sequences), reverse)
     results = build.add_all(op, *states, *sequences, *outside, hint="scan")
     after = op.named_outputs(results)
     return Step(after.states, after.stacked)
 
 
-def _closed(body: Graph) -> tuple[Graph, list[Value]]:
-    """The body with an input for each value that it reads from outside, and those values."""
-    known = {*body.inputs, *(value for node in body.nodes for value in node.outputs)}
-    read = [value for node in body.nodes for value in node.inputs] + list(body.outputs)
-    outside = [value for value in dict.fromkeys(read) if value not in known and not value.is_constant]
-    inner = {value: replace(value, name=f"__{value.name}_invariant", is_surgical=True) for value in outside}
-    closed = body.with_nodes([node.reading(inner) for node in body.nodes], inner)
-    return replace(closed, inputs=(*body.inputs, *inner.values())), outside
+def _read_outside(body: Builder, outputs: Sequence[Value]) -> list[Value]:
+    """What the nodes and outputs of a body read that is not its own."""
+    own = {*body.inputs, *(value for node in body.nodes for value in node.outputs)}
+    read = [*(value for node in body.nodes for value in node.inputs), *outputs]
+    return [value for value in dict.fromkeys(read) if value not in own and not value.is_constant]

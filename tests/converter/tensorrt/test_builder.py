@@ -22,6 +22,7 @@ from prototrt.converter.readback import NetworkInterpreter
 from prototrt.converter.tensorrt import builder
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.builder import build, build_file, network_of
+from prototrt.converter.tensorrt.lowering import lower
 from prototrt.converter.tensorrt.network import Network
 from prototrt.surgery.ir import Array, DType, Graph, Node, Value
 from prototrt.surgery.ops import ADD, Binary, BinaryKind, Convolution, TanH
@@ -233,7 +234,7 @@ def test_operands_that_do_not_fit_are_told_with_their_line(rtx: Backend) -> None
     other, result = value("other", (4, 5)), value("result", (4, 5))
     node = Node("sum", ADD, (X, other), (result,), ORIGIN)
     with pytest.raises(BuildError, match=r"^/home/user/secret/net.prototxt:12: layer .conv1. ") as refusal:
-        network_of(Graph("g", (X, other), (result,), (node,)), rtx)
+        lower(Graph("g", (X, other), (result,), (node,)), Network(rtx))
     assert "broadcast" in str(refusal.value)
 
 

@@ -46,7 +46,7 @@ def test_body_is_closed() -> None:
     assert isinstance(node.op, Scan)
     node.op.body.verify()
     assert [value.name for value in node.inputs] == ["h", "x", "factor"]
-    assert [value.name for value in node.op.body.inputs] == ["__state", "__step", "__factor_invariant"]
+    assert [value.name for value in node.op.body.inputs] == ["__state", "__step", "__invariant"]
 
 
 def test_operands_have_the_same_role_outside_and_inside() -> None:

@@ -1,0 +1,128 @@
+"""What is true of every graph, whatever passes have done to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from prototrt.surgery.ir.graph import DataSize, DType, Graph, Node, Range, Shape, Value, bodies, describe
+
+
+class InvalidGraphError(AssertionError):
+    """A graph breaks a rule of the IR: a mistake in a layer's rule or in a pass, not the user's."""
+
+
+def verify(graph: Graph, sound: set[Node] | None = None) -> None:
+    """Raise ``InvalidGraphError`` where a graph, or a body in it, breaks a rule of the IR.
+
+    Names are unique in the graph, and in each body. Each value has one writer, which stands before its
+    readers; a body reads its own inputs, values and constants alone. The rule of each primitive gives
+    the shapes and types that its node writes. Symbols have a range. Recurrences pair an input with an
+    output of the same type.
+    A node cannot change: those in ``sound`` were verified before and are not asked for their types
+    again; those that are verified now are added. Names, writers and scopes are always checked.
+    """
+    scopes = _Scopes(graph.symbols, set() if sound is None else sound)
+    scopes.enter(graph)
+    _check_recurrences(graph)
+
+
+@dataclass(slots=True)
+class _Scopes:
+    """The walk through a graph and the bodies in it."""
+
+    symbols: Mapping[str, Range]
+    sound: set[Node]
+    written: set[Value] = field(default_factory=set)
+
+    def enter(self, graph: Graph, place: str = "") -> None:
+        """Check the graph, or the body of a node at ``place``, which sees nothing of what is around it."""
+        seen: dict[str, Value] = {}
+        nodes: set[str] = set()
+        self._write(graph.inputs, seen, "the inputs")
+        for node in graph.nodes:
+            for value in node.inputs:
+                if seen.get(value.name) is not value and value.data is None:
+                    raise InvalidGraphError(f"{node.name} reads {value.name} {self._why_unseen(value)}")
+            self._write(node.outputs, seen, node.name)
+            if node.name in nodes:
+                raise InvalidGraphError(f"two nodes are called {node.name}")
+            nodes.add(node.name)
+            if node not in self.sound:
+                check_types(node)
+                self.sound.add(node)
+            for body in bodies(node.op):
+                self.enter(body, f" of the body of {node.name}")
+        for value in (*graph.outputs, *graph.state_outputs):
+            if seen.get(value.name) is not value and value.data is None:
+                raise InvalidGraphError(f"output {value.name}{place} is never written")
+
+    def _why_unseen(self, value: Value) -> str:
+        return "outside its scope" if value in self.written else "before it is written"
+
+    def _write(self, values: Iterable[Value], seen: dict[str, Value], writer: str) -> None:
+        for value in values:
+            if value.data is not None:
+                raise InvalidGraphError(f"{writer}: the constant {value.name} is written")
+            if value in self.written:
+                raise InvalidGraphError(f"{value.name} has two writers")
+            if value.name in seen:
+                raise InvalidGraphError(f"two values are called {value.name}")
+            for dim in value.shape:
+                if isinstance(dim, str) and dim not in self.symbols and not isinstance(dim, DataSize):
+                    raise InvalidGraphError(f"{value} has the symbol {dim}, whose range is unknown")
+            self.written.add(value)
+            seen[value.name] = value
+
+
+def check_types(node: Node) -> None:
+    """Hold a node against the rules of its primitive; raises ``InvalidGraphError``."""
+    for position, value in enumerate(node.inputs):
+        if value.data is None:
+            if position in node.op.constants:
+                raise InvalidGraphError(f"{_named(node)}: input {position}, {value}, is not constant")
+        elif (value.data.shape, value.data.dtype) != (value.shape, value.dtype.numpy):
+            raise InvalidGraphError(
+                f"{_named(node)}: the constant {value} holds {value.data.dtype}{[*value.data.shape]}"
+            )
+    expected = _types_by_rule(node)
+    found = [(value.dtype, value.shape) for value in node.outputs]
+    if found != expected:
+        rule = ", ".join(_text(dtype, shape) for dtype, shape in expected)
+        raise InvalidGraphError(
+            f"{_named(node)} writes {', '.join(map(str, node.outputs))}, but its rule gives {rule}"
+        )
+    for fault in node.op.faults(node.inputs):
+        raise InvalidGraphError(f"{_named(node)}: {fault}")
+
+
+def _types_by_rule(node: Node) -> Sequence[tuple[DType, Shape]]:
+    try:
+        shapes = node.op.shape(*(value.shape for value in node.inputs))
+        dtypes = node.op.dtypes(*(value.dtype for value in node.inputs))
+        return [(dtype, tuple(shape)) for dtype, shape in zip(dtypes, shapes, strict=True)]
+    except Exception as error:  # whatever a rule stumbles over
+        read = ", ".join(map(str, node.inputs))
+        raise InvalidGraphError(f"{_named(node)} cannot read {read}: {error}") from error
+
+
+def _check_recurrences(graph: Graph) -> None:
+    for pair in graph.recurrences:
+        before, after = pair.input, pair.output
+        if before not in graph.inputs:
+            raise InvalidGraphError(f"state {before.name} is not an input of the graph")
+        if after not in graph.outputs:
+            raise InvalidGraphError(f"state {after.name} is not an output of the graph")
+        if (before.dtype, before.shape) != (after.dtype, after.shape):
+            raise InvalidGraphError(f"state {after} is fed back into {before}, which has another type")
+    states = [pair.output for pair in graph.recurrences if not pair.exposed]
+    if states and list(graph.outputs[-len(states) :]) != states:
+        raise InvalidGraphError("the outputs of the graph do not end with its states")
+
+
+def _named(node: Node) -> str:
+    return f"{node.name} ({describe(node.op)})"
+
+
+def _text(dtype: DType, shape: Shape) -> str:
+    return f"{dtype.value}[{', '.join(map(str, shape))}]"
