@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 from collections.abc import Iterable
 from importlib import metadata
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import prototrt
 from prototrt.caffe_proto.errors import BuildError
+from prototrt.converter.runtime.driver import find_driver
 from prototrt.converter.tensorrt.api import find_backend
 
 _SOURCES = (".binpb", ".ptx", ".py")
@@ -52,13 +52,5 @@ def _installed(package: str) -> str:
 
 def _gpu() -> str:
     """Name of the first GPU, by CUDA's driver."""
-    name = ctypes.create_string_buffer(128)
-    device = ctypes.c_int()
-    try:
-        cuda = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return "no GPU"
-    if cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0):
-        return "no GPU"
-    cuda.cuDeviceGetName(name, len(name), device)
-    return name.value.decode()
+    driver = find_driver()
+    return driver.gpus[0].name if driver and driver.gpus else "no GPU"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from dataclasses import dataclass
 from typing import Any
+
+from prototrt.plugins.libcuda import load_libcuda
 
 NO_DRIVER = "there is no NVIDIA driver"
 INSTALL_A_DRIVER = "install one: https://www.nvidia.com/drivers"
@@ -35,7 +36,7 @@ class Driver:
 def find_driver() -> Driver | None:
     """The driver of this machine; None where there is none."""
     try:
-        cuda = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        cuda = load_libcuda()
     except OSError:
         return None
     version = _number(cuda.cuDriverGetVersion)

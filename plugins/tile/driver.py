@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from ctypes import CDLL, byref, c_char_p, c_int, c_uint, c_void_p, cast, pointer
+from ctypes import byref, c_char_p, c_int, c_uint, c_void_p, cast, pointer
 from functools import cache
 
 from prototrt.caffe_proto.errors import BuildError
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.plugins.libcuda import LIBCUDA, load_libcuda
 from prototrt.plugins.tile.kernel import BLOCK, Kernel, ptx
-
-_LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
 
 class Driver:
     """The CUDA driver. Each context that asks gets the kernels loaded once."""
 
-    def __init__(self, library: str = _LIBRARY) -> None:
+    def __init__(self, library: str = LIBCUDA) -> None:
         try:
-            self._cuda = CDLL(library)
+            self._cuda = load_libcuda(library)
         except OSError as error:
             raise BuildError(
                 f"the Tile plugin needs the CUDA driver, which cannot be loaded: {error}",
@@ -32,6 +30,8 @@ class Driver:
         self, kernel: Kernel, x: int, inner: int, copies: int, count: int, y: int, *, stream: int
     ) -> None:
         """Fill y with ``count`` elements. x and y are addresses on the GPU."""
+        if count == 0:
+            return  # CUDA refuses a grid of no blocks
         blocks = -(-count // kernel.elements_per_block)
         values = (c_void_p(x), c_int(inner), c_int(copies), c_int(count), c_void_p(y))
         arguments = (c_void_p * len(values))(*(cast(pointer(value), c_void_p) for value in values))

@@ -48,7 +48,8 @@ def _define(quick: Any) -> None:
         kernel, sizes = KERNELS[x.dtype.name], list(x.shape_expr)
         inner, count = reduce(mul, sizes[axis:]), reduce(mul, sizes) * copies
         launch = quick.KernelLaunchParams()
-        launch.grid_x, launch.block_x = quick.cdiv(count, kernel.elements_per_block), BLOCK
+        # One element more than there are: CUDA refuses the grid of no blocks that an empty tensor would get.
+        launch.grid_x, launch.block_x = quick.cdiv(count + 1, kernel.elements_per_block), BLOCK
         scalars = quick.SymIntExprs(3)
         for index, scalar in enumerate((inner, copies, count)):
             scalars[index] = quick.SymInt32(scalar)

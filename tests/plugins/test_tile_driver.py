@@ -33,6 +33,12 @@ def test_every_block_is_launched(size: int, type_name: str, dtype: str) -> None:
     np.testing.assert_array_equal(y.reshape(2, 3 * size), np.tile(x, (1, 3)))
 
 
+def test_of_nothing_nothing_is_launched() -> None:
+    """CUDA refuses a grid of no blocks."""
+    x = buffer(0, "float32").reshape(2, 0)
+    assert tiled(Driver(library()), x, 1, 3, KERNELS["FLOAT"]).size == 0
+
+
 def test_the_kernel_is_loaded_once_a_context() -> None:
     driver, x = Driver(library()), buffer(4, "int32")
     before = ctypes.c_int.in_dll(loaded(), "loads").value

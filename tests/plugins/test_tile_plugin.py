@@ -89,6 +89,16 @@ def test_what_is_compiled_ahead_is_our_ptx(tensorrt: Any, tmp_path: Path) -> Non
         assert made == ("prototrt_tile_16", ptx(), launch, [8, 3, 48])
 
 
+def test_a_grid_has_blocks_even_for_nothing(tensorrt: Any, tmp_path: Path) -> None:
+    """By hand: a block moves 2048 elements of 16 bits."""
+    network_of(graph_of(tmp_path), find_backend("enterprise"), "plugin")
+    desc, tiling = tensorrt.plugin.TensorDesc, np.array([1, 3], np.int32)
+    for _, compile_ahead in tensorrt.plugin.functions.values():
+        for size, blocks in ((0, 1), (682, 1), (683, 2)):
+            launch = compile_ahead(desc(HALF, [1, size]), tiling, (desc(HALF, [1, 3 * size]),), 0)[2]
+            assert launch.grid_x == blocks
+
+
 def test_rtx_takes_no_plugin(tmp_path: Path) -> None:
     with pytest.raises(BuildError) as caught:
         prototrt.build(graph_of(tmp_path), "rtx", tile="plugin")

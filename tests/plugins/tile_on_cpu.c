@@ -52,7 +52,7 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
 int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                    unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **arguments,
                    void **extra) {
-    if (grid_y * grid_z * block_y * block_z != 1 || shared || stream != (void *)0x57 || extra) return 1;
+    if (!grid_x || grid_y * grid_z * block_y * block_z != 1 || shared || stream != (void *)0x57 || extra) return 1;
     run((int)(long)function, arguments, grid_x * block_x);
     return 0;
 }

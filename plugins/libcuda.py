@@ -1,0 +1,13 @@
+"""NVIDIA's driver library. Whoever needs the driver loads it here."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+LIBCUDA = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+
+
+def load_libcuda(library: str = LIBCUDA) -> ctypes.CDLL:
+    """The library, loaded. Raises ``OSError`` where there is no driver."""
+    return ctypes.CDLL(library)
