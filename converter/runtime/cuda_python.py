@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from prototrt.caffe_proto.errors import EngineError
-from prototrt.converter.runtime.device import CaptureError, MissingPackageError, handle_of
+from prototrt.converter.runtime.device import (
+    LEGACY_DEFAULT_STREAMS,
+    CaptureError,
+    MissingPackageError,
+    handle_of,
+)
 from prototrt.converter.runtime.driver import INSTALL_A_DRIVER, NO_DRIVER, find_driver
 from prototrt.surgery.ir import Array
-
-LEGACY_DEFAULT_STREAMS = (0, 1)
-"""Work on the stream that all others wait for cannot be captured."""
 
 
 def cuda_runtime() -> Any:
@@ -35,21 +41,44 @@ class CudaPythonDevice:
         self.ordinal = ordinal
         self.cuda = cuda_runtime()
         try:
-            self.activate()
+            with self.current():
+                pass
         except EngineError as error:
             # CUDA says "insufficient driver" where there is none at all.
             if find_driver() is None:
                 raise EngineError(NO_DRIVER, fix=INSTALL_A_DRIVER) from error
             raise
 
-    def activate(self) -> None:
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        before = self._call("cudaGetDevice")
+        if before == self.ordinal:
+            yield
+            return
         self._call("cudaSetDevice", self.ordinal)
+        try:
+            yield
+        finally:
+            self._call("cudaSetDevice", before)
+
+    def ordinal_of(self, address: int) -> int | None:
+        attributes = self._call("cudaPointerGetAttributes", address)
+        # Memory that CUDA moves between the GPUs, or that is the host's, can be used on each of them.
+        is_of_one_gpu = attributes.type == self.cuda.cudaMemoryType.cudaMemoryTypeDevice
+        return int(attributes.device) if is_of_one_gpu else None
 
     def allocate(self, size: int) -> int:
         return int(self._call("cudaMalloc", max(size, 1)))
 
     def free(self, address: int) -> None:
         self._call("cudaFree", address)
+
+    def allocate_pinned(self, size: int) -> Array:
+        address = int(self._call("cudaHostAlloc", max(size, 1), self.cuda.cudaHostAllocDefault))
+        return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+
+    def free_pinned(self, array: Array) -> None:
+        self._call("cudaFreeHost", array.ctypes.data)
 
     def create_stream(self) -> int:
         return int(self._call("cudaStreamCreateWithFlags", self.cuda.cudaStreamNonBlocking))
@@ -83,6 +112,21 @@ class CudaPythonDevice:
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
         self._copy(target, source, size, "cudaMemcpyDeviceToDevice", stream)
 
+    def copy_rows(
+        self,
+        target: int,
+        target_stride: int,
+        source: int,
+        source_stride: int,
+        size: int,
+        rows: int,
+        stream: int,
+    ) -> None:
+        kind = self.cuda.cudaMemcpyKind.cudaMemcpyDeviceToDevice
+        self._call(
+            "cudaMemcpy2DAsync", target, target_stride, source, source_stride, size, rows, kind, stream
+        )
+
     def capture(self, stream: int, enqueue: Callable[[], None]) -> CudaGraph:
         if stream in LEGACY_DEFAULT_STREAMS:
             raise CaptureError("work on CUDA's default stream cannot be captured")
@@ -94,6 +138,9 @@ class CudaPythonDevice:
         except EngineError as error:
             self._abandon(stream)
             raise CaptureError(str(error)) from error
+        except BaseException:
+            self._abandon(stream)  # an interrupt must not leave the caller's stream in capture
+            raise
         return self._instantiated(stream)
 
     def _instantiated(self, stream: int) -> CudaGraph:

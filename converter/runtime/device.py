@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from prototrt.caffe_proto.errors import EngineError
@@ -12,6 +13,10 @@ DEVICES = ("cuda-python", "pycuda")
 
 ALIGNMENT = 256
 """Bytes. TensorRT wants every address it is given to be a multiple of this."""
+
+DEFAULT_STREAM = 0
+LEGACY_DEFAULT_STREAMS = (DEFAULT_STREAM, 1)
+"""Two numbers of the stream that all others wait for. Work on it cannot be captured."""
 
 
 class CapturedGraph(Protocol):
@@ -35,13 +40,25 @@ class Device(Protocol):
     name: str
     can_capture: bool
 
-    def activate(self) -> None:
-        """Make this the GPU of the calling thread."""
+    @property
+    def ordinal(self) -> int | None:
+        """The number that CUDA gives the GPU; None where the adapter cannot tell."""
+
+    def current(self) -> AbstractContextManager[None]:
+        """Within the block this is the GPU of the calling thread; behind it, the one from before is."""
+
+    def ordinal_of(self, address: int) -> int | None:
+        """The GPU whose memory an address is in; None where that cannot be told."""
 
     def allocate(self, size: int) -> int:
         """The address of at least ``size`` bytes, a multiple of ``ALIGNMENT``."""
 
     def free(self, address: int) -> None: ...
+
+    def allocate_pinned(self, size: int) -> Array:
+        """Bytes in the host's memory that stay in place, so that the GPU copies from and to them by itself."""
+
+    def free_pinned(self, array: Array) -> None: ...
 
     def create_stream(self) -> int: ...
 
@@ -64,6 +81,18 @@ class Device(Protocol):
 
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
         """From one place on the device to another."""
+
+    def copy_rows(
+        self,
+        target: int,
+        target_stride: int,
+        source: int,
+        source_stride: int,
+        size: int,
+        rows: int,
+        stream: int,
+    ) -> None:
+        """``rows`` times ``size`` bytes on the device, which begin so many bytes apart at either end."""
 
     def capture(self, stream: int, enqueue: Callable[[], None]) -> CapturedGraph:
         """Record what ``enqueue`` queues, without running it. Raises ``CaptureError``."""

@@ -6,14 +6,15 @@ Source: https://dmlc.github.io/dlpack/latest/c_api.html, the layout of ``DLManag
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
 
-CUDA_DEVICES = (2, 13)
-"""``kDLCUDA`` and ``kDLCUDAManaged``."""
+_CUDA, _CUDA_MANAGED = 2, 13
+"""``kDLCUDA``, and ``kDLCUDAManaged``: memory that every GPU can use."""
 _KINDS = {0: "int", 1: "uint", 2: "float", 6: "bool"}
 _CAPSULE = b"dltensor"
 
@@ -40,15 +41,30 @@ class Tensor(ctypes.Structure):
     )
 
 
-def device_tensor(
-    given: Any, name: str, stream: int
-) -> tuple[int, tuple[int, ...], np.dtype[Any], object] | None:
-    """Address, shape, type and owner of an array on a GPU; None for anything else.
+@dataclass(frozen=True, slots=True)
+class DeviceTensor:
+    """An array on a GPU; ``ordinal`` is None where every GPU can use it.
 
-    The producer makes ``stream`` wait for the array. The owner must be held for as long as
-    the address is used.
+    The ``owner`` must be held for as long as the address is used.
     """
-    if not hasattr(given, "__dlpack_device__") or int(given.__dlpack_device__()[0]) not in CUDA_DEVICES:
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    ordinal: int | None
+    owner: object
+
+
+def device_tensor(given: Any, name: str, stream: int) -> DeviceTensor | None:
+    """An array on a GPU as DLPack describes it; None for anything else.
+
+    The producer makes ``stream`` wait for the work that fills the array.
+    """
+    ask = getattr(given, "__dlpack_device__", None)
+    if ask is None:
+        return None
+    kind, ordinal = ask()
+    if kind not in (_CUDA, _CUDA_MANAGED):
         return None
     # DLPack has no 0: it calls CUDA's default stream 1.
     capsule = given.__dlpack__(stream=stream or 1)
@@ -56,9 +72,13 @@ def device_tensor(
     shape = tuple(tensor.shape[: tensor.axes])
     if tensor.strides:
         refuse_gaps(name, shape, tuple(tensor.strides[: tensor.axes]), 1)  # in elements
-    address = (tensor.data or 0) + tensor.byte_offset
-    # A capsule that is not renamed frees the tensor when it goes, as DLPack asks.
-    return address, shape, _dtype(tensor.dtype, name), (given, capsule)
+    return DeviceTensor(
+        (tensor.data or 0) + tensor.byte_offset,
+        shape,
+        _dtype(tensor.dtype, name),
+        int(ordinal) if kind == _CUDA else None,
+        (given, capsule),  # a capsule that is not renamed frees the tensor when it goes, as DLPack asks
+    )
 
 
 def tensor_in(capsule: object) -> Tensor:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from prototrt.converter.runtime.device import CapturedGraph, Device
+from prototrt.surgery.ir import Array
 
 
 class Memory:
-    """Owns what is allocated, so that one ``close`` frees it, whatever happened before."""
+    """Owns what is allocated, so that one ``close`` frees it, whatever happened before.
 
-    def __init__(self, device: Device) -> None:
+    ``held`` belongs to the caller and must live as long: the object of a stream, say.
+    """
+
+    def __init__(self, device: Device, held: object = None) -> None:
         self.device = device
+        self._held = held
+        self._pinned: list[Array] = []
         self._addresses: set[int] = set()
         self._streams: list[int] = []
         self._graphs: list[CapturedGraph] = []
@@ -26,6 +32,15 @@ class Memory:
         self._addresses.remove(address)
         self.device.free(address)
 
+    def allocate_pinned(self, size: int) -> Array:
+        self._pinned.append(self.device.allocate_pinned(size))
+        return self._pinned[-1]
+
+    def free_pinned(self, array: Array) -> None:
+        """Free one, of which no copy is queued."""
+        self._pinned = [kept for kept in self._pinned if kept is not array]
+        self.device.free_pinned(array)
+
     def stream(self) -> int:
         """A new stream."""
         self._streams.append(self.device.create_stream())
@@ -35,19 +50,28 @@ class Memory:
         self._graphs.append(self.device.capture(stream, enqueue))
         return self._graphs[-1]
 
+    def drop_graph(self, graph: CapturedGraph, stream: int) -> None:
+        """Close one graph, once the stream that may be running it is done."""
+        self.device.synchronize(stream)
+        self._graphs.remove(graph)
+        graph.close()
+
     def drop_graphs(self) -> None:
         while self._graphs:
             self._graphs.pop().close()
 
     def close(self, stream: int) -> None:
         """Free everything, once what is queued on the stream is done."""
-        self.device.activate()
-        self.device.synchronize(stream)
-        self.drop_graphs()
-        while self._addresses:
-            self.device.free(self._addresses.pop())
-        while self._streams:
-            self.device.destroy_stream(self._streams.pop())
+        with self.device.current():
+            self.device.synchronize(stream)
+            self.drop_graphs()
+            while self._addresses:
+                self.device.free(self._addresses.pop())
+            while self._pinned:
+                self.device.free_pinned(self._pinned.pop())
+            while self._streams:
+                self.device.destroy_stream(self._streams.pop())
+        self._held = None
 
 
 class Buffer:
@@ -70,3 +94,20 @@ class Buffer:
 
     def _grow(self, size: int) -> None:
         self.address, self._size = self._memory.allocate(size), size
+
+
+class Staging:
+    """Pinned memory of the host that grows when more is asked of it; what it held is lost then."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._bytes: Array | None = None
+
+    def reserve(self, size: int, stream: int) -> Array:
+        """So many bytes."""
+        if self._bytes is None or self._bytes.nbytes < size:
+            if self._bytes is not None:
+                self._memory.device.synchronize(stream)  # a copy of the old ones may be queued
+                self._memory.free_pinned(self._bytes)
+            self._bytes = self._memory.allocate_pinned(size)
+        return self._bytes[:size]

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from math import prod
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
+from prototrt.converter.runtime.device import DEFAULT_STREAM, Device
 from prototrt.converter.runtime.dlpack import device_tensor, refuse_gaps
-from prototrt.converter.sessions.evaluation import converted
+from prototrt.converter.sessions.arrays import converted, host_array, refuse_gradients
 from prototrt.surgery.ir import Array, Value
+
+Operand: TypeAlias = "Array | DeviceArray"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceArray:
     """Memory of the GPU that belongs to the caller; ``owner`` keeps it alive.
 
-    ``stream``, if there is one, is where the work that fills it was queued.
+    ``stream``, if there is one, is where the work that fills it was queued, and must be waited for.
     """
 
     address: int
@@ -29,38 +33,55 @@ class DeviceArray:
 
     @property
     def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return prod(self.shape) * self.dtype.itemsize
 
 
-def operand_of(given: Any, name: str, stream: int) -> Array | DeviceArray:
+def operand_of(given: Any, name: str, device: Device, stream: int) -> Operand:
     """An array of the caller, where it is: on the GPU without a copy, else as NumPy sees it.
 
     ``stream`` is where it will be read or written. Raises ``ShapeError`` if its elements do
-    not lie one after the other.
+    not lie one after the other, and if it is on another GPU.
     """
     if isinstance(given, np.ndarray):
         return given
+    refuse_gradients(given, name)
+    # DLPack comes first: with it the producer makes our stream wait. The interface of PyTorch names no stream.
+    tensor = device_tensor(given, name, stream)
+    if tensor is not None:
+        _refuse_other_gpu(name, tensor.ordinal, device)
+        return DeviceArray(tensor.address, tensor.shape, tensor.dtype, None, tensor.owner)
     interface = getattr(given, "__cuda_array_interface__", None)
     if interface is not None:
-        return _from_interface(interface, given, name)
-    tensor = device_tensor(given, name, stream)
-    if tensor is None:
-        return np.asarray(given)
-    address, shape, dtype, owner = tensor
-    return DeviceArray(address, shape, dtype, None, owner)
+        found = _from_interface(interface, given, name)
+        _refuse_other_gpu(name, device.ordinal_of(found.address) if found.nbytes else None, device)
+        return found
+    return host_array(given, name)
 
 
 def _from_interface(interface: dict[str, Any], owner: object, name: str) -> DeviceArray:
-    """See https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html, version 3."""
+    """See https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html, version 3.
+
+    Before version 3 nobody says on which stream the array is filled: it may be the default one.
+    """
     shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
     strides = interface.get("strides")
     if strides is not None:
         refuse_gaps(name, shape, tuple(strides), dtype.itemsize)
     address, is_read_only = interface["data"]
-    return DeviceArray(address, shape, dtype, interface.get("stream"), owner, not is_read_only)
+    stream = interface.get("stream", DEFAULT_STREAM)
+    return DeviceArray(address, shape, dtype, stream, owner, not is_read_only)
 
 
-def as_input(value: Value, operand: Array | DeviceArray) -> Array | DeviceArray:
+def _refuse_other_gpu(name: str, ordinal: int | None, device: Device) -> None:
+    if None not in (ordinal, device.ordinal) and ordinal != device.ordinal:
+        raise ShapeError(
+            f'the array for "{name}" is on GPU {ordinal}, expected GPU {device.ordinal}, where the engine is',
+            fix=f"copy it to GPU {device.ordinal}, or load the engine on GPU {ordinal}:"
+            f" device=CudaPythonDevice({ordinal})",
+        )
+
+
+def as_input(value: Value, operand: Operand) -> Operand:
     """The operand in the type of the input; on the GPU it must have that type already."""
     if isinstance(operand, DeviceArray):
         if operand.dtype != value.dtype.numpy:
@@ -73,7 +94,7 @@ def as_input(value: Value, operand: Array | DeviceArray) -> Array | DeviceArray:
     return np.ascontiguousarray(converted(value, operand))
 
 
-def as_output(value: Value, operand: Array | DeviceArray, shape: tuple[int, ...]) -> Array | DeviceArray:
+def as_output(value: Value, operand: Operand, shape: tuple[int, ...]) -> Operand:
     """The operand, which must be able to take the output. Raises ``ShapeError``."""
     if (operand.shape, operand.dtype) != (shape, value.dtype.numpy):
         raise ShapeError(

@@ -33,6 +33,7 @@ class PlanFile:
     version: str | None
     signature: Signature | None
     has_loops: bool | None
+    sha256: str
 
 
 def is_plan(path: str | os.PathLike[str]) -> bool:
@@ -66,13 +67,14 @@ def load_plan(path: str | os.PathLike[str], trust: bool = False) -> PlanFile:
                 ),
             )
         flavour = "rtx" if plan[: len(_RTX)] == _RTX else "enterprise"
-        return PlanFile(file, plan, flavour, None, None, None)
+        return PlanFile(file, plan, flavour, None, None, None, hashlib.sha256(plan).hexdigest())
     return plan_with_manifest(file, plan, _manifest(f"{file}.json"))
 
 
 def plan_with_manifest(file: str, plan: bytes | memoryview, manifest: Mapping[str, Any]) -> PlanFile:
     """A plan and what its manifest says of it. Raises ``EngineError`` if it is about another plan."""
     where = f"{file}.json"
+    found = hashlib.sha256(plan).hexdigest()
     try:
         stated = manifest["plan"]["sha256"]
         tensorrt = manifest["tensorrt"]
@@ -83,6 +85,7 @@ def plan_with_manifest(file: str, plan: bytes | memoryview, manifest: Mapping[st
             str(tensorrt["version"]),
             _signature(manifest),
             _has_loops(manifest.get("has_loops")),
+            found,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UnreadableFileError(
@@ -91,7 +94,6 @@ def plan_with_manifest(file: str, plan: bytes | memoryview, manifest: Mapping[st
             because=f"it is wrong or missing: {error}",
             fix="write the manifest again with prototrt convert",
         ) from error
-    found = hashlib.sha256(plan).hexdigest()
     if found != stated:
         raise EngineError(
             f"is not the plan that its manifest is about: its SHA-256 is {found}, expected {stated}",

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from prototrt.caffe_proto.errors import EngineError
-from prototrt.converter.runtime.device import CapturedGraph, CaptureError, MissingPackageError, handle_of
+from prototrt.converter.runtime.device import (
+    DEFAULT_STREAM,
+    CapturedGraph,
+    CaptureError,
+    MissingPackageError,
+    handle_of,
+)
 from prototrt.converter.runtime.driver import INSTALL_A_DRIVER, NO_DRIVER, find_driver
 from prototrt.surgery.ir import Array
-
-DEFAULT_STREAM = 0
 
 
 class PyCudaDevice:
@@ -19,6 +26,7 @@ class PyCudaDevice:
 
     name = "pycuda"
     can_capture = False
+    ordinal = None  # the context is the caller's, on whatever GPU
 
     def __init__(self) -> None:
         self.cuda = _driver()
@@ -27,13 +35,18 @@ class PyCudaDevice:
         self._streams: dict[int, Any] = {DEFAULT_STREAM: None}
         self._context = self._current()
 
-    def activate(self) -> None:
+    @contextmanager
+    def current(self) -> Iterator[None]:
         if self._current() != self._context:
             raise EngineError(
                 "another context of PyCUDA is current than when the engine was loaded",
                 because="its memory is of no use there",
                 fix="make the first one current again: push() it",
             )
+        yield
+
+    def ordinal_of(self, address: int) -> int | None:
+        return None
 
     def _current(self) -> Any:
         current = self._guarded("finding the current context", self.cuda.Context.get_current)
@@ -51,6 +64,15 @@ class PyCudaDevice:
 
     def free(self, address: int) -> None:
         self._guarded("freeing memory", self._memory.pop(address).free)
+
+    def allocate_pinned(self, size: int) -> Array:
+        pinned: Array = self._guarded(
+            "allocating the host's memory", self.cuda.pagelocked_empty, max(size, 1), np.uint8
+        )
+        return pinned[:size]
+
+    def free_pinned(self, array: Array) -> None:
+        pass  # PyCUDA frees what nobody holds
 
     def create_stream(self) -> int:
         return self._remember(self._guarded("making a stream", self.cuda.Stream))
@@ -95,6 +117,19 @@ class PyCudaDevice:
 
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
         self._guarded("copying", self.cuda.memcpy_dtod_async, target, source, size, self._streams[stream])
+
+    def copy_rows(
+        self,
+        target: int,
+        target_stride: int,
+        source: int,
+        source_stride: int,
+        size: int,
+        rows: int,
+        stream: int,
+    ) -> None:
+        for row in range(rows):
+            self.copy(target + row * target_stride, source + row * source_stride, size, stream)
 
     def capture(self, stream: int, enqueue: Callable[[], None]) -> CapturedGraph:
         raise CaptureError("PyCUDA has no CUDA graphs")

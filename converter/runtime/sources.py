@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from prototrt.converter.runtime.device import Device, find_device
 from prototrt.converter.runtime.engine import Engine
+from prototrt.converter.runtime.kernel_cache import KernelCache, cache_beside
 from prototrt.converter.runtime.plan_file import PlanFile, load_plan, plan_with_manifest
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.surgery.ir import Graph
@@ -16,18 +17,25 @@ if TYPE_CHECKING:
 
 
 def engine_of(
-    source: Graph | Plan | Engine | str | os.PathLike[str], device: Device | str | None, trust: bool
+    source: Graph | Plan | Engine | str | os.PathLike[str],
+    device: Device | str | None,
+    trust: bool,
+    runtime_cache: str | os.PathLike[str] | None = None,
 ) -> Engine:
-    """The engine itself, or one that is loaded, or built and loaded."""
+    """The engine itself, or one that is loaded, or built and loaded.
+
+    ``runtime_cache`` is the file of kernels; without it one beside the file of the plan.
+    """
     if isinstance(source, Engine):
-        if device is not None:
-            raise ValueError("an engine is where it was loaded: give no device with it")
+        if device is not None or runtime_cache is not None:
+            raise ValueError("an engine is loaded already: give no device and no runtime_cache with it")
         return source
     if isinstance(source, (str, os.PathLike)):
-        return _loaded(load_plan(source, trust), _device(device))
+        file, place = load_plan(source, trust), _device(device)
+        return _loaded(file, place, runtime_cache or cache_beside(file.file, file.sha256))
     place = _device(device)  # nothing is built where nothing can run
     plan = _built(source) if isinstance(source, Graph) else source
-    return _loaded(plan_with_manifest("the plan", plan.plan, plan.manifest), place)
+    return _loaded(plan_with_manifest("the plan", plan.plan, plan.manifest), place, runtime_cache)
 
 
 def _device(device: Device | str | None) -> Device:
@@ -40,7 +48,7 @@ def _built(graph: Graph) -> Plan:
     return build(graph)
 
 
-def _loaded(file: PlanFile, device: Device) -> Engine:
+def _loaded(file: PlanFile, device: Device, runtime_cache: str | os.PathLike[str] | None) -> Engine:
     return Engine(
         find_backend(file.flavour),
         file.plan,
@@ -48,4 +56,5 @@ def _loaded(file: PlanFile, device: Device) -> Engine:
         file.signature,
         has_loops=file.has_loops,
         built_with=file.version,
+        kernels=KernelCache(runtime_cache),
     )

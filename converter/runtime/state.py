@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 import numpy as np
 
@@ -25,6 +26,7 @@ class PairState:
         self.shape: tuple[int, ...] | None = None
         """What the front holds; None is zero, of whatever shape the next call needs."""
         self.front, self.back = Buffer(memory, size), Buffer(memory, size)
+        self._saved = Buffer(memory)
         self._device = memory.device
 
     def prepare(self, shape: tuple[int, ...], stream: int) -> int:
@@ -35,9 +37,22 @@ class PairState:
             self._device.zero(self.front.address, size, stream)
         return self.front.address
 
-    def swap(self, shape: tuple[int, ...]) -> None:
-        """The call went well: what it wrote is what the next one reads."""
-        self.front, self.back, self.shape = self.back, self.front, shape
+    def swap(self, shape: tuple[int, ...], steps: int) -> None:
+        """The call went well: what its last step wrote is what the next one reads."""
+        self.shape = shape
+        if steps % 2:
+            self.front, self.back = self.back, self.front
+
+    def save(self, stream: int) -> None:
+        """Keep what the front holds: the second step of a call writes there."""
+        if self.shape is not None:
+            size = self.size_of(self.shape)
+            self._device.copy(self._saved.reserve(size, stream), self.front.address, size, stream)
+
+    def restore(self, stream: int) -> None:
+        """The front holds again what was saved."""
+        if self.shape is not None:
+            self._device.copy(self.front.address, self._saved.address, self.size_of(self.shape), stream)
 
     def zero_streams(self, streams: Sequence[int], stream: int) -> None:
         """Zero the rows of these streams; the others stay."""
@@ -45,7 +60,7 @@ class PairState:
             return
         rows, count = self.shape[: STREAM_AXIS + 1], self.shape[STREAM_AXIS]
         size = self.size_of(self.shape[STREAM_AXIS + 1 :])
-        for outer in range(int(np.prod(rows[:STREAM_AXIS]))):
+        for outer in range(prod(rows[:STREAM_AXIS])):
             for row in streams:
                 self._device.zero(self.front.address + (outer * count + row) * size, size, stream)
 
@@ -64,7 +79,7 @@ class PairState:
 
     def size_of(self, shape: tuple[int, ...]) -> int:
         """Bytes."""
-        return int(np.prod(shape, dtype=np.int64)) * self.value.dtype.numpy.itemsize
+        return prod(shape) * self.value.dtype.numpy.itemsize
 
 
 class States:
@@ -100,7 +115,17 @@ class States:
         for name, array in arrays.items():
             self.pairs[name].shape = array.shape
 
-    def swap(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """A call went well; its states have these shapes, by the name of the output."""
+    def swap(self, shapes: Mapping[str, tuple[int, ...]], steps: int) -> None:
+        """A call of so many steps went well; its states have these shapes, by the name of the output."""
         for output, state in self.written.items():
-            state.swap(shapes[output])
+            state.swap(shapes[output], steps)
+
+    def save(self) -> None:
+        """Before a call of several steps."""
+        for state in self.pairs.values():
+            state.save(self._stream)
+
+    def restore(self) -> None:
+        """After a call of several steps that failed."""
+        for state in self.pairs.values():
+            state.restore(self._stream)

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.converter.sessions.signature import STREAM_AXIS, Signature, Sizes, concrete, refuse_streams
+from prototrt.converter.sessions.arrays import converted, host_array
+from prototrt.converter.sessions.signature import (
+    STREAM_AXIS,
+    Signature,
+    Sizes,
+    concrete,
+    refuse_lost,
+    refuse_streams,
+)
+from prototrt.converter.sessions.steps import refuse_fed_states, refuse_no_steps, shape_of_step
 from prototrt.surgery.ir import Array, Value
+
+Results: TypeAlias = dict[str, Array]
 
 
 class Evaluator(Protocol):
@@ -27,23 +39,55 @@ class EvaluatorRunner:
         self._state: dict[str, Array] = {}
 
     def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Any]:
+        self.signature.refuse_missing(feeds)
+        returned, state = self._evaluated(self._arrays(feeds), self._state)
+        _fill(outputs, returned)
+        self._state = state
+        return {**returned, **outputs}
+
+    def run_steps(self, feeds: Mapping[str, Any], steps: int, outputs: Mapping[str, Any]) -> dict[str, Any]:
+        refuse_no_steps(steps)
+        refuse_fed_states(self.signature, feeds)
+        self.signature.refuse_missing(feeds)
+        arrays, state = self._arrays(feeds), self._state
+        for name, array in arrays.items():
+            shape_of_step(name, array.shape, steps)
+        rows: list[dict[str, Array]] = []
+        for step in range(steps):
+            row, state = self._evaluated({name: array[step] for name, array in arrays.items()}, state)
+            rows.append(row)
+        returned = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        _fill(outputs, returned)
+        self._state = state
+        return {**returned, **outputs}
+
+    def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> PreparedEvaluation:
+        self.signature.refuse_missing(feeds)
+        return PreparedEvaluation(self, dict(feeds), dict(outputs))
+
+    def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
+        """What is fed; what the net does not read is left aside."""
+        names = [value.name for value in self.signature.inputs]
+        return {name: host_array(feeds[name], name) for name in names if name in feeds}
+
+    def _evaluated(self, fed: Mapping[str, Array], state: Mapping[str, Array]) -> tuple[Results, Results]:
+        """What one call gives back, and the state behind it."""
         signature = self.signature
-        signature.refuse_missing(feeds)
-        fed = {name: np.asarray(array) for name, array in feeds.items()}
         sizes = signature.sizes({name: array.shape for name, array in fed.items()})
-        given = {**self._state, **fed}
+        given = {**state, **fed}
         for name, value in signature.states.items():
+            wanted = concrete(value.shape, sizes)
             if name not in given:
-                given[name] = np.zeros(concrete(value.shape, sizes), value.dtype.numpy)
+                given[name] = np.zeros(wanted, value.dtype.numpy)
             elif name not in fed:
-                signature.refuse_lost(value, given[name].shape, sizes)
+                refuse_lost(value, given[name].shape, wanted)
         arrays = {value.name: self._fitting(value, given[value.name], sizes) for value in signature.inputs}
         results = self._evaluator.run(arrays)
-        returned = {value.name: results[value.name] for value in signature.results}
-        _fill(outputs, returned)
         # Copies: an evaluator may give an array that it was given, or the caller gets it, too.
-        self._state = {pair.input.name: results[pair.output.name].copy() for pair in signature.recurrences}
-        return {**returned, **outputs}
+        return (
+            {value.name: results[value.name] for value in signature.results},
+            {pair.input.name: results[pair.output.name].copy() for pair in signature.recurrences},
+        )
 
     def reset(self, streams: Sequence[int] | None) -> None:
         if streams is None:
@@ -57,10 +101,11 @@ class EvaluatorRunner:
     def get_state(self) -> dict[str, Array]:
         return {name: array.copy() for name, array in self._state.items()}
 
-    def set_state(self, state: Mapping[str, Array]) -> None:
-        self.signature.refuse_state({name: array.shape for name, array in state.items()})
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        arrays = {name: host_array(array, name) for name, array in state.items()}
+        self.signature.refuse_state({name: array.shape for name, array in arrays.items()})
         dtypes = {name: value.dtype.numpy for name, value in self.signature.states.items()}
-        self._state = {name: np.array(array, dtypes[name]) for name, array in state.items()}
+        self._state = {name: np.array(array, dtypes[name]) for name, array in arrays.items()}
 
     def close(self) -> None:
         self._state = {}
@@ -71,30 +116,16 @@ class EvaluatorRunner:
         return converted(value, array)
 
 
-def converted(value: Value, array: Array) -> Array:
-    """Numbers, or truth values, in the type of the input that they are for."""
-    dtype = value.dtype.numpy
-    if array.dtype.kind not in "bfiu":
-        raise ShapeError(
-            f'input "{value.name}" holds {array.dtype}, expected {dtype}', fix=f"give it as {dtype}"
-        )
-    if dtype.kind != "b" and not np.can_cast(array.dtype, dtype):
-        _refuse_beyond(value, array)
-    return array.astype(dtype, copy=False)
+@dataclass(frozen=True, slots=True)
+class PreparedEvaluation:
+    """A call with these very arrays, which is checked anew each time: on the CPU that costs little."""
 
+    _runner: EvaluatorRunner
+    _feeds: Mapping[str, Any]
+    _outputs: Mapping[str, Any]
 
-def _refuse_beyond(value: Value, array: Array) -> None:
-    """A number that the type cannot hold would become another one, or infinity."""
-    dtype = value.dtype.numpy
-    limits: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
-    held = (array >= limits.min) & (array <= limits.max)
-    if dtype.kind == "f":
-        held |= ~np.isfinite(array)
-    if beyond := array[~held].tolist():
-        raise ShapeError(
-            f'input "{value.name}" holds {beyond[0]}, which {dtype} cannot hold',
-            fix="mend the number, or scale the input",
-        )
+    def run(self) -> dict[str, Any]:
+        return self._runner.run(self._feeds, self._outputs)
 
 
 def _fill(targets: Mapping[str, Any], results: Mapping[str, Array]) -> None:

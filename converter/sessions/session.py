@@ -22,6 +22,13 @@ Runnable: TypeAlias = "Graph | Plan | Engine | str | os.PathLike[str]"
 """A graph; or an engine: built, already loaded by another session, or the file of a plan."""
 
 
+class PreparedCall(Protocol):
+    """One call whose arrays stay the same, while what they hold changes."""
+
+    def run(self) -> dict[str, Any]:
+        """The call, with what the inputs hold now. The arrays of outputs are written over each time."""
+
+
 class Runner(Protocol):
     """Computes calls and keeps state between them, in whatever memory."""
 
@@ -29,11 +36,17 @@ class Runner(Protocol):
 
     def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Any]: ...
 
+    def run_steps(
+        self, feeds: Mapping[str, Any], steps: int, outputs: Mapping[str, Any]
+    ) -> dict[str, Any]: ...
+
+    def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> PreparedCall: ...
+
     def reset(self, streams: Sequence[int] | None) -> None: ...
 
     def get_state(self) -> dict[str, Array]: ...
 
-    def set_state(self, state: Mapping[str, Array]) -> None: ...
+    def set_state(self, state: Mapping[str, Any]) -> None: ...
 
     def close(self) -> None: ...
 
@@ -94,7 +107,9 @@ class Session:
     What ``"engine"`` alone heeds: ``trust`` runs a plan that has no manifest. ``device`` is
     ``"cuda-python"`` or ``"pycuda"``, or a device made by the caller. ``stream`` is the
     caller's stream: a handle, or an object of torch, cupy, pycuda or cuda-python. ``graphs``
-    lets CUDA graphs replay calls of an engine without loops. See docs/running.md.
+    lets CUDA graphs replay calls, where TensorRT allows it. ``runtime_cache`` is the file in which
+    TensorRT for RTX keeps the kernels that it compiles for this GPU; without it there is one
+    beside the plan. See docs/running.md.
 
     A session may be used by one thread at a time. Several sessions may run one engine, each
     with its own state, from as many threads: ``Session(first.engine)``. ``close()``, or the
@@ -111,6 +126,7 @@ class Session:
         device: Device | str | None = None,
         stream: Any = None,
         graphs: bool = True,
+        runtime_cache: str | os.PathLike[str] | None = None,
     ) -> None:
         on = on or ("reference" if isinstance(source, Graph) else ENGINE)
         if on not in (*WAYS, ENGINE):
@@ -127,7 +143,7 @@ class Session:
             from prototrt.converter.runtime.runner import EngineRunner
             from prototrt.converter.runtime.sources import engine_of
 
-            self._engine = engine_of(source, device, trust)
+            self._engine = engine_of(source, device, trust, runtime_cache)
             self._runner = EngineRunner(self._engine, stream=stream, graphs=graphs)
 
     @property
@@ -170,6 +186,27 @@ class Session:
         results = self._runner.run(feeds, outputs or {})
         return what_counts(self.signature.results, results) if self._cut else results
 
+    def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> PreparedCall:
+        """A call of these very arrays, checked now and run by ``run()`` as often as one likes.
+
+        It reads what the arrays hold then, and writes the same outputs each time: that of
+        ``outputs``, or arrays made now. On an engine this leaves little to do for Python. Arrays on
+        the GPU must be filled on the session's stream, or on CUDA's default stream.
+        Raises what ``run()`` raises.
+        """
+        return self._runner.prepare(feeds, outputs or {})
+
+    def run_steps(
+        self, feeds: Mapping[str, Any], steps: int, outputs: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """``steps`` calls in a row: inputs and outputs have a first axis more, with a row for each call.
+
+        State is fed back from step to step. On an engine the steps are queued, or replayed from one
+        CUDA graph, without Python in between. Raises what ``run()`` raises; after a failure
+        the state is what it was before the first step. State cannot be among the inputs.
+        """
+        return self._runner.run_steps(feeds, steps, outputs or {})
+
     def reset(self, streams: Sequence[int] | None = None) -> None:
         """Forget everything, or what these streams (rows of N) hold: their state is zero again."""
         self._runner.reset(streams)
@@ -178,7 +215,7 @@ class Session:
         """What the next call starts with, by the name of the state's input; empty where it is zero."""
         return self._runner.get_state()
 
-    def set_state(self, state: Mapping[str, Array]) -> None:
+    def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on from what ``get_state()`` gave; empty is zero."""
         self._runner.set_state(state)
 

@@ -43,6 +43,12 @@ class Signature:
         hidden = {pair.output.name for pair in self.recurrences if not pair.exposed}
         return tuple(value for value in self.outputs if value.name not in hidden)
 
+    @property
+    def exposed_states(self) -> tuple[Value, ...]:
+        """The outputs that feed state back, and that a caller gets all the same."""
+        fed_back = {pair.output.name for pair in self.recurrences}
+        return tuple(value for value in self.results if value.name in fed_back)
+
     def refuse_missing(self, given: Mapping[str, object]) -> None:
         """Raise ``NetError`` unless there is something for every input that is no state."""
         missing = [
@@ -73,16 +79,6 @@ class Signature:
                 fix=Worded("give it this shape, or give the net the other one with {}", Option("shapes"))
                 if is_fixed and value.name not in self.states
                 else None,
-            )
-
-    def refuse_lost(self, value: Value, shape: tuple[int, ...], sizes: Sizes) -> None:
-        """Raise ``ShapeError`` unless the state of the last call fits this one."""
-        wanted = concrete(value.shape, sizes)
-        if shape != wanted:
-            raise ShapeError(
-                f'the state "{value.name}" of the last call has the shape {shape}, expected {wanted}',
-                because="the inputs of this call have another number of streams",
-                fix="call reset() first, or give the state with the inputs",
             )
 
     def refuse_state(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -118,6 +114,16 @@ class Signature:
 def concrete(shape: Shape, sizes: Sizes) -> tuple[int, ...]:
     """The shape with sizes for its symbols; one that no input has becomes -1, which fits nothing."""
     return tuple(sizes.get(dim, -1) if isinstance(dim, str) else dim for dim in shape)
+
+
+def refuse_lost(value: Value, carried: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """Raise ``ShapeError`` unless the state of the last call fits this one."""
+    if carried != wanted:
+        raise ShapeError(
+            f'the state "{value.name}" of the last call has the shape {carried}, expected {wanted}',
+            because="the inputs of this call have another number of streams",
+            fix="call reset() first, or give the state with the inputs",
+        )
 
 
 def refuse_streams(streams: list[int], name: str, shape: tuple[int, ...]) -> None:

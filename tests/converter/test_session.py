@@ -10,7 +10,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.converter.sessions.evaluation import converted
+from prototrt.converter.sessions.arrays import converted
 from prototrt.surgery.ir import Array, DType, Graph, Value
 from prototrt.tests.small_nets import WAYS, numbers
 

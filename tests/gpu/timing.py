@@ -29,6 +29,7 @@ class Resident:
             "shape": array.shape,
             "typestr": array.dtype.str,
             "data": (self.address, False),
+            "stream": None,  # it is there already
             "version": 3,
         }
 

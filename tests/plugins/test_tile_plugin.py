@@ -20,7 +20,7 @@ from prototrt.converter.tensorrt.builder import network_of
 from prototrt.converter.tensorrt.tile_plugin import register_tile_plugin, tile_by_plugin
 from prototrt.plugins.tile import driver, plugin_v3
 from prototrt.plugins.tile.kernel import ptx
-from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir import DType, Graph
 from prototrt.surgery.ops import Tile
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, fake_tensorrt
 from prototrt.tests.plugins.cpu import library
@@ -215,6 +215,7 @@ def test_an_engine_is_loaded_when_the_plugin_is_known(tmp_path: Path, version: s
         return loading.Runtime(None).deserialize_cuda_engine(plan)
 
     trt.Runtime = lambda logger: SimpleNamespace(deserialize_cuda_engine=deserialize)
+    trt.__dict__.update({dtype.value: dtype.value for dtype in DType})  # as the engine names them
     backend = Backend("enterprise", trt)  # type: ignore[arg-type]  # as good as a module
     Engine(backend, b"plan", device, Signature.of_graph(graph))
     assert bool(seen) == knows

@@ -12,8 +12,9 @@ import enum
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -67,20 +68,46 @@ class FakeDevice:
     calls: dict[str, int] = field(default_factory=dict)
     fails: set[str] = field(default_factory=set)
     """Names of methods that fail from now on."""
-    _next_address: int = 0x7F0000000000
+    ordinal: int = 0
+    current_ordinal: int = 5
+    """The GPU of the calling thread, which is another as long as nobody changes it."""
+    pinned: list[Array] = field(default_factory=list)
+    elsewhere: dict[int, int] = field(default_factory=dict)
+    """By address, memory of other GPUs."""
+    _freed: list[Array] = field(default_factory=list)
     _recording: list[Work] | None = None
 
     # ------------------------------------------------------------ the protocol
 
-    def activate(self) -> None:
-        self._count("activate")
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        self._count("current")
+        before, self.current_ordinal = self.current_ordinal, self.ordinal
+        yield
+        self.current_ordinal = before
+
+    def ordinal_of(self, address: int) -> int | None:
+        return self.elsewhere.get(address, self.ordinal)
 
     def allocate(self, size: int) -> int:
+        """Memory with a real address, which is kept for ever, so that nobody else gets it."""
         self._count("allocate")
-        address = self._next_address
-        self._next_address += (size // ALIGNMENT + 16) * ALIGNMENT
-        self.memory[address] = np.full(size, POISON, np.uint8)
-        return address
+        block = np.full(size + ALIGNMENT, POISON, np.uint8)
+        block = block[-block.ctypes.data % ALIGNMENT :][:size]
+        self.memory[block.ctypes.data] = block
+        self._freed.append(block)
+        return int(block.ctypes.data)
+
+    def allocate_pinned(self, size: int) -> Array:
+        self._count("allocate_pinned")
+        self.pinned.append(np.full(size, POISON, np.uint8))
+        return self.pinned[-1]
+
+    def free_pinned(self, array: Array) -> None:
+        if any(self.streams.values()):
+            raise FakeFaultError("memory is freed while work is queued")
+        self.pinned = [kept for kept in self.pinned if kept is not array]
+        array[:] = POISON
 
     def free(self, address: int) -> None:
         self._count("free")
@@ -125,7 +152,25 @@ class FakeDevice:
 
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
         self._count("copy")
-        self.queue(stream, lambda: np.copyto(self.bytes_at(target, size), self.bytes_at(source, size)))
+        self.queue(stream, partial(self._copied, target, source, size))
+
+    def copy_rows(
+        self,
+        target: int,
+        target_stride: int,
+        source: int,
+        source_stride: int,
+        size: int,
+        rows: int,
+        stream: int,
+    ) -> None:
+        self._count("copy_rows")
+        for row in range(rows):
+            one, other = target + row * target_stride, source + row * source_stride
+            self.queue(stream, partial(self._copied, one, other, size))
+
+    def _copied(self, target: int, source: int, size: int) -> None:
+        np.copyto(self.bytes_at(target, size), self.bytes_at(source, size))
 
     def capture(self, stream: int, enqueue: Callable[[], None]) -> FakeGraph:
         self._recording = []
@@ -148,11 +193,17 @@ class FakeDevice:
             self._recording.append(work)
 
     def bytes_at(self, address: int, size: int) -> Array:
+        block = self._holds(address, size)
+        if block is None:
+            raise FakeFaultError(f"{size} bytes at {address:#x} are not allocated")
+        return block
+
+    def _holds(self, address: int, size: int) -> Array | None:
         for start, block in self.memory.items():
             if start <= address and address + size <= start + len(block):
                 part: Array = block[address - start : address - start + size]
                 return part
-        raise FakeFaultError(f"{size} bytes at {address:#x} are not allocated")
+        return None
 
     def read(self, address: int, shape: tuple[int, ...], dtype: Any) -> Array:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
@@ -185,6 +236,8 @@ class DeviceResident:
     stream: int | None = None
     read_only: bool = False
     strides: tuple[int, ...] | None = None
+    names_stream: bool = True
+    """As the interface does from version 3 on."""
 
     def __post_init__(self) -> None:
         self.address = self.device.allocate(self.array.nbytes + self.offset) + self.offset
@@ -197,8 +250,7 @@ class DeviceResident:
             "typestr": self.array.dtype.str,
             "data": (self.address, self.read_only),
             "strides": self.strides,
-            "stream": self.stream,
-            "version": 3,
+            **({"stream": self.stream, "version": 3} if self.names_stream else {"version": 2}),
         }
 
     def value(self) -> Array:
@@ -208,7 +260,8 @@ class DeviceResident:
 class FakeContext:
     """An execution context over a graph."""
 
-    def __init__(self, engine: FakeEngine) -> None:
+    def __init__(self, engine: FakeEngine, config: FakeRuntimeConfig | None) -> None:
+        self.config = config
         self.engine, self.graph, self.device = engine, engine.graph, engine.device
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.addresses: dict[str, int] = {}
@@ -236,15 +289,14 @@ class FakeContext:
         self.addresses[name] = address
         return address % ALIGNMENT == 0
 
-    def is_stream_capturable(self, stream: int) -> bool:
-        return self.is_capturable
-
     def execute_async_v3(self, stream: int) -> bool:
         if self.engine.refuses_to_run:
             return False
         addresses, shapes = dict(self.addresses), dict(self.shapes)
         outputs = {value.name: self.get_tensor_shape(value.name) for value in self.graph.outputs}
         self.runs.append(addresses)
+        if self.config is not None and self.config.cache is not None:
+            self.config.cache.kernels.add(str(sorted(shapes.items())))
         self.device.queue(stream, lambda: self._compute(addresses, shapes, outputs))
         return True
 
@@ -265,11 +317,20 @@ class FakeContext:
             self.device.write(addresses[name], array)
 
 
+class FakeRtxContext(FakeContext):
+    """One that tells beforehand whether it can be captured."""
+
+    def is_stream_capturable(self, stream: int) -> bool:
+        return self.is_capturable
+
+
 class FakeEngine:
     """An ``ICudaEngine`` over a graph."""
 
-    def __init__(self, graph: Graph, device: FakeDevice) -> None:
-        self.graph, self.device = graph, device
+    on_host: ClassVar[set[str]] = set()
+
+    def __init__(self, graph: Graph, device: FakeDevice, is_rtx: bool = True) -> None:
+        self.graph, self.device, self.is_rtx = graph, device, is_rtx
         self.values: dict[str, Value] = {value.name: value for value in (*graph.inputs, *graph.outputs)}
         self.contexts: list[FakeContext] = []
         self.refuses_to_run = False
@@ -285,6 +346,9 @@ class FakeEngine:
     def get_tensor_mode(self, name: str) -> TensorIOMode:
         return TensorIOMode.INPUT if self.values[name] in self.graph.inputs else TensorIOMode.OUTPUT
 
+    def get_tensor_location(self, name: str) -> TensorLocation:
+        return TensorLocation.HOST if name in self.on_host else TensorLocation.DEVICE
+
     def get_tensor_shape(self, name: str) -> list[int]:
         return [-1 if isinstance(dim, str) else dim for dim in self.values[name].shape]
 
@@ -298,14 +362,58 @@ class FakeEngine:
         ]
         return list(zip(*((span.min, span.opt, span.max) for span in spans), strict=True))
 
-    def create_execution_context(self) -> FakeContext:
-        self.contexts.append(FakeContext(self))
+    def create_runtime_config(self) -> FakeRuntimeConfig:
+        return FakeRuntimeConfig()
+
+    def create_execution_context(self, config: FakeRuntimeConfig | None = None) -> FakeContext:
+        context = FakeRtxContext(self, config) if self.is_rtx else FakeContext(self, config)
+        self.contexts.append(context)
         return self.contexts[-1]
 
 
 class TensorIOMode(enum.Enum):
     INPUT = 1
     OUTPUT = 2
+
+
+class TensorLocation(enum.Enum):
+    DEVICE = 0
+    HOST = 1
+
+
+class DynamicShapesKernelSpecializationStrategy(enum.Enum):
+    LAZY = 0
+    EAGER = 1
+
+
+class FakeRuntimeCache:
+    """An ``IRuntimeCache``: it can read what it has written, and holds the shapes that were compiled for."""
+
+    def __init__(self) -> None:
+        self.kernels: set[str] = set()
+
+    def deserialize(self, blob: bytes) -> bool:
+        is_ours = blob.startswith(b"kernels:")
+        self.kernels |= set(blob.decode().split(":")[1].split(";")) if is_ours else set()
+        return is_ours
+
+    def serialize(self) -> bytes:
+        return b"kernels:" + ";".join(sorted(self.kernels)).encode()
+
+
+class FakeRuntimeConfig:
+    """An ``IRuntimeConfig``."""
+
+    def __init__(self) -> None:
+        self.dynamic_shapes_kernel_specialization_strategy = DynamicShapesKernelSpecializationStrategy.LAZY
+        self.cache: FakeRuntimeCache | None = None
+
+    def create_runtime_cache(self) -> FakeRuntimeCache:
+        return FakeRuntimeCache()
+
+    def set_runtime_cache(self, cache: FakeRuntimeCache) -> bool:
+        self.cache = cache
+        return True
 
 
 class _Severity(enum.Enum):
@@ -326,24 +434,27 @@ def fake_tensorrt(graph: Graph, device: FakeDevice, name: str = "tensorrt_rtx") 
             if bytes(plan[:3]) == b"bad":
                 logger.log(_Severity.ERROR, "the plan is bad")
                 return None
-            return FakeEngine(graph, device)
+            return FakeEngine(graph, device, is_rtx=name == "tensorrt_rtx")
 
         return SimpleNamespace(deserialize_cuda_engine=deserialize)
 
     module: Any = ModuleType(name)
-    module.__version__ = "1.7.1"
+    module.__version__ = {"tensorrt_rtx": "1.7.1", "tensorrt": "10.13.0"}[name]
     module.ILogger = _Logger
     module.Runtime = runtime
+    if name == "tensorrt_rtx":
+        module.DynamicShapesKernelSpecializationStrategy = DynamicShapesKernelSpecializationStrategy
     for dtype in DType:
         setattr(module, dtype.value, dtype.value)
     return module
 
 
-def fake_engine(graph: Graph, device: FakeDevice | None = None) -> Engine:
+def fake_engine(graph: Graph, device: FakeDevice | None = None, flavour: str = "rtx") -> Engine:
     """The graph, as an engine on a fake GPU."""
     place = device or FakeDevice()
     has_loops = any(isinstance(node.op, Scan) for node in graph.nodes)
-    backend = Backend("rtx", fake_tensorrt(graph, place))
+    names = {"rtx": "tensorrt_rtx", "enterprise": "tensorrt"}
+    backend = Backend(flavour, fake_tensorrt(graph, place, names[flavour]))
     return Engine(backend, b"plan", place, Signature.of_graph(graph), has_loops=has_loops)
 
 

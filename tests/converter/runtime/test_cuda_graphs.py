@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.surgery.ir import Graph
-from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, contexts_of, gpu_of
+from prototrt.surgery.ir import Array, Graph
+from prototrt.tests.converter.runtime.fake_gpu import (
+    DeviceResident,
+    FakeDevice,
+    contexts_of,
+    fake_engine,
+    gpu_of,
+)
 from prototrt.tests.converter.runtime.support import assert_as_caffe, beside, session_of
 from prototrt.tests.digit_strips import steps
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
@@ -29,19 +35,44 @@ def test_graphs_of_changing_buffers_replay_their_own(stream_graph: Graph) -> Non
         found.append(session.run(ring)["prob"])
     assert_as_caffe(found)
     assert len(device.graphs) == 6  # three sets of inputs, even and odd
-    assert sum(graph.launches for graph in device.graphs) == 39
+    assert sum(graph.launches for graph in device.graphs) == 34  # each set is queued when it first comes
 
 
-def test_there_is_an_end_to_graphs(stream_graph: Graph) -> None:
+def test_buffers_that_never_come_back_are_not_captured(stream_graph: Graph) -> None:
+    """And leave room for those that do."""
     session = session_of(stream_graph)
     device = gpu_of(session.engine)
-    found = []
-    for feed in steps(40):
-        found.append(
-            session.run({name: DeviceResident(device, array) for name, array in feed.items()})["prob"]
-        )
+    feeds = steps(40)
+    found = [session.run(resident(device, feed))["prob"] for feed in feeds[:30]]
+    assert device.graphs == []
+    mine = resident(device, feeds[0])
+    for feed in feeds[30:]:
+        for name, array in feed.items():
+            device.write(mine[name].address, array)
+        found.append(session.run(mine)["prob"])
     assert_as_caffe(found)
-    assert len(device.graphs) == 8
+    assert [graph.launches for graph in device.graphs] == [4, 4]
+
+
+def test_the_graph_that_was_not_used_for_longest_goes(stream_graph: Graph) -> None:
+    session = session_of(stream_graph)
+    device = gpu_of(session.engine)
+    feeds = steps(24)
+    found = []
+    sets = [resident(device, feeds[0]) for _ in range(6)]
+    for call, feed in enumerate(feeds):
+        mine = sets[call // 4]
+        for name, array in feed.items():
+            device.write(mine[name].address, array)
+        found.append(session.run(mine)["prob"])
+    assert_as_caffe(found)
+    # Two calls are queued for each of six sets of buffers, then the even and the odd graph of it are captured.
+    assert [graph.is_closed for graph in device.graphs] == [True] * 4 + [False] * 8
+    assert [graph.launches for graph in device.graphs] == [1] * 12
+
+
+def resident(device: FakeDevice, feed: dict[str, Array]) -> dict[str, DeviceResident]:
+    return {name: DeviceResident(device, array) for name, array in feed.items()}
 
 
 def test_graphs_are_off_where_capture_fails(stream_graph: Graph, caplog: pytest.LogCaptureFixture) -> None:
@@ -64,13 +95,35 @@ def test_graphs_are_off_where_tensorrt_says_so(stream_graph: Graph, caplog: pyte
     ]
 
 
-def test_graphs_are_off_for_loops(caplog: pytest.LogCaptureFixture) -> None:
+def test_loops_are_captured_where_tensorrt_says_so() -> None:
+    """TensorRT for RTX does for a fixed number of steps."""
+    session, reference = beside(dynamic_graph())
+    for call in range(6):
+        feeds = continuing(2, 3, call)
+        np.testing.assert_array_equal(session.run(feeds)["h"], reference.run(feeds)["h"])
+    assert [graph.launches for graph in gpu_of(session.engine).graphs] == [2, 2]
+
+
+def test_graphs_are_off_for_loops_of_a_tensorrt_that_does_not_say(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "prototrt")
-    session = session_of(dynamic_graph())
+    session = prototrt.Session(fake_engine(dynamic_graph(), flavour="enterprise"))
     for call in range(4):
         session.run(continuing(2, 3, call))
     assert [record.message for record in caplog.records] == [
         "CUDA graphs are off: the engine has loops; built with sequence step or unroll it has none"
+    ]
+    assert gpu_of(session.engine).graphs == []
+
+
+@pytest.mark.parametrize("stream", [0, 1])
+def test_graphs_are_off_on_the_default_stream(
+    stream: int, stream_graph: Graph, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = session_of(stream_graph, stream=stream)
+    assert_as_caffe([session.run(feed)["prob"] for feed in steps(8)])
+    assert [record.message for record in caplog.records] == [
+        "CUDA graphs are off: the session has CUDA's default stream, on which nothing can be captured;"
+        " give it another, as torch.cuda.Stream()"
     ]
     assert gpu_of(session.engine).graphs == []
 
@@ -100,6 +153,5 @@ def test_graphs_of_other_shapes_are_dropped() -> None:
     device = gpu_of(session.engine)
     assert [made.is_closed for made in device.graphs] == [True] * 4 + [False] * 2
     queued = contexts_of(session.engine)[0].runs
-    assert (
-        len(queued) == 3 * 3
-    )  # for each size an ordinary run, and the capture of the even and of the odd one
+    # For each size the even and the odd run are queued, and then captured.
+    assert len(queued) == 3 * 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,12 +23,9 @@ def test_every_name_that_is_used_is_there() -> None:
     runtime = pytest.importorskip("cuda.bindings.runtime", reason="needs cuda-python")
     source = Path(cuda_python.__file__).read_text()
     names = set(re.findall(r"\bcuda[A-Z]\w+", source)) - {"cudaError"}
-    kinds = {name for name in names if name.startswith(("cudaMemcpyHost", "cudaMemcpyDevice"))}
-    mode = "cudaStreamCaptureModeThreadLocal"
+    enums = (runtime.cudaMemcpyKind, runtime.cudaMemoryType, runtime.cudaStreamCaptureMode)
     assert len(names) > 20
-    assert [name for name in names - kinds - {mode} if not hasattr(runtime, name)] == []
-    assert all(hasattr(runtime.cudaMemcpyKind, name) for name in kinds)
-    assert hasattr(runtime.cudaStreamCaptureMode, mode)
+    assert [name for name in names if not any(hasattr(place, name) for place in (runtime, *enums))] == []
 
 
 def test_without_a_driver_it_says_so() -> None:
@@ -46,6 +44,9 @@ class FakeRuntime(SimpleNamespace):
 
     def __init__(self) -> None:
         super().__init__(calls=[], fails=set(), blocks={}, cudaStreamNonBlocking=1, cudaEventDisableTiming=2)
+        self.cudaHostAllocDefault, self.cudaMemoryType = 0, SimpleNamespace(cudaMemoryTypeDevice=2)
+        self.current = 0
+        self.pointers: dict[int, tuple[int, int]] = {}
         self.cudaMemcpyKind = SimpleNamespace(
             cudaMemcpyHostToDevice=1, cudaMemcpyDeviceToHost=2, cudaMemcpyDeviceToDevice=3
         )
@@ -69,6 +70,26 @@ class FakeRuntime(SimpleNamespace):
         block = np.full(size, 0xFF, np.uint8)
         self.blocks[block.ctypes.data] = block
         return int(block.ctypes.data)
+
+    def do_cudaHostAlloc(self, size: int, flags: int) -> int:  # noqa: N802
+        return self.do_cudaMalloc(size)
+
+    def do_cudaGetDevice(self) -> int:  # noqa: N802
+        return int(self.current)
+
+    def do_cudaSetDevice(self, ordinal: int) -> None:  # noqa: N802
+        self.current = ordinal
+
+    def do_cudaPointerGetAttributes(self, address: int) -> Any:  # noqa: N802
+        kind, device = self.pointers[address]
+        return SimpleNamespace(type=kind, device=device)
+
+    def do_cudaMemcpy2DAsync(  # noqa: N802
+        self, target: int, to: int, source: int, by: int, size: int, rows: int, kind: int, stream: int
+    ) -> None:
+        assert kind == 3
+        for row in range(rows):
+            ctypes.memmove(target + row * to, source + row * by, size)
 
     def do_cudaMemcpyAsync(self, target: int, source: int, size: int, kind: int, stream: int) -> None:  # noqa: N802
         ctypes.memmove(target, source, size)
@@ -98,7 +119,57 @@ def test_cuda_python_moves_bytes(runtime: FakeRuntime) -> None:
     np.testing.assert_array_equal(found[0], [[0, 0, 2], [3, 4, 5]])
     kinds = [call[4] for call in runtime.calls if call[0] == "cudaMemcpyAsync"]
     assert kinds == [1, 3, 2, 2]
-    assert runtime.calls[0] == ("cudaSetDevice", 3)
+
+
+def test_the_gpu_of_the_thread_is_given_back(runtime: FakeRuntime) -> None:
+    runtime.current = 1
+    device = CudaPythonDevice(3)
+    assert runtime.current == 1
+    with device.current():
+        assert runtime.current == 3
+    assert runtime.current == 1
+    with suppress(ZeroDivisionError), device.current():
+        raise ZeroDivisionError
+    assert runtime.current == 1
+    runtime.calls.clear()
+    runtime.current = 3
+    with device.current():
+        pass
+    assert runtime.calls == [("cudaGetDevice",)]
+
+
+def test_whose_memory_it_is(runtime: FakeRuntime) -> None:
+    """That of the host (1), and what CUDA moves (3), is of every GPU."""
+    runtime.pointers = {256: (2, 1), 512: (1, 0), 768: (3, 0)}
+    assert [CudaPythonDevice().ordinal_of(address) for address in (256, 512, 768)] == [1, None, None]
+
+
+def test_cuda_python_copies_rows_and_pins_memory(runtime: FakeRuntime) -> None:
+    device = CudaPythonDevice()
+    one, other = device.allocate(12), device.allocate(12)
+    device.upload(one, np.arange(12, dtype=np.uint8), 5)
+    device.copy_rows(other, 2, one, 4, 2, 3, 5)
+    pinned = device.allocate_pinned(6)
+    device.download(pinned, other, 5)
+    np.testing.assert_array_equal(pinned, [0, 1, 4, 5, 8, 9])
+    device.free_pinned(pinned)
+    assert runtime.calls[-1] == ("cudaFreeHost", pinned.ctypes.data)
+    assert device.allocate_pinned(0).nbytes == 0
+
+
+def test_an_interrupt_ends_the_capture(runtime: FakeRuntime) -> None:
+    """The stream may be the caller's."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        CudaPythonDevice().capture(5, interrupted)
+    assert [call[0] for call in runtime.calls[-3:]] == [
+        "cudaStreamEndCapture",
+        "cudaGraphDestroy",
+        "cudaGetLastError",
+    ]
 
 
 def test_cuda_python_waits_for_a_stream_on_the_gpu(runtime: FakeRuntime) -> None:

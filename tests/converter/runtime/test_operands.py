@@ -13,6 +13,7 @@ from prototrt.converter.runtime.device import handle_of
 from prototrt.converter.runtime.dlpack import device_tensor, tensor_in
 from prototrt.converter.runtime.operands import operand_of
 from prototrt.surgery.ir import Array
+from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
 
 
 @pytest.mark.parametrize(
@@ -58,11 +59,11 @@ class OnGpu:
 def test_dlpack_is_read_where_it_is(dtype: str) -> None:
     array = np.arange(12).reshape(3, 4).astype(dtype)
     given = OnGpu(array)
-    operand: Any = operand_of(given, "x", 0)
+    operand: Any = operand_of(given, "x", FakeDevice(), 0)
     assert (operand.address, operand.shape, operand.dtype) == (array.ctypes.data, (3, 4), array.dtype)
     assert operand.nbytes == array.nbytes
     assert given.streams == [1]
-    operand_of(given, "x", 42)
+    operand_of(given, "x", FakeDevice(), 42)
     assert given.streams == [1, 42]
 
 
@@ -74,18 +75,18 @@ def test_dlpack_that_begins_further_on() -> None:
             return capsule
 
     array = np.zeros(3, np.float32)
-    operand: Any = operand_of(FurtherOn(array), "x", 0)
+    operand: Any = operand_of(FurtherOn(array), "x", FakeDevice(), 0)
     assert operand.address == array.ctypes.data + 512
 
 
 def test_dlpack_with_gaps() -> None:
     with pytest.raises(ShapeError, match=r'^the array for "x" has gaps, or another order of its axes\n'):
-        operand_of(OnGpu(np.zeros((4, 6), np.float32)[:, ::2]), "x", 0)
+        operand_of(OnGpu(np.zeros((4, 6), np.float32)[:, ::2]), "x", FakeDevice(), 0)
 
 
 def test_dlpack_of_elements_without_name() -> None:
     with pytest.raises(ShapeError) as caught:
-        operand_of(OnGpu(np.zeros(3, np.complex64)), "x", 0)
+        operand_of(OnGpu(np.zeros(3, np.complex64)), "x", FakeDevice(), 0)
     assert str(caught.value) == (
         'the array for "x" has elements that NumPy does not know\n'
         "  because DLPack calls them type 5 of 64 bits in 1 lanes"
@@ -94,4 +95,4 @@ def test_dlpack_of_elements_without_name() -> None:
 
 def test_arrays_of_the_host_are_no_device_tensors() -> None:
     assert device_tensor(np.zeros(3), "x", 0) is None
-    assert isinstance(operand_of([1.0, 2.0], "x", 0), np.ndarray)
+    assert isinstance(operand_of([1.0, 2.0], "x", FakeDevice(), 0), np.ndarray)

@@ -61,6 +61,9 @@ class FakeDriver(ModuleType):
         memory.block = block
         return memory
 
+    def pagelocked_empty(self, size: int, dtype: Any) -> Array:
+        return np.full(size, 0xFF, dtype)
+
     def memset_d8_async(self, address: int, value: int, size: int, stream: Any) -> None:
         ctypes.memset(address, value, size)
 
@@ -71,7 +74,9 @@ class FakeDriver(ModuleType):
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
     def memcpy_dtod_async(self, target: int, source: int, size: int, stream: Any) -> None:
-        raise self.Error("no")
+        if target == source:
+            raise self.Error("no")
+        ctypes.memmove(target, source, size)
 
 
 @pytest.fixture
@@ -100,6 +105,19 @@ def test_pycuda_moves_bytes(driver: FakeDriver) -> None:
     device.free(address)
     with pytest.raises(CaptureError):
         device.capture(stream, lambda: None)
+
+
+def test_pycuda_copies_rows_and_pins_memory(driver: FakeDriver) -> None:
+    device = PyCudaDevice()
+    one, other = device.allocate(12), device.allocate(12)
+    device.upload(one, np.arange(12, dtype=np.uint8), 0)
+    device.copy_rows(other, 2, one, 4, 2, 3, 0)
+    pinned = device.allocate_pinned(6)
+    device.download(pinned, other, 0)
+    np.testing.assert_array_equal(pinned, [0, 1, 4, 5, 8, 9])
+    device.free_pinned(pinned)
+    assert device.allocate_pinned(0).nbytes == 0
+    assert (device.ordinal, device.ordinal_of(one)) == (None, None)
 
 
 def test_pycuda_uses_streams_of_its_own(driver: FakeDriver) -> None:
@@ -133,10 +151,11 @@ def test_pycuda_needs_a_context(driver: FakeDriver, monkeypatch: pytest.MonkeyPa
 
 def test_pycuda_stays_in_its_context(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     device = PyCudaDevice()
-    device.activate()
+    with device.current():
+        pass
     monkeypatch.setattr(FakeDriver.Context, "current", object())
-    with pytest.raises(EngineError) as caught:
-        device.activate()
+    with pytest.raises(EngineError) as caught, device.current():
+        pass
     assert str(caught.value) == (
         "another context of PyCUDA is current than when the engine was loaded\n"
         "  because its memory is of no use there\n"

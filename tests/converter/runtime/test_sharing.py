@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.errors import ConversionError, ShapeError
+from prototrt.converter.runtime.dlpack import tensor_in
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice, fake_engine, gpu_of
 from prototrt.tests.converter.runtime.support import assert_as_caffe, beside, session_of
@@ -49,6 +53,121 @@ def test_the_stream_of_a_producer_is_waited_for() -> None:
     late = DeviceResident(device, np.zeros_like(feeds["x"]), stream=device.adopt_stream(77))
     device.queue(77, lambda: device.write(late.address, feeds["x"]))
     np.testing.assert_array_equal(session.run({**feeds, "x": late})["h"], reference.run(feeds)["h"])
+
+
+def test_an_interface_that_names_no_stream() -> None:
+    """Version 2, as PyTorch has it: the array may be filled on the default stream."""
+    session, reference = beside(dynamic_graph())
+    device = gpu_of(session.engine)
+    feeds = continuing(2, 3, 0)
+    late = DeviceResident(device, np.full_like(feeds["x"], np.nan), names_stream=False)
+    device.queue(0, lambda: device.write(late.address, feeds["x"]))
+    np.testing.assert_array_equal(session.run({**feeds, "x": late})["h"], reference.run(feeds)["h"])
+
+
+def test_dlpack_is_preferred_to_the_interface() -> None:
+    """With DLPack the producer makes our stream wait; the interface of PyTorch does not."""
+
+    class Tensor(DeviceResident):
+        """Filled on a stream of its own, as a tensor of PyTorch under ``torch.cuda.stream``."""
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 0
+
+        def __dlpack__(self, stream: int) -> Any:
+            device.wait(stream, 77)
+            held = np.ctypeslib.as_array((ctypes.c_float * self.array.size).from_address(self.address))
+            capsule = held.reshape(self.array.shape).__dlpack__()
+            tensor_in(capsule).device.kind = 2
+            return capsule
+
+    session, reference = beside(dynamic_graph())
+    device = gpu_of(session.engine)
+    device.adopt_stream(77)
+    feeds = continuing(2, 3, 0)
+    late = Tensor(device, np.full_like(feeds["x"], np.nan), names_stream=False)
+    device.queue(77, lambda: device.write(late.address, feeds["x"]))
+    np.testing.assert_array_equal(session.run({**feeds, "x": late})["h"], reference.run(feeds)["h"])
+
+
+@pytest.mark.parametrize("offset", [0, 4])
+def test_the_stream_of_an_output_is_waited_for(offset: int) -> None:
+    """What was queued to it before would else be written over the result."""
+    session, reference = beside(dynamic_graph())
+    device = gpu_of(session.engine)
+    feeds = continuing(2, 3, 0)
+    target = DeviceResident(
+        device, np.zeros((2, 3, 8), np.float32), offset=offset, stream=device.adopt_stream(77)
+    )
+    device.queue(77, lambda: device.write(target.address, np.full((2, 3, 8), 7, np.float32)))
+    session.run(feeds, outputs={"h": target})
+    device.synchronize(77)
+    np.testing.assert_array_equal(target.value(), reference.run(feeds)["h"])
+
+
+def test_arrays_on_another_gpu() -> None:
+    session = session_of(dynamic_graph())
+    device = gpu_of(session.engine)
+    feeds = continuing(2, 3, 0)
+    far = DeviceResident(device, feeds["x"])
+    device.elsewhere[far.address] = 1
+    target = DeviceResident(device, np.zeros((2, 3, 8), np.float32))
+    device.elsewhere[target.address] = 2
+    for call, name, ordinal in (
+        (lambda: session.run({**feeds, "x": far}), "x", 1),
+        (lambda: session.run(feeds, outputs={"h": target}), "h", 2),
+    ):
+        with pytest.raises(ShapeError) as caught:
+            call()
+        assert str(caught.value) == (
+            f'the array for "{name}" is on GPU {ordinal}, expected GPU 0, where the engine is\n'
+            f"  fix: copy it to GPU 0, or load the engine on GPU {ordinal}: device=CudaPythonDevice({ordinal})"
+        )
+
+
+def test_tensors_that_require_a_gradient() -> None:
+    """PyTorch lends their memory to nobody, and raises a RuntimeError of its own."""
+
+    class Tensor:
+        requires_grad = True
+
+        def __array__(self, *_: object, **__: object) -> Array:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 0
+
+        def __dlpack__(self, stream: int) -> Any:
+            raise BufferError("Can't export tensors that require gradient")
+
+    for session in beside(dynamic_graph()):
+        with pytest.raises(ShapeError) as caught:
+            session.run({**continuing(2, 3, 0), "x": Tensor()})
+        assert str(caught.value) == 'the tensor for "x" requires a gradient\n  fix: give tensor.detach()'
+
+
+def test_what_is_no_array() -> None:
+    for session in beside(dynamic_graph()):
+        with pytest.raises(ShapeError) as caught:
+            session.run({**continuing(2, 3, 0), "x": [[1.0], [1.0, 2.0]]})
+        assert str(caught.value) == (
+            'what is given for "x" is no array that NumPy can read\n'
+            "  because setting an array element with a sequence. The requested array has an inhomogeneous shape"
+            " after 1 dimensions. The detected shape was (2,) + inhomogeneous part.\n"
+            "  fix: give a NumPy array"
+        )
+
+
+def test_the_gpu_of_the_thread_stays() -> None:
+    session = session_of(dynamic_graph())
+    device = gpu_of(session.engine)
+    own = device.current_ordinal
+    assert own != device.ordinal
+    session.run(continuing(2, 3, 0))
+    session.reset([1])
+    session.set_state(session.get_state())
+    session.close()
+    assert device.current_ordinal == own
 
 
 def test_arrays_to_write_to(stream_graph: Graph) -> None:
@@ -125,6 +244,23 @@ def test_an_output_over_an_input() -> None:
 
 
 # ---------------------------------------------------------------- a stream of the caller
+
+
+def test_a_callers_stream_lives_as_long_as_the_session() -> None:
+    """An object of PyTorch or cuda-python destroys its stream when it goes."""
+
+    class Stream:
+        cuda_stream = 5
+
+    stream = Stream()
+    gone = weakref.ref(stream)
+    session = session_of(dynamic_graph(), stream=stream)
+    del stream
+    gc.collect()
+    assert gone() is not None
+    session.close()
+    gc.collect()
+    assert gone() is None
 
 
 def test_a_callers_stream_is_not_waited_for() -> None:

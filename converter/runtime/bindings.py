@@ -1,0 +1,133 @@
+"""The inputs and outputs that an engine itself has, and whether a manifest says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from prototrt.caffe_proto.errors import EngineError
+from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.tensorrt.api import Backend
+from prototrt.surgery.ir import DType, Range, Value
+
+_FIX = "use the manifest that was written with the plan, or convert the model again"
+
+
+def signature_of_engine(engine: Any, backend: Backend) -> Signature:
+    """What an ``ICudaEngine`` tells of itself; it knows no recurrent pairs.
+
+    Each size that varies is a symbol of its own. Raises ``EngineError`` for inputs and outputs that we cannot feed.
+    """
+    dtypes: Mapping[Any, DType] = {backend.dtype(dtype): dtype for dtype in DType}
+    symbols: dict[str, Range] = {}
+    sides: dict[str, list[Value]] = {"INPUT": [], "OUTPUT": []}
+    for name in (engine.get_tensor_name(index) for index in range(engine.num_io_tensors)):
+        side = engine.get_tensor_mode(name).name
+        if engine.get_tensor_location(name).name != "DEVICE":
+            raise EngineError(
+                f"\"{name}\" lies in the host's memory, expected the GPU's",
+                because="TensorRT calls it a shape tensor: its numbers are sizes of others",
+                fix="give the engine an input of that size instead, or run it with trtexec",
+            )
+        found = engine.get_tensor_dtype(name)
+        if found not in dtypes:
+            raise EngineError(
+                f'"{name}" holds {found}, expected one of {", ".join(dtype.value for dtype in DType)}',
+                fix="cast it inside the network that the engine is built from",
+            )
+        shape = tuple(engine.get_tensor_shape(name))
+        dims = tuple(f"{name}.{axis}" if size == -1 else size for axis, size in enumerate(shape))
+        sides[side].append(Value(name, dtypes[found], dims))
+        if side == "INPUT" and -1 in shape:
+            spans = zip(*engine.get_tensor_profile_shape(name, 0), strict=True)
+            symbols |= {
+                dim: Range(*span) for dim, span in zip(dims, spans, strict=True) if isinstance(dim, str)
+            }
+    return Signature(tuple(sides["INPUT"]), tuple(sides["OUTPUT"]), (), symbols)
+
+
+def refuse_other_bindings(told: Signature, found: Signature) -> None:
+    """Raise ``EngineError`` unless a manifest speaks of the inputs and outputs that the engine has.
+
+    What is told decides how much memory is reserved, so that nothing of it may be wrong.
+    """
+    for side, ours, has in (
+        ("inputs", told.inputs, found.inputs),
+        ("outputs", told.outputs, found.outputs),
+    ):
+        have, want = {value.name for value in has}, {value.name for value in ours}
+        if have != want:
+            raise EngineError(
+                f"the manifest names other {side} than the plan: {', '.join(sorted(have ^ want))}", fix=_FIX
+            )
+    theirs = {value.name: value for value in (*found.inputs, *found.outputs)}
+    for value in (*told.inputs, *told.outputs):
+        other = theirs[value.name]
+        if value.dtype != other.dtype:
+            raise EngineError(
+                f'the manifest says that "{value.name}" is {value.dtype.value}, the plan has {other.dtype.value}',
+                fix=_FIX,
+            )
+        if not _agree(value, told, other, found):
+            raise EngineError(
+                f'the manifest says that "{value.name}" is {_told(value, told)}, the plan has {_told(other, found)}',
+                fix=_FIX,
+            )
+    _refuse_pairs(told)
+
+
+def _agree(value: Value, told: Signature, other: Value, found: Signature) -> bool:
+    """Whether two say the same of the sizes of one tensor."""
+    if len(value.shape) != len(other.shape):
+        return False
+    is_input = other in found.inputs
+    for ours, theirs in zip(value.shape, other.shape, strict=True):
+        if isinstance(theirs, str):
+            # An engine says nothing of the sizes of an output before it is given those of the inputs.
+            same = not is_input or (isinstance(ours, str) and told.symbols[ours] == found.symbols[theirs])
+        elif isinstance(ours, str):
+            same = told.symbols[ours].min <= theirs <= told.symbols[ours].max and not is_input
+        else:
+            same = ours == theirs
+        if not same:
+            return False
+    return True
+
+
+def _told(value: Value, signature: Signature) -> str:
+    """Type and sizes; those that vary as ``min..max``."""
+
+    def size(dim: int | str) -> str:
+        span = signature.symbols.get(dim) if isinstance(dim, str) else None
+        if span is None:
+            return "?" if isinstance(dim, str) else str(dim)
+        return f"{span.min}..{span.max} (usually {span.opt})"
+
+    return f"{value.dtype.value} of {' x '.join(map(size, value.shape)) or 'one number'}"
+
+
+def _refuse_pairs(told: Signature) -> None:
+    """A pair feeds an output back into an input, each of them once, and both hold the same."""
+    for pair in told.recurrences:
+        one, other = pair.input, pair.output
+        wrong = _wrong_with(one, other, told)
+        if wrong is not None:
+            raise EngineError(
+                f'the manifest says that "{other.name}" is fed back into "{one.name}", {wrong}', fix=_FIX
+            )
+
+
+def _wrong_with(one: Value, other: Value, told: Signature) -> str | None:
+    if one not in told.inputs:
+        return f'but "{one.name}" is no input'
+    if other not in told.outputs:
+        return f'but "{other.name}" is no output'
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return f"but the one is {_told(other, told)}, the other {_told(one, told)}"
+    if len(list(_pairs_with(one, other, told))) > 1:
+        return "and one of them stands in another pair, too"
+    return None
+
+
+def _pairs_with(one: Value, other: Value, told: Signature) -> Iterator[object]:
+    return (pair for pair in told.recurrences if pair.input is one or pair.output is other)

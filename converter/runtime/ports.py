@@ -1,0 +1,79 @@
+"""The memory of a session, and by which way each input and output of a call goes through it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from prototrt.converter.runtime.memory import Buffer, Memory, Staging
+from prototrt.converter.runtime.operands import DeviceArray, Operand
+from prototrt.converter.runtime.state import States
+from prototrt.converter.runtime.transfers import (
+    CarriedState,
+    Copied,
+    CopiedBack,
+    Downloaded,
+    NextState,
+    ReadInPlace,
+    Rows,
+    Source,
+    Target,
+    Uploaded,
+    WorkQueue,
+    WrittenInPlace,
+)
+from prototrt.converter.sessions.signature import Signature, concrete
+from prototrt.surgery.ir import Dim, Value
+
+
+class Ports:
+    """Buffers for all inputs and outputs of an engine, as large as its profile allows, and its state."""
+
+    def __init__(self, signature: Signature, memory: Memory, stream: int) -> None:
+        largest: dict[Dim, int] = {symbol: span.max for symbol, span in signature.symbols.items()}
+        sizes = {
+            value.name: bytes_of(value, concrete(value.shape, largest))
+            for value in (*signature.inputs, *signature.outputs)
+        }
+        self._work = WorkQueue(memory.device, stream)
+        pairs = [(pair, sizes[pair.input.name]) for pair in signature.recurrences]
+        self.states = States(memory, pairs, stream)
+        # A state has its own buffers; one that is fed needs a further one, made when it is.
+        own = {*self.states.pairs, *self.states.written}
+        self._buffers = {name: Buffer(memory, 0 if name in own else size) for name, size in sizes.items()}
+        self._staging = {name: Staging(memory) for name in sizes}
+
+    def source(self, value: Value, operand: Operand | None, shape: tuple[int, ...], steps: int) -> Source:
+        """How an input comes to the engine. ``shape`` is that of one step; without operand it is carried."""
+        name, size = value.name, bytes_of(value, shape)
+        if operand is None:
+            return CarriedState(self.states.pairs[name], shape, self._work.stream)
+        ours = Rows.aligned(steps, size)
+        if not isinstance(operand, DeviceArray):
+            return Uploaded(self._work, value, operand, ours, self._buffers[name], self._staging[name])
+        if ours.is_in_place(operand):
+            return ReadInPlace(operand, ours)
+        return Copied(self._work, operand, ours, self._buffers[name])
+
+    def next_state(self, value: Value, shape: tuple[int, ...]) -> Target:
+        """How state comes to the next call."""
+        return NextState(self.states.written[value.name], bytes_of(value, shape), self._work.stream)
+
+    def target(self, value: Value, operand: Operand, shape: tuple[int, ...], steps: int) -> Target:
+        """How an output comes to the caller. ``shape`` is that of one step."""
+        name, ours = value.name, Rows.aligned(steps, bytes_of(value, shape))
+        if not isinstance(operand, DeviceArray):
+            return Downloaded(self._work, value, operand, ours, self._buffers[name], self._staging[name])
+        if ours.is_in_place(operand):
+            return WrittenInPlace(operand, ours)
+        return CopiedBack(self._work, operand, ours, self._buffers[name])
+
+    @property
+    def carried(self) -> Mapping[str, tuple[int, ...]]:
+        """The shapes of the states that are not zero."""
+        return {name: state.shape for name, state in self.states.pairs.items() if state.shape is not None}
+
+
+def bytes_of(value: Value, shape: tuple[int, ...]) -> int:
+    """The size of a binding; 0 where it is not known yet."""
+    return 0 if -1 in shape else prod(shape) * value.dtype.numpy.itemsize

@@ -1,0 +1,55 @@
+"""Arrays of callers in the host's memory: read from whatever library, in the type of the input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from prototrt.caffe_proto.errors import ShapeError
+from prototrt.surgery.ir import Array, Value
+
+
+def host_array(given: Any, name: str) -> Array:
+    """What a caller gives, as NumPy sees it. Raises ``ShapeError`` where NumPy sees nothing."""
+    refuse_gradients(given, name)
+    try:
+        return np.asarray(given)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ShapeError(
+            f'what is given for "{name}" is no array that NumPy can read',
+            because=str(error).splitlines()[0],
+            fix="give a NumPy array",
+        ) from error
+
+
+def refuse_gradients(given: Any, name: str) -> None:
+    """Raise ``ShapeError`` for a tensor that PyTorch records for a gradient: it lends no such memory."""
+    if getattr(given, "requires_grad", False) is True:
+        raise ShapeError(f'the tensor for "{name}" requires a gradient', fix="give tensor.detach()")
+
+
+def converted(value: Value, array: Array) -> Array:
+    """Numbers, or truth values, in the type of the input that they are for."""
+    dtype = value.dtype.numpy
+    if array.dtype.kind not in "bfiu":
+        raise ShapeError(
+            f'input "{value.name}" holds {array.dtype}, expected {dtype}', fix=f"give it as {dtype}"
+        )
+    if dtype.kind != "b" and not np.can_cast(array.dtype, dtype):
+        _refuse_beyond(value, array)
+    return array.astype(dtype, copy=False)
+
+
+def _refuse_beyond(value: Value, array: Array) -> None:
+    """A number that the type cannot hold would become another one, or infinity."""
+    dtype = value.dtype.numpy
+    limits: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    held = (array >= limits.min) & (array <= limits.max)
+    if dtype.kind == "f":
+        held |= ~np.isfinite(array)
+    if beyond := array[~held].tolist():
+        raise ShapeError(
+            f'input "{value.name}" holds {beyond[0]}, which {dtype} cannot hold',
+            fix="mend the number, or scale the input",
+        )

@@ -1,0 +1,34 @@
+"""Several calls at once: their inputs in one array, one behind the other along a first axis of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.converter.sessions.signature import Signature
+
+
+def refuse_fed_states(signature: Signature, feeds: Mapping[str, object]) -> None:
+    """Raise ``NetError`` for an input that each step takes from the one before."""
+    fed = [name for name in signature.states if name in feeds]
+    if fed:
+        raise NetError(
+            f'the state "{fed[0]}" is given to run_steps(), which feeds it back itself',
+            fix="give it to set_state() before",
+        )
+
+
+def shape_of_step(name: str, shape: tuple[int, ...], steps: int) -> tuple[int, ...]:
+    """The shape of one step, where the array has this one. Raises ``ShapeError``."""
+    if shape[:1] != (steps,):
+        raise ShapeError(
+            f'the array for "{name}" has the shape {shape}, expected {steps} as its first size',
+            because=f"run_steps() is to run {steps} steps, and takes one row for each",
+        )
+    return shape[1:]
+
+
+def refuse_no_steps(steps: int) -> None:
+    """Raise ``ValueError`` for a number of steps that is none."""
+    if steps < 1:
+        raise ValueError(f"steps is {steps}, expected 1 or more")

@@ -1,0 +1,134 @@
+"""A manifest is held against the engine before any memory is reserved by what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from prototrt.caffe_proto.errors import EngineError
+from prototrt.converter.runtime.engine import Engine
+from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.tensorrt.api import Backend
+from prototrt.surgery.ir import DType, Range, Recurrence, Shape, Value
+from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, FakeEngine, fake_tensorrt
+from prototrt.tests.dynamic_lstm import dynamic_graph
+
+Change = Callable[[Signature], Signature]
+FIX = "\n  fix: use the manifest that was written with the plan, or convert the model again"
+
+
+def value(name: str, dtype: DType | None = None, shape: Shape | None = None) -> Change:
+    """One input or output said otherwise, wherever it stands."""
+
+    def change(told: Signature) -> Signature:
+        def other(found: Value) -> Value:
+            return others.get(found, found)
+
+        (old,) = [each for each in (*told.inputs, *told.outputs) if each.name == name]
+        others = {old: Value(name, dtype or old.dtype, old.shape if shape is None else shape)}
+        pairs = [
+            replace(pair, input=other(pair.input), output=other(pair.output)) for pair in told.recurrences
+        ]
+        return replace(
+            told,
+            inputs=tuple(map(other, told.inputs)),
+            outputs=tuple(map(other, told.outputs)),
+            recurrences=tuple(pairs),
+        )
+
+    return change
+
+
+def span(symbol: str, told: Range) -> Change:
+    return lambda signature: replace(signature, symbols={**signature.symbols, symbol: told})
+
+
+def pairs(*names: tuple[str, str]) -> Change:
+    def change(told: Signature) -> Signature:
+        known = {each.name: each for each in (*told.inputs, *told.outputs)}
+        made = tuple(Recurrence(known[one], known[other], exposed=False) for one, other in names)
+        return replace(told, recurrences=made)
+
+    return change
+
+
+CASES: dict[str, tuple[Change, str]] = {
+    "half the size": (
+        value("x", DType.FLOAT16),
+        'the manifest says that "x" is float16, the plan has float32',
+    ),
+    "an output of another type": (
+        value("h", DType.INT32),
+        'the manifest says that "h" is int32, the plan has float32',
+    ),
+    "a size": (
+        value("x", shape=("x.0", "x.1", 5)),
+        'the manifest says that "x" is float32 of 1..8 (usually 5) x 1..7 (usually 3) x 5,'
+        " the plan has float32 of 1..8 (usually 5) x 1..7 (usually 3) x 6",
+    ),
+    "a fixed size": (
+        value("x", shape=(3, "x.1", 6)),
+        'the manifest says that "x" is float32 of 3 x 1..7 (usually 3) x 6,'
+        " the plan has float32 of 1..8 (usually 5) x 1..7 (usually 3) x 6",
+    ),
+    "an axis less": (
+        value("cont", shape=("x.0",)),
+        'the manifest says that "cont" is float32 of 1..8 (usually 5),'
+        " the plan has float32 of 1..8 (usually 5) x 1..7 (usually 3)",
+    ),
+    "a size of an output": (
+        value("h", shape=("x.0", "x.1", 4)),
+        'the manifest says that "h" is float32 of 1..8 (usually 5) x 1..7 (usually 3) x 4,'
+        " the plan has float32 of ? x ? x 8",
+    ),
+    "a smaller profile": (
+        span("x.1", Range(1, 3, 6)),
+        'the manifest says that "x" is float32 of 1..8 (usually 5) x 1..6 (usually 3) x 6,'
+        " the plan has float32 of 1..8 (usually 5) x 1..7 (usually 3) x 6",
+    ),
+    "a pair of two outputs": (
+        pairs(("h", "lstm_h_T")),
+        'the manifest says that "lstm_h_T" is fed back into "h", but "h" is no input',
+    ),
+    "a pair of two inputs": (
+        pairs(("lstm_h_0", "lstm_c_0")),
+        'the manifest says that "lstm_c_0" is fed back into "lstm_h_0", but "lstm_c_0" is no output',
+    ),
+    "a pair of two shapes": (
+        pairs(("lstm_h_0", "h")),
+        'the manifest says that "h" is fed back into "lstm_h_0",'
+        " but the one is float32 of 1..8 (usually 5) x 1..7 (usually 3) x 8,"
+        " the other float32 of 1 x 1..7 (usually 3) x 8",
+    ),
+    "one output for two inputs": (
+        pairs(("lstm_h_0", "lstm_h_T"), ("lstm_c_0", "lstm_h_T")),
+        'the manifest says that "lstm_h_T" is fed back into "lstm_h_0", and one of them stands in another pair, too',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_manifest_that_says_something_else(case: str) -> None:
+    change, message = CASES[case]
+    graph, device = dynamic_graph(), FakeDevice()
+    backend = Backend("rtx", fake_tensorrt(graph, device))
+    with pytest.raises(EngineError) as caught:
+        Engine(backend, b"plan", device, change(Signature.of_graph(graph)))
+    assert str(caught.value) == message + FIX
+    assert device.memory == {}
+
+
+def test_shape_tensors_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their numbers are read in the host's memory, and an address on the GPU would crash the process."""
+    graph, device = dynamic_graph(), FakeDevice()
+    backend = Backend("rtx", fake_tensorrt(graph, device))
+    monkeypatch.setattr(FakeEngine, "on_host", {"cont"})
+    with pytest.raises(EngineError) as caught:
+        Engine(backend, b"plan", device)
+    assert str(caught.value) == (
+        "\"cont\" lies in the host's memory, expected the GPU's\n"
+        "  because TensorRT calls it a shape tensor: its numbers are sizes of others\n"
+        "  fix: give the engine an input of that size instead, or run it with trtexec"
+    )

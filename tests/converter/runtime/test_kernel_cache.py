@@ -1,0 +1,101 @@
+"""Kernels that TensorRT for RTX compiled are kept beside the plan; without them everything works, too."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import prototrt
+from prototrt.converter.runtime.kernel_cache import cache_beside
+from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, contexts_of, fake_engine
+from prototrt.tests.converter.runtime.test_plan_file import fake_backend
+from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    path = tmp_path / "net.plan"
+    path.write_bytes(b"vtrt")
+    return path
+
+
+def feeds(steps: int = 2) -> dict[str, Any]:
+    """A plan without manifest has state as inputs."""
+    state = prototrt.Session(dynamic_graph()).signature.states
+    zeros = {name: [[[0.0] * 8] * 3] for name in state}
+    return {**continuing(steps, 3, 0), **zeros}
+
+
+def session(plan: Path, **options: Any) -> prototrt.Session:
+    return prototrt.Session(plan, trust=True, **options)
+
+
+def kernels_of(session: prototrt.Session) -> set[str]:
+    config: Any = contexts_of(session.engine)[0].config
+    return set(config.cache.kernels)
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
+    return fake_backend(monkeypatch, dynamic_graph())
+
+
+def test_kernels_are_kept_beside_the_plan(plan: Path, device: FakeDevice) -> None:
+    with session(plan, device=device) as first:
+        first.run(feeds())
+        (kept,) = plan.parent.glob("net.plan.*.cache")  # as soon as there are any: the process may be killed
+        compiled = kernels_of(first)
+        first.run(feeds(steps=3))
+    assert len(compiled) == 1
+    with session(plan, device=device) as second:
+        assert kernels_of(second) > compiled
+    assert kept.read_bytes().startswith(b"kernels:")
+
+
+def test_another_plan_has_another_file() -> None:
+    assert cache_beside("net.plan", "0123456789abcdef" * 4) == "net.plan.0123456789abcdef.cache"
+
+
+def test_kernels_are_specialized_at_once() -> None:
+    """Those that are specialized later would change behind the back of a captured graph."""
+    with prototrt.Session(fake_engine(dynamic_graph())) as first:
+        config: Any = contexts_of(first.engine)[0].config
+        assert config.dynamic_shapes_kernel_specialization_strategy.name == "EAGER"
+        assert config.cache is None  # it has no file
+    with prototrt.Session(fake_engine(dynamic_graph(), flavour="enterprise")) as other:
+        assert contexts_of(other.engine)[0].config is None
+
+
+def test_a_file_of_the_callers(plan: Path, device: FakeDevice, tmp_path: Path) -> None:
+    with session(plan, device=device, runtime_cache=tmp_path / "mine") as first:
+        first.run(feeds())
+    assert (tmp_path / "mine").exists()
+    assert list(plan.parent.glob("*.cache")) == []
+    with pytest.raises(ValueError, match="an engine is loaded already: give no device and no runtime_cache"):
+        prototrt.Session(fake_engine(dynamic_graph()), runtime_cache=tmp_path / "mine")
+
+
+def test_a_file_of_another_gpu(plan: Path, device: FakeDevice, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "prototrt.converter.runtime.kernel_cache")
+    mine = plan.parent / "mine"
+    mine.write_bytes(b"other")
+    with session(plan, device=device, runtime_cache=mine) as first:
+        first.run(feeds())
+    assert [record.message for record in caplog.records] == [
+        f"{mine} is of another GPU, driver or TensorRT: kernels are compiled anew"
+    ]
+    assert mine.read_bytes().startswith(b"kernels:")
+
+
+def test_files_that_cannot_be(plan: Path, device: FakeDevice, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "prototrt.converter.runtime.kernel_cache")
+    folder = plan.parent
+    with session(plan, device=device, runtime_cache=folder) as first:
+        first.run(feeds())
+    messages = [record.message for record in caplog.records]
+    assert messages[0] == f"{folder} cannot be read, kernels are compiled anew: Is a directory"
+    assert messages[1].startswith(f"kernels are not kept: {folder}: cannot be written: ")
+    assert len(messages) == 2
