@@ -19,6 +19,7 @@ class Role(enum.Enum):
 
     COMPUTES = "it stays where an output needs it"
     DATA = "its tops become inputs"
+    CONSTANT = "it reads nothing, and makes what it holds"
     MEASURE = "a loss or a metric: it becomes its answer, or falls away"
 
 
@@ -49,11 +50,18 @@ class LayerType:
     reads_ids: bool = False
     """Each number of its bottom becomes a row: its top has one axis more."""
 
+    is_code: bool = False
+    """What it computes stands in code beside the net. Where it reads nothing, its tops become inputs."""
+
     labels_from: int | None = 1
     """Of data: the first top that holds labels. None where any top may hold anything."""
 
+    measures_with: int | None = None
+    """Of what is not always a measure: with so many bottoms it compares with labels, and is one."""
     predictions: int = 1
     """Of a measure: how many bottoms come from the net. Labels follow them."""
+    passes_on: int = 0
+    """Of what only serves training: how many of its first tops are its bottoms when the net is deployed."""
     answer: str | None = None
     """Of a loss: the type of layer that it applies to its prediction before it looks at the labels."""
     shows_answer: bool = False
@@ -67,7 +75,7 @@ _ROWS = (
     # Parameters under the name of another type, or of several.
     LayerType("BoxGroupOutput", ("box_group_output_param", "bbox_reg_param")),
     LayerType("BoxOutput", ("box_output_param", "bbox_reg_param")),
-    LayerType("CTCGreedyDecoder", ("ctc_decoder_param",)),
+    LayerType("CTCGreedyDecoder", ("ctc_decoder_param",), measures_with=2),
     LayerType("ConvolutionDepthwise", ("convolution_param",)),
     LayerType("DecodeBBox", ("bbox_reg_param",)),
     LayerType("DepthwiseConvolution", ("convolution_param",)),
@@ -127,6 +135,16 @@ _ROWS = (
     LayerType("SPP", in_place=InPlace.OVERWRITES),
     LayerType("Unpooling", in_place=InPlace.OVERWRITES),
     LayerType("Upsample", in_place=InPlace.OVERWRITES),
+    # Without parameters.
+    LayerType("GRUUnit"),
+    LayerType("Silence"),
+    # Code.
+    LayerType("Python", is_code=True),
+    # What reads nothing.
+    LayerType("ContinuationIndicator", role=Role.CONSTANT),
+    LayerType("DummyData", role=Role.CONSTANT),
+    LayerType("Input", role=Role.CONSTANT),
+    LayerType("Parameter", role=Role.CONSTANT),
     # Data.
     LayerType("AnnotatedData", role=Role.DATA),
     LayerType("Data", role=Role.DATA),
@@ -137,6 +155,10 @@ _ROWS = (
     LayerType("MemoryData", role=Role.DATA),
     LayerType("VideoData", role=Role.DATA),
     LayerType("WindowData", role=Role.DATA),
+    # What changes data while a net is trained.
+    LayerType("DataRandTransform", passes_on=_EVERYTHING),
+    LayerType("DetectNetTransformation", passes_on=1),
+    LayerType("Noise", passes_on=1),
     # Losses and metrics.
     LayerType("ContrastiveLoss", role=Role.MEASURE, predictions=2),
     LayerType("HDF5Output", role=Role.MEASURE, predictions=_EVERYTHING),
@@ -146,8 +168,8 @@ _ROWS = (
 )
 
 LAYER_TYPES = {row.name: row for row in _ROWS}
-_MEASURES = ("Loss", "Accuracy", "DetectionEvaluate", "HDF5Output", "WarpCTC")
-"""How the names of measures end, those of forks included."""
+_MEASURES = ("Loss", "Accuracy", "Eval", "HDF5Output", "WarpCTC")
+"""What stands in the names of measures, those of forks included."""
 
 
 def layer_type(name: str) -> LayerType:
@@ -155,4 +177,4 @@ def layer_type(name: str) -> LayerType:
     known = LAYER_TYPES.get(name)
     if known is not None:
         return known
-    return LayerType(name, role=Role.MEASURE if name.endswith(_MEASURES) else Role.COMPUTES)
+    return LayerType(name, role=Role.MEASURE if any(word in name for word in _MEASURES) else Role.COMPUTES)

@@ -18,7 +18,6 @@ from prototrt.caffe_proto.net.deploy import cut_training
 from prototrt.caffe_proto.net.phase import PHASES, NetState, differs_in_training, is_included
 from prototrt.caffe_proto.net.untangle import Untangled, untangle
 from prototrt.caffe_proto.schema import Message
-from prototrt.caffe_proto.text.findings import Finding
 from prototrt.caffe_proto.text.overrides import Setting, override
 from prototrt.caffe_proto.text.prototxt import ParsedNet, parse_net
 from prototrt.caffe_proto.upgrades.upgrade import Entry, upgraded_layers
@@ -101,7 +100,8 @@ def _model(
 ) -> Model:
     _complete_layers(included, file)
     miscounted = wrong_counts(included, file)
-    entries, cuts = cut_training(included, file)
+    deployed = cut_training(included, file)
+    entries = deployed.entries
     untangled = untangle(entries, file)
     problems = [
         (*untangled.errors.get(entry, ()), *miscounted.get(entry, ()), *_problems(entry, allow_unknown))
@@ -114,16 +114,20 @@ def _model(
         layers=_layers(entries, untangled, source, file, problems),
         weights=source,
         warnings=(
-            *(_dropped(of_net, entries) if allow_unknown else ()),
+            *(finding.dropped() for finding in of_net if allow_unknown or finding.is_of_fork_net),
+            *(_dropped(entries) if allow_unknown else ()),
             *(warning for entry in entries for warning in entry.warnings),
-            *cuts,
+            *deployed.warnings,
             *_of_training(entries, state, file),
             *_warnings(entries, file, source),
         ),
         outputs=untangled.outputs,
         blobs=untangled.blobs,
-        problems=() if allow_unknown else tuple(finding.error() for finding in of_net),
+        problems=tuple(
+            finding.error() for finding in of_net if not (allow_unknown or finding.is_of_fork_net)
+        ),
         missing=untangled.missing,
+        sizes=deployed.shapes,
     )
 
 
@@ -132,10 +136,9 @@ def _problems(entry: Entry, allow_unknown: bool) -> list[ConversionError]:
     return [finding.error() for finding in entry.findings if not (allow_unknown and finding.can_be_dropped)]
 
 
-def _dropped(of_net: Sequence[Finding], entries: Sequence[Entry]) -> list[str]:
-    """A warning for each unknown field that is passed over, in the order of the file."""
-    of_layers = [finding for entry in entries for finding in entry.findings if finding.can_be_dropped]
-    return [finding.dropped() for finding in (*of_net, *of_layers)]
+def _dropped(entries: Sequence[Entry]) -> list[str]:
+    """A warning for each unknown field of training, in the order of the file."""
+    return [finding.dropped() for entry in entries for finding in entry.findings if finding.can_be_dropped]
 
 
 def _layers(

@@ -79,5 +79,7 @@ class Model:
     blobs: dict[str, str]  # the user's name of a blob -> the name of its last value
     problems: tuple[ConversionError, ...] = ()  # what must be mended before the net is used for anything
     missing: tuple[str, ...] = ()  # blobs that layers read and no layer makes
+    # What the file says of the shapes of inputs that it does not state whole: None for unknown sizes.
+    sizes: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
     framework: str = "caffe"
     stored: Mapping[str, StoredBlob] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 
+from prototrt.caffe_proto.layer_types import LAYER_TYPES
 from prototrt.caffe_proto.layer_types import layer_type as facts_of
 
 # The fields of these messages exist only at run time, so there is nothing that a type checker could know.
@@ -75,6 +76,11 @@ def parameter_fields(layer_type: str) -> tuple[str, ...]:
 def parameter_field(layer_type: str) -> str | None:
     """The usual one of these fields, if the type has parameters."""
     return next(iter(parameter_fields(layer_type)), None)
+
+
+def is_known(layer_type: str) -> bool:
+    """Whether Caffe, or a fork whose messages are known, has a layer of this type."""
+    return layer_type in LAYER_TYPES or bool(parameter_fields(layer_type))
 
 
 def is_read_by(layer_type: str, field: str) -> bool:

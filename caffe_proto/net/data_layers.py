@@ -2,37 +2,81 @@
 
 from __future__ import annotations
 
-from prototrt.caffe_proto.layer_types import layer_type
-from prototrt.caffe_proto.schema import Message, parameter_field
+from collections.abc import Iterable, Mapping
+
+from prototrt.caffe_proto.layer_types import Role, layer_type
+from prototrt.caffe_proto.net.stated_numbers import Path, stated_numbers
+from prototrt.caffe_proto.schema import Message, is_known
+from prototrt.caffe_proto.upgrades.upgrade import Entry
 
 PartialShape = tuple[int | None, ...]
 
+# The fields that say one size, the first one stated counts: forks have names of their own.
+_BATCH = ("batch_size", "batchsize", "batch")
+_CROP = ("crop_size", "cropsize")
+_HEIGHT = (*_CROP, "crop_height", "crop_h", "resize_param.height", "new_height", "resize_height", "height")
+_WIDTH = (*_CROP, "crop_width", "crop_w", "resize_param.width", "new_width", "resize_width", "width")
+_SHAPES = ("dim", "shape.dim", "input_shape.dim")
+_PERHAPS_LABELS = ("label", "gt")
 
-def known_shape(layer: Message, top: int) -> PartialShape | None:
+
+def is_source(entry: Entry) -> bool:
+    """Whether the layer only brings data: by its type, or because it reads nothing and Caffe does not know it."""
+    layer, facts = entry.message, layer_type(entry.message.type)
+    if facts.role is not Role.COMPUTES:
+        return facts.role is Role.DATA
+    return not layer.bottom and bool(layer.top) and (facts.is_code or not is_known(layer.type))
+
+
+def label_tops(entry: Entry) -> list[str]:
+    """The tops that hold labels; of types that Caffe does not know, their names tell."""
+    facts = layer_type(entry.message.type)
+    if facts.role is Role.DATA:
+        return [] if facts.labels_from is None else list(entry.message.top[facts.labels_from :])
+    return [top for top in entry.message.top[1:] if any(word in top.lower() for word in _PERHAPS_LABELS)]
+
+
+def known_shape(entry: Entry, top: int) -> PartialShape | None:
     """The shape of a top, with None for sizes that only the data know; None where nothing is known.
 
     Source: the ``DataLayerSetUp`` of caffe's ``src/caffe/layers/*_data_layer.cpp``.
     """
-    field = parameter_field(layer.type)
-    if field is None or layer_type(layer.type).labels_from is None:
+    layer, facts = entry.message, layer_type(entry.message.type)
+    stated = stated_numbers(entry)
+    whole = next((numbers for path, numbers in stated.items() if _is_named(path, _SHAPES)), None)
+    if top == 0 and whole:
+        return tuple(whole)
+    if facts.labels_from is None or not stated:
         return None
-    data = getattr(layer, field)
-    batch = data.batch_size or None
+    batch = _first(stated, _BATCH)
     if top > 0:
-        return (batch,)
-    if layer.type == "MemoryData":
-        return (batch, data.channels or None, data.height or None, data.width or None)
-    height, width = (data.new_height, data.new_width) if layer.type == "ImageData" else (0, 0)
-    crop = layer.transform_param.crop_size
-    return (batch, _channels(layer, data), crop or height or None, crop or width or None)
+        return (batch,) if facts.role is Role.DATA else None
+    return (batch, _channels(layer, stated), _first(stated, _HEIGHT), _first(stated, _WIDTH))
 
 
-def _channels(layer: Message, data: Message) -> int | None:
-    transform = layer.transform_param
-    if layer.type == "WindowData" or transform.force_color or getattr(data, "force_encoded_color", False):
+def _first(stated: Mapping[Path, list[int]], names: Iterable[str]) -> int | None:
+    """The size that the first of these fields states. 0 is what Caffe writes for none."""
+    for name in names:
+        for path, numbers in stated.items():
+            if _is_named(path, (name,)) and numbers[-1]:
+                return numbers[-1]
+    return None
+
+
+def _is_named(path: Path, names: Iterable[str]) -> bool:
+    """Whether a path leads from one of the layer's messages to one of these fields."""
+    return ".".join(path[1:]) in names
+
+
+def _channels(layer: Message, stated: Mapping[Path, list[int]]) -> int | None:
+    channels = _first(stated, ("channels",))
+    if channels is not None:
+        return channels
+    transform, images = layer.transform_param, layer.image_data_param
+    if layer.type == "WindowData" or transform.force_color or layer.data_param.force_encoded_color:
         return 3
-    if layer.type == "ImageData":
-        return 3 if data.is_color else 1
+    if layer.type == "ImageData" or layer.HasField("image_data_param"):
+        return 3 if images.is_color else 1
     if transform.force_gray:
         return 1
     return len(transform.mean_value) if len(transform.mean_value) > 1 else None

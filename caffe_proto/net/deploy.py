@@ -6,40 +6,53 @@ measure falls away. Each such step is told as a warning.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prototrt.caffe_proto.errors import NetError
 from prototrt.caffe_proto.layer_types import LayerType, Role, layer_type
-from prototrt.caffe_proto.net.data_layers import known_shape
+from prototrt.caffe_proto.net.data_layers import PartialShape, is_source, known_shape, label_tops
 from prototrt.caffe_proto.net.untangle import Untangled, untangle
-from prototrt.caffe_proto.schema import message_class
+from prototrt.caffe_proto.schema import is_known, message_class
 from prototrt.caffe_proto.upgrades.upgrade import Entry
 
 
-def cut_training(entries: Sequence[Entry], file: str) -> tuple[list[Entry], list[str]]:
-    """The layers that a deploy net has, and a warning for each one that it has not."""
-    if not any(_is_data(entry) or _is_measure(entry) for entry in entries):
-        return list(entries), []
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """The layers that a deploy net has, a warning for each one that it does not have, and what the file says
+    of the shapes of its inputs.
+    """
+
+    entries: Sequence[Entry]
+    warnings: Sequence[str] = ()
+    shapes: Mapping[str, PartialShape] = field(default_factory=dict)
+
+
+def cut_training(entries: Sequence[Entry], file: str) -> Deployed:
+    """What is left of a net to deploy. Raises ``NetError`` where that is nothing."""
+    if not any(is_source(entry) or _is_measure(entry) or _facts(entry).passes_on for entry in entries):
+        return Deployed(entries)
     cut = _Cut(entries, untangle(entries, file), file)
     cut.mark()
     kept = [replacement for index in range(len(entries)) for replacement in cut.replacements(index)]
     if not kept:
         fix = "give the net for another phase, or the deploy prototxt"
         raise NetError("nothing is left of the net when training is cut away", where=file, fix=fix)
-    return kept, cut.warnings
+    return Deployed(kept, cut.warnings, cut.shapes)
 
 
 def _facts(entry: Entry) -> LayerType:
     return layer_type(entry.message.type)
 
 
-def _is_data(entry: Entry) -> bool:
-    return _facts(entry).role is Role.DATA
-
-
 def _is_measure(entry: Entry) -> bool:
-    return _facts(entry).role is Role.MEASURE
+    """Whether the layer ends the net: by its type, or because an unknown one makes a loss or nothing at all."""
+    facts, layer = _facts(entry), entry.message
+    if facts.measures_with is not None and len(layer.bottom) >= facts.measures_with:
+        return True
+    if facts.role is Role.COMPUTES and (facts.is_code or not is_known(layer.type)):
+        return bool(layer.bottom) and (not layer.top or any(layer.loss_weight))
+    return facts.role is Role.MEASURE
 
 
 @dataclass(slots=True)
@@ -55,6 +68,7 @@ class _Cut:
     made: set[str] = field(default_factory=set)  # values of layers that are kept
     helped: dict[int, int] = field(default_factory=dict)  # which loss an auxiliary loss helps to train
     warnings: list[str] = field(default_factory=list)
+    shapes: dict[str, PartialShape] = field(default_factory=dict)  # of inputs, as far as the file says them
 
     def mark(self) -> None:
         for index in range(len(self.entries)):
@@ -63,7 +77,7 @@ class _Cut:
         for index in reversed(range(len(self.entries))):
             self._mark_wanted(index)
         for index, (entry, tops) in enumerate(zip(self.entries, self.names.tops, strict=True)):
-            is_whole = self._is_kept(index) and not _is_data(entry) and not _is_measure(entry)
+            is_whole = self._is_kept(index) and not is_source(entry) and not _is_measure(entry)
             self.made.update(tops if is_whole else self.wanted.intersection(tops))
 
     def _is_kept(self, index: int) -> bool:
@@ -75,11 +89,15 @@ class _Cut:
             self.measured.update(tops[:1] if _facts(entry).shows_answer else tops)
         elif not self.measured.isdisjoint(bottoms):
             self.measured.update(tops)
-        elif _is_data(entry):
-            first = _facts(entry).labels_from
-            self.labels.update(tops[first:] if first is not None else ())
+        elif is_source(entry):
+            labels = label_tops(entry)
+            self.labels.update(
+                value for blob, value in zip(entry.message.top, tops, strict=True) if blob in labels
+            )
         elif bottoms and self.labels.issuperset(bottoms):
             self.labels.update(tops)
+        elif _facts(entry).passes_on:
+            self.labels.update(tops[_facts(entry).passes_on :])
 
     def _mark_auxiliary(self) -> None:
         """Find losses that are there to train what lies before them, as GoogLeNet's loss1 and loss2.
@@ -108,10 +126,13 @@ class _Cut:
             if not helping.issuperset(self._predictions(index)):
                 self.wanted.update(self._predictions(index))
             return
-        if not _is_data(entry):
+        if not is_source(entry):
             ends = (value for value in tops if value in self.names.outputs)
             self.wanted.update(value for value in ends if value not in self.measured | self.labels)
-        if not self.wanted.isdisjoint(tops):
+        if count := _facts(entry).passes_on:
+            pairs = zip(bottoms[:count], tops, strict=False)
+            self.wanted.update(bottom for bottom, top in pairs if top in self.wanted)
+        elif not self.wanted.isdisjoint(tops):
             self.wanted.update(bottoms)
 
     def _predictions(self, index: int) -> list[str]:
@@ -120,18 +141,31 @@ class _Cut:
         count = _facts(self.entries[index]).predictions
         fed = {value for number, tops in enumerate(self.names.tops) for value in tops if self._feeds(number)}
         computed = [value for value in bottoms if value not in fed | self.labels | self.measured]
-        return [value for value in bottoms[:count] if value in computed] or computed[:count]
+        chosen = [value for value in bottoms[:count] if value in computed] or computed[:count]
+        return [unmasked for value in chosen for unmasked in self._unmasked(value)]
+
+    def _unmasked(self, value: str) -> list[str]:
+        """The value; or what an Eltwise made it of together with labels, which only measure."""
+        index = next((number for number, tops in enumerate(self.names.tops) if value in tops), None)
+        if index is None:  # no layer makes it
+            return [value]
+        bottoms = self.names.bottoms[index]
+        if self.entries[index].message.type != "Eltwise" or self.labels.isdisjoint(bottoms):
+            return [value]
+        return [found for bottom in bottoms if bottom not in self.labels for found in self._unmasked(bottom)]
 
     def _feeds(self, index: int) -> bool:
-        return _is_data(self.entries[index]) or self.entries[index].message.type == "Input"
+        return is_source(self.entries[index]) or self.entries[index].message.type == "Input"
 
     def replacements(self, index: int) -> list[Entry]:
         """What stands in the deploy net for one layer."""
         entry, tops = self.entries[index], self.names.tops[index]
-        if _is_data(entry):
+        if is_source(entry):
             return self._inputs(index)
         if _is_measure(entry):
             return self._answer(index)
+        if _facts(entry).passes_on:
+            return self._passed_on(index)
         # A Silence keeps from the outputs what would else be one.
         is_silent = not tops and self.made.issuperset(self.names.bottoms[index])
         if is_silent or self._is_kept(index):
@@ -151,7 +185,9 @@ class _Cut:
         blob = entry.message.top[number]
         layer = message_class("LayerParameter")(type="Input", top=[blob])
         layer.name = entry.message.name if alone else self._free_name(blob, entry)
-        shape = known_shape(entry.message, number)
+        shape = known_shape(entry, number)
+        if shape is not None:
+            self.shapes[blob] = shape
         told = (
             "" if shape is None else f" of shape ({', '.join('?' if n is None else str(n) for n in shape)})"
         )
@@ -161,6 +197,20 @@ class _Cut:
         if number == 0 and entry.message.HasField("transform_param"):
             layer.transform_param.CopyFrom(entry.message.transform_param)
         return Entry(layer, entry.line)
+
+    def _passed_on(self, index: int) -> list[Entry]:
+        """What was only changed for training, as it is."""
+        entry, count = self.entries[index], _facts(self.entries[index]).passes_on
+        kept = []
+        for bottom, top, value in zip(
+            entry.message.bottom[:count], entry.message.top, self.names.tops[index], strict=False
+        ):
+            if value in self.wanted and bottom != top:
+                name = self._free_name(top, entry)
+                layer = message_class("LayerParameter")(name=name, type="Split", bottom=[bottom], top=[top])
+                kept.append(Entry(layer, entry.line))
+        self._warn(entry, "dropped: it changes data while a net is trained")
+        return kept
 
     def _answer(self, index: int) -> list[Entry]:
         entry, predictions = self.entries[index], self._predictions(index)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from prototrt.caffe_proto.layer_types import layer_type
 from prototrt.caffe_proto.model import Layer
@@ -17,9 +18,15 @@ def shape_option(blob: str, layers: Sequence[Layer]) -> Option:
     return Option("shapes", {blob: example_shape(blob, layers)})
 
 
-def example_shape(blob: str, layers: Sequence[Layer]) -> list[str]:
-    """A letter for each axis that the readers of the blob want."""
-    return _axes(blob, layers).split("x")
+def example_shape(
+    blob: str, layers: Sequence[Layer], sizes: Mapping[str, Sequence[int | None]] = MappingProxyType({})
+) -> list[int | str]:
+    """A letter for each axis that the readers of the blob want, or the size that is known of it."""
+    letters = _axes(blob, layers).split("x")
+    known = sizes.get(blob, ())
+    if len(known) != len(letters):
+        return list(letters)
+    return [letter if size is None else size for letter, size in zip(letters, known, strict=True)]
 
 
 def _axes(blob: str, layers: Sequence[Layer]) -> str:

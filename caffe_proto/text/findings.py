@@ -58,6 +58,7 @@ class Finding:
     field: str | None = None
     is_broken: bool = False  # whether the structure ends here: nothing after this place can be trusted
     is_unknown: bool = False  # whether the mistake is that Caffe's message has no such field
+    is_misspelt: bool = False  # whether an unknown field looks like one that Caffe has
     value: tuple[Token, ...] = ()  # of an unknown field, as it is written
 
     def error(self) -> ConversionError:
@@ -83,6 +84,11 @@ class Finding:
     def can_be_dropped(self) -> bool:
         """Whether this is an unknown field that no output of a net can depend on."""
         return self.is_unknown and self.is_of_training
+
+    @property
+    def is_of_fork_net(self) -> bool:
+        """Whether this is a field that a fork gives to whole nets, as for the types it computes in."""
+        return self.layer is None and self.is_unknown and not self.is_misspelt
 
     @property
     def is_of_training(self) -> bool:

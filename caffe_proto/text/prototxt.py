@@ -23,6 +23,8 @@ from prototrt.caffe_proto.wording import Option, Worded
 Path = tuple[str, ...]
 
 _CLOSING = {"{": "}", "<": ">", "[": "]"}
+_ENGINE = "engine"
+"""Which library computes a layer: forks have words of their own for it, and nothing else depends on it."""
 _LAYER_FIELDS = ("layer", "layers")
 _SOLVER_FIELDS = ("base_lr", "lr_policy", "max_iter", "net", "test_iter", "train_net")
 
@@ -186,7 +188,7 @@ class _Reader:
         try:
             value = read_scalar(self.tokens, known)
         except BadValueError as bad:
-            if self._is_fork_type(known, token):
+            if known.name == _ENGINE or self._is_fork_type(known, token):
                 return
             problem = f"{known.name} is {bad.found}, expected {bad.expected}"
             fix = bad.fix or _fix_of_mixed_forms(known, token) or _fix_of_value(known)
@@ -212,10 +214,14 @@ class _Reader:
             because = f"{path[-1]} was opened at line {opened}"
             problem = f"a new {name.text} begins here, expected }}"
             raise self._broken(name, path, problem, because=because, fix="add the missing }")
+        if path and name.text == _ENGINE:
+            self._skip_value((*path, name.text))
+            return
         finding = self._finding(name, path, f'there is no field "{name.text}"')
         finding.field, finding.is_unknown = name.text, True
         names = [known.name for known in descriptor.fields]
-        if path and not close_names(name.text, names):
+        finding.is_misspelt = bool(close_names(name.text, names))
+        if path and not finding.is_misspelt:
             finding.family = UnsupportedLayerError
         finding.fix = _fix_of_unknown(
             name.text, names, is_of_net=not path, can_be_dropped=finding.can_be_dropped

@@ -40,7 +40,10 @@ class Caffe(Framework):
         if not missing:
             return []
         told = ", ".join(f'"{layer.top_blob(index)}" (line {layer.origin.line})' for layer, index in missing)
-        shapes = {layer.tops[index]: example_shape(layer.tops[index], layers) for layer, index in missing}
+        shapes = {
+            layer.tops[index]: example_shape(layer.tops[index], layers, model.sizes)
+            for layer, index in missing
+        }
         problem = f"the file states no shape for the input{'s' * (len(missing) > 1)} {told}"
         return [MissingShapesError(problem, where=model.file, because=None, shapes=shapes)]
 

@@ -31,8 +31,8 @@ from prototrt.surgery.expansion.needed_layers import needed_layers, wanted_blobs
 from prototrt.surgery.expansion.refusals import (
     blocked_layers,
     refuse_missing_weights,
-    refuse_shapes_of_nothing,
     refuse_states_of_nothing,
+    shapes_of_nothing,
 )
 from prototrt.surgery.expansion.unsuited_shapes import refuse_unsuited_shapes
 from prototrt.surgery.ir import Graph, Source, Value
@@ -117,11 +117,12 @@ def _expand(model: Model, options: RewriteOptions) -> Expansion | Failure:
     if options.outputs is None:
         wanted, cuts = framework.usual_outputs(model, wanted)
     layers = needed_layers(model, wanted)
-    refuse_shapes_of_nothing(model, shaped)
     blocked = blocked_layers(model, layers, framework)
     shapeless = framework.missing_shapes(model, layers, shaped)
-    if shapeless:
-        return _failure(model, layers, independent(layers, blocked, model.stored), wanted, blocked, shapeless)
+    stray = shapes_of_nothing(model, shaped)
+    if shapeless or stray:
+        kept = independent(layers, blocked, model.stored)
+        return _failure(model, layers, kept, wanted, blocked, [*stray, *shapeless])
     reserved = {name for layer in model.layers for name in layer.tops}
     example = partial(shape_option, layers=layers)
     inputs = KnownInputs(given, profile, framework.whole_numbers(layers), example)

@@ -65,15 +65,18 @@ def _with_shape_option(error: ConversionError, model: Model, layers: Sequence[La
     )
 
 
-def refuse_shapes_of_nothing(model: Model, names: Collection[str]) -> None:
+def shapes_of_nothing(model: Model, names: Collection[str]) -> list[ConversionError]:
+    """An error for each shape that is given for what is no input."""
     inputs = [top for layer in model.layers if layer.type == "Input" for top in layer.tops]
-    for name in sorted(names):
-        if name not in inputs:
-            raise NetError(
-                f'a shape is given for "{name}", which is no input',
-                where=model.file,
-                fix=f"the inputs are {', '.join(inputs) or 'none'}",
-            )
+    return [
+        NetError(
+            f'a shape is given for "{name}", which is no input',
+            where=model.file,
+            fix=f"the inputs are {', '.join(inputs) or 'none'}",
+        )
+        for name in sorted(names)
+        if name not in inputs
+    ]
 
 
 def refuse_states_of_nothing(model: Model, given: Mapping[str, Array], known: Collection[str]) -> None:

@@ -35,7 +35,7 @@ CASES = {
         ["Input  -> x", "InnerProduct x -> s", "Softmax s -> prob"],
         [
             'net.prototxt:1: layer "in" (Data): dropped its top "y": nothing that is deployed needs it',
-            'net.prototxt:1: layer "in" (Data): became the input "x" of shape (?, ?, ?, ?)',
+            'net.prototxt:1: layer "in" (Data): became the input "x"',
             'net.prototxt:3: layer "acc" (Accuracy): dropped: it only measures',
             'net.prototxt:4: layer "loss" (SoftmaxWithLoss): became a Softmax, which makes "prob"',
         ],
@@ -45,7 +45,7 @@ CASES = {
         ["Input  -> x", "InnerProduct x -> s", "Softmax s -> p"],
         [
             'net.prototxt:1: layer "in" (Data): dropped its top "y": nothing that is deployed needs it',
-            'net.prototxt:1: layer "in" (Data): became the input "x" of shape (?, ?, ?, ?)',
+            'net.prototxt:1: layer "in" (Data): became the input "x"',
             'net.prototxt:4: layer "loss" (SoftmaxWithLoss): dropped: it only measures',
         ],
     ),
@@ -145,6 +145,75 @@ CASES = {
         [layer("Input", "in", "", "x"), FC],
         ["Input  -> x", "InnerProduct x -> s"],
         [],
+    ),
+    "a source that Caffe does not know": (
+        [layer("NYUData", "in", "", "x y_label z"), FC, layer("Power", "pw", "z y_label", "q")],
+        ["Input  -> x", "Input  -> y_label", "Input  -> z", "InnerProduct x -> s", "Power z y_label -> q"],
+        None,
+    ),
+    "code that brings data": (
+        [layer("Python", "in", "", "x y"), FC, layer("Power", "pw", "y", "q")],
+        ["Input  -> x", "Input  -> y", "InnerProduct x -> s", "Power y -> q"],
+        None,
+    ),
+    "what reads nothing and is no data": (
+        [
+            layer("DummyData", "in", "", "x"),
+            layer("Parameter", "p", "", "y"),
+            FC,
+            layer("Eltwise", "e", "x y", "z"),
+        ],
+        ["DummyData  -> x", "Parameter  -> y", "InnerProduct x -> s", "Eltwise x y -> z"],
+        [],
+    ),
+    "losses of forks": (
+        [
+            DATA,
+            FC,
+            layer("SmoothL1LossOHEM", "a", "s y", "a"),
+            layer("Region", "b", "s y", "b", "loss_weight: 1"),
+            layer("MatWrite", "c", "s", ""),
+            layer("Python", "d", "s y", "d", "loss_weight: 1"),
+        ],
+        ["Input  -> x", "InnerProduct x -> s"],
+        None,
+    ),
+    "a decoder that measures": (
+        [DATA, FC, layer("CTCGreedyDecoder", "acc", "s y", "acc")],
+        ["Input  -> x", "InnerProduct x -> s"],
+        None,
+    ),
+    "what labels mask": (
+        [
+            DATA,
+            FC,
+            layer("Eltwise", "masked", "s y", "m"),
+            layer("Eltwise", "again", "m y", "n"),
+            layer("EuclideanLoss", "loss", "n y", "l"),
+        ],
+        ["Input  -> x", "InnerProduct x -> s"],
+        None,
+    ),
+    "data that training changes": (
+        [
+            layer("Data", "in", "", "u"),
+            layer("Data", "labels", "", "w"),
+            layer("DetectNetTransformation", "change", "u w", "x y"),
+            FC,
+            LOSS,
+        ],
+        ["Input  -> u", "Split u -> x", "InnerProduct x -> s", "Softmax s -> prob"],
+        [
+            'net.prototxt:1: layer "in" (Data): became the input "u"',
+            'net.prototxt:2: layer "labels" (Data): dropped its top "w": nothing that is deployed needs it',
+            'net.prototxt:3: layer "change" (DetectNetTransformation): dropped: it changes data while a net is trained',
+            'net.prototxt:5: layer "loss" (SoftmaxWithLoss): became a Softmax, which makes "prob"',
+        ],
+    ),
+    "data that training changes in place": (
+        [layer("Data", "in", "", "x"), layer("Noise", "change", "x", "x"), FC],
+        ["Input  -> x", "InnerProduct x -> s"],
+        None,
     ),
 }
 
@@ -252,3 +321,46 @@ def test_text_of_the_deploy_net(case: str, write: Write) -> None:
     assert again.warnings == ()
     net = text_format.Parse(text, message_class("NetParameter")())
     assert [one.type for one in net.layer] == [layer.type for layer in model.layers]
+
+
+OF_SOURCES: dict[str, tuple[str, str, str | None]] = {
+    "crop": (
+        "Data",
+        "transform_param { crop_size: 5 mean_value: [1, 2, 3] } data_param { batch_size: 2 }",
+        "2 3 5 5",
+    ),
+    "unknown channels": ("Data", "transform_param { crop_size: 5 } data_param { batch_size: 2 }", "2 ? 5 5"),
+    "resized": (
+        "AnnotatedData",
+        "transform_param { force_color: true resize_param { height: 4 width: 6 } } data_param { batch_size: 2 }",
+        "2 3 4 6",
+    ),
+    "new sizes": ("ImageSegData", "image_data_param { batch_size: 2 new_height: 4 new_width: 6 }", "2 3 4 6"),
+    "grey": (
+        "ImageData",
+        "image_data_param { batch_size: 2 is_color: false new_height: 4 new_width: 6 }",
+        "2 1 4 6",
+    ),
+    "a fork's fields": (
+        "PicPac",
+        "picpac_param { path: 'a' batch: 2 channels: 3 split: 9 resize_width: 6 resize_height: 4 }",
+        "2 3 4 6",
+    ),
+    "crops of a fork": ("DocData", "doc_param < batchsize: 2 crop_h: 4, crop_w: 6; >", "2 ? 4 6"),
+    "dims": ("MemoryData", "memory_data_param { dim: [1, 2, 3, 4, 5] }", "1 2 3 4 5"),
+    "its own shape": ("OnDiskData", "input_param { shape { dim: 2 dim: 7 } }", "2 7"),
+    "memory": ("MemoryData", "memory_data_param { batch_size: 2 channels: 3 height: 4 width: 6 }", "2 3 4 6"),
+    "numbers of deeper messages": ("NYUData", "a_param { sampler { batch_size: 2 height: 4 } }", "? ? ? ?"),
+    "nothing": ("NYUData", "", None),
+}
+
+
+@pytest.mark.parametrize("case", OF_SOURCES)
+def test_shape_of_a_source(case: str, write: Write) -> None:
+    kind, fields, expected = OF_SOURCES[case]
+    model = load(write(f"{layer(kind, 'in', '', 'x', fields)} {layer('Power', 'p', 'x', 'y')}"))
+    stated = [" ".join(map(str, shape.dim)) for shape in model.layers[0].message.input_param.shape]
+    partial = (
+        " ".join("?" if size is None else str(size) for size in model.sizes["x"]) if model.sizes else None
+    )
+    assert (partial, stated) == (expected, [expected] if expected and "?" not in expected else [])

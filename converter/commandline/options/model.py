@@ -92,7 +92,7 @@ def _net_options(*stage_names: str) -> tuple[Callable[[F], F], ...]:
         click.option(
             "--allow-unknown",
             is_flag=True,
-            help="Drop fields that Caffe has not, with a warning, where the outputs do not need the layer.",
+            help="Drop unknown fields that only matter to training, with a warning.",
         ),
     )
 
@@ -105,7 +105,11 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
         click.argument("weights", required=False, type=click.Path()),
         *_net_options(*stage_names),
         click.option(
-            "--output", "outputs", multiple=True, metavar="BLOB", help="Cut the net at this blob; repeatable."
+            "--output",
+            "outputs",
+            multiple=True,
+            metavar="BLOB",
+            help="Cut the net at this blob; repeatable. auto: before what cannot be converted.",
         ),
         click.option(
             "--cont",

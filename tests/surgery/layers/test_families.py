@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt.caffe_proto.schema import is_known
+from prototrt.surgery.expansion.layer_builder import layer_rule
 from prototrt.tests.layer_cases import Case, Message
 from prototrt.tests.small_nets import WAYS, failure, float32, has_engine, told
 from prototrt.tests.surgery.layers.families import (
@@ -63,3 +65,8 @@ def test_refusals(message: Message) -> None:
 def test_warnings(message: Message) -> None:
     (warning,) = message.graph().warnings
     assert told(warning) == message.text
+
+
+def test_every_type_with_a_rule_is_known() -> None:
+    """A layer of an unknown type that reads nothing is taken for one that brings data."""
+    assert [kind for kind in layer_rule.rules if not is_known(kind)] == []

@@ -1,0 +1,62 @@
+"""The whole numbers among the parameters of a layer, those in a fork's unknown fields included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from prototrt.caffe_proto.schema import Message, is_repeated
+from prototrt.caffe_proto.text.tokens import Kind, Token
+from prototrt.caffe_proto.upgrades.upgrade import Entry
+
+Path = tuple[str, ...]
+
+_WHOLE = {
+    FieldDescriptor.CPPTYPE_INT32,
+    FieldDescriptor.CPPTYPE_INT64,
+    FieldDescriptor.CPPTYPE_UINT32,
+    FieldDescriptor.CPPTYPE_UINT64,
+}
+
+
+def stated_numbers(entry: Entry) -> dict[Path, list[int]]:
+    """What the layer states, by the names that lead there: ``("data_param", "batch_size")``."""
+    found: dict[Path, list[int]] = {}
+    for path, number in _known(entry.message, ()):
+        found.setdefault(path, []).append(number)
+    for finding in entry.findings:
+        if finding.is_unknown and finding.field is not None:
+            for path, number in _written(finding.value, (*finding.path[1:], finding.field)):
+                found.setdefault(path, []).append(number)
+    return found
+
+
+def _known(message: Message, path: Path) -> Iterator[tuple[Path, int]]:
+    for field, value in message.ListFields():
+        inner = (*path, str(field.name))
+        each = value if is_repeated(field) else (value,)
+        if field.message_type is not None:
+            for part in each:
+                yield from _known(part, inner)
+        elif field.cpp_type in _WHOLE:
+            yield from ((inner, int(number)) for number in each)
+
+
+def _written(tokens: Sequence[Token], path: Path) -> Iterator[tuple[Path, int]]:
+    """The numbers in the text of a field, which is whole: a value, a list, or a message in brackets."""
+    messages: list[Path] = []
+    name = path
+    for token in _without_signs(tokens):
+        if token.text in ("{", "<"):
+            messages.append(name)
+        elif token.text in ("}", ">"):
+            messages.pop()
+        elif token.kind is Kind.WORD and messages:
+            name = (*messages[-1], token.text)
+        elif token.kind is Kind.INTEGER and token.text.isdecimal():
+            yield name, int(token.text)
+
+
+def _without_signs(tokens: Iterable[Token]) -> Iterator[Token]:
+    return (token for token in tokens if token.text not in (":", ",", ";", "[", "]"))

@@ -1,0 +1,123 @@
+"""Nets of which only a part can be converted: what the message advises works, and ``auto`` does it by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import prototrt
+from prototrt.caffe_proto import ConversionError
+
+INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }'
+
+
+def layer(kind: str, name: str, bottoms: str, tops: str, more: str = "") -> str:
+    blobs = [f'bottom: "{bottom}"' for bottom in bottoms.split()] + [f'top: "{top}"' for top in tops.split()]
+    return f'layer {{ name: "{name}" type: "{kind}" {" ".join(blobs)} {more} }}'
+
+
+TRUNK = [INPUT, layer("TanH", "a", "x", "a"), layer("AbsVal", "b", "a", "b")]
+BLOCKED = {
+    "in the middle": ([*TRUNK, layer("Odd", "o", "b", "o"), layer("TanH", "p", "o", "p")], ["b"]),
+    "two branches": ([*TRUNK, layer("Odd", "o", "b", "o"), layer("TanH", "p", "a", "p")], ["b", "p"]),
+    "read with what is computed": (
+        [*TRUNK, layer("Odd", "o", "x", "o"), layer("Eltwise", "e", "o a", "e")],
+        ["a", "b"],
+    ),
+    "in place": ([*TRUNK, layer("Odd", "o", "b", "b"), layer("TanH", "p", "b", "p")], ["b@b"]),
+    "an unknown field": ([*TRUNK, layer("TanH", "o", "b", "o", "tanh_param { steep: 1 }")], ["b"]),
+    "a field that is not supported": (
+        [*TRUNK, layer("Reduction", "o", "b", "o", "reduction_param { axis: 1 fancy: 1 }")],
+        ["b"],
+    ),
+    "many of one type": ([*TRUNK, *(layer("Odd", f"o{i}", "b", f"o{i}") for i in range(3))], ["b"]),
+}
+
+
+@pytest.fixture
+def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], prototrt.Model]:
+    monkeypatch.chdir(tmp_path)
+
+    def load(layers: list[str]) -> prototrt.Model:
+        Path("net.prototxt").write_text("\n".join(layers))
+        return prototrt.load("net.prototxt", random_weights=1)
+
+    return load
+
+
+@pytest.mark.parametrize("case", BLOCKED)
+def test_the_advice_works(case: str, net: Callable[[list[str]], prototrt.Model]) -> None:
+    layers, outputs = BLOCKED[case]
+    model = net(layers)
+    with pytest.raises(ConversionError) as caught:
+        prototrt.rewrite(model)
+    quoted = ", ".join(f'"{name}"' for name in outputs)
+    assert str(caught.value).endswith(f": outputs=[{quoted}]")
+    graph = prototrt.rewrite(model, outputs=outputs)
+    assert [value.name for value in graph.outputs] == outputs
+    assert graph.warnings == ()
+
+
+@pytest.mark.parametrize("case", BLOCKED)
+def test_auto_takes_it(case: str, net: Callable[[list[str]], prototrt.Model]) -> None:
+    layers, outputs = BLOCKED[case]
+    graph = prototrt.rewrite(net(layers), outputs=["auto"])
+    assert [value.name for value in graph.outputs] == outputs
+    assert graph.warnings[0].startswith("the net ends before this layer: net.prototxt:4: ")
+
+
+def test_auto_changes_nothing_where_all_can_be_converted(
+    net: Callable[[list[str]], prototrt.Model],
+) -> None:
+    graph = prototrt.rewrite(net(TRUNK), outputs=["auto"])
+    assert ([value.name for value in graph.outputs], graph.warnings) == (["b"], ())
+
+
+def test_a_blob_called_auto_is_a_blob(net: Callable[[list[str]], prototrt.Model]) -> None:
+    graph = prototrt.rewrite(net([*TRUNK, layer("TanH", "c", "a", "auto")]), outputs=["auto"])
+    assert [value.name for value in graph.outputs] == ["auto"]
+
+
+def test_nothing_is_cut_for_sizes_that_do_not_fit(net: Callable[[list[str]], prototrt.Model]) -> None:
+    fields = "inner_product_param { num_output: 2 axis: 1 }"
+    model = net([*TRUNK, layer("InnerProduct", "fc", "b", "c", fields), layer("Eltwise", "e", "b c", "e")])
+    with pytest.raises(ConversionError, match="shape is"):
+        prototrt.rewrite(model, outputs=["auto"])
+
+
+def test_shapes_and_outputs_are_told_in_one_command(net: Callable[[list[str]], prototrt.Model]) -> None:
+    layers = [
+        'input: "x"\ninput: "z"',
+        layer("InnerProduct", "a", "x", "a", "inner_product_param { num_output: 2 }"),
+        layer("Odd", "o", "a z", "o"),
+    ]
+    with pytest.raises(ConversionError) as caught:
+        prototrt.rewrite(net(layers))
+    assert str(caught.value) == (
+        'net.prototxt: the file states no shape for the inputs "x" (line 1), "z" (line 2)\n'
+        '  fix: give the shapes: shapes={"x": (N, I), "z": (N, C, H, W)}\n'
+        'net.prototxt:4: layer "o" (Odd): there is no rule for this layer type\n'
+        "2 problems\n"
+        '  fix: convert the part before them: outputs=["a"] shapes={"x": (N, I), "z": (N, C, H, W)}'
+    )
+
+
+def test_a_bottom_that_no_layer_makes_becomes_an_input(net: Callable[[list[str]], prototrt.Model]) -> None:
+    """A piece of a net is a net whose inputs the file does not have."""
+    model = net([layer("TanH", "a", "features", "a"), layer("AbsVal", "b", "a", "b")])
+    with pytest.raises(ConversionError) as caught:
+        prototrt.rewrite(model)
+    assert str(caught.value) == (
+        'net.prototxt:1: layer "a" (TanH), bottom "features": no layer before this one makes it\n'
+        '  fix: make it an input: shapes={"features": (N, C, H, W)}'
+    )
+    graph = prototrt.rewrite(model, shapes={"features": (2, 3)})
+    assert [(value.name, value.shape) for value in graph.inputs] == [("features", (2, 3))]
+
+
+def test_a_metric_may_make_a_blob_twice(net: Callable[[list[str]], prototrt.Model]) -> None:
+    measures = [layer("Accuracy", f"acc{i}", "b y", "acc") for i in range(2)]
+    model = net([INPUT, layer("Data", "in", "", "u y"), *TRUNK[1:], *measures])
+    assert [value.name for value in prototrt.rewrite(model).outputs] == ["b"]
