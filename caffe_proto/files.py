@@ -39,7 +39,7 @@ def told_to_the_user(file: str, what: str) -> Iterator[None]:
         raise UnreadableFileError(
             f"the file cannot be read: {error}",
             where=file,
-            fix="give a file that is there, and that you may read",
+            fix="check its name, or get it again",
         ) from error
 
 
@@ -58,11 +58,13 @@ def read_small(file: str, what: str) -> bytes:
         size = status.st_size
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableFileError(
-                f"this is no ordinary file, expected {what}", where=file, fix=f"give {what}"
+                f"this is a device or a pipe, expected {what}", where=file, fix="save it as a regular file"
             )
         if size > _LARGEST_TEXT:
             raise UnreadableFileError(
-                f"the file has {size >> 20} MiB, too many for {what}", where=file, fix=f"give {what}"
+                f"the file has {size >> 20} MiB, too many for {what}",
+                where=file,
+                fix="give the prototxt first and the weights second",
             )
         return stream.read()
 

@@ -186,7 +186,10 @@ def _stored(
 def _state(net: Message, phase: str, level: int, stages: Iterable[str]) -> NetState:
     """Caffe adds the stages it is given to those in the file, and replaces phase and level."""
     if phase not in PHASES:
-        raise NetError(f'the phase is "{phase}", expected {" or ".join(PHASES)}', fix="choose one of them")
+        raise NetError(
+            f'the phase is "{phase}", expected {" or ".join(PHASES)}',
+            fix=Worded("use {}", Option("phase", "TEST")),
+        )
     return NetState(phase, level, frozenset(stages) | frozenset(net.state.stage))
 
 

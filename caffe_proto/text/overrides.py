@@ -107,7 +107,11 @@ def _values(field: FieldDescriptor, setting: Setting, where: str) -> list[Scalar
     if is_repeated(field) and isinstance(setting, str) and not _is_quoted(setting):
         texts = setting.split(",") if setting.strip() else []
     if not is_repeated(field) and len(texts) != 1:
-        raise NetError(f'"{field.name}" has one value, found {len(texts)}', where=where, fix="give one value")
+        raise NetError(
+            f'"{field.name}" has one value, found {len(texts)}',
+            where=where,
+            fix=f'set it as in "{field.name}={texts[0] if texts else 1}"',
+        )
     return [_value(field, text.strip(), where) for text in texts]
 
 

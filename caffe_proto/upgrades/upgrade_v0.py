@@ -135,7 +135,7 @@ def _check_padding(layer: Message, origin: Origin) -> None:
         raise NetError(
             f"the layer has {len(layer.bottom)} bottoms and {len(layer.top)} tops, expected one of each",
             origin=origin,
-            fix="give it one bottom and one top",
+            fix="write a padding layer for each bottom, or the pad into the layers that read this one",
         )
 
 
@@ -190,7 +190,7 @@ def _v1_layer(old: Message, origin: Origin) -> tuple[Message, list[str]]:
 def _move(parameters: Message, name: str, field: str, value: object, origin: Origin) -> None:
     if isinstance(value, int) and value < 0:  # the heirs of all these fields are unsigned
         raise NetError(
-            f"{field} is {value}, expected 0 or more", origin=origin, fix=f"set {field} to 0 or more"
+            f"{field} is {value}, expected 0 or more", origin=origin, fix=f"remove {field} to use its default"
         )
     if hasattr(value, "CopyFrom"):
         getattr(parameters, name).CopyFrom(value)

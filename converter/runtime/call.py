@@ -65,5 +65,6 @@ def refuse_overlap(inputs: Mapping[str, Operand], targets: Mapping[str, Operand]
         overlaps = one.address < other.address + other.nbytes and other.address < one.address + one.nbytes
         if is_written and overlaps:
             raise ShapeError(
-                f'"{name}" and "{other_name}" are given the same memory', fix="give each its own"
+                f'"{name}" and "{other_name}" are given the same memory',
+                fix="allocate one array for each output",
             )

@@ -34,7 +34,8 @@ def converted(value: Value, array: Array) -> Array:
     dtype = value.dtype.numpy
     if array.dtype.kind not in "bfiu":
         raise ShapeError(
-            f'input "{value.name}" holds {array.dtype}, expected {dtype}', fix=f"give it as {dtype}"
+            f'input "{value.name}" holds {array.dtype}, expected {dtype}',
+            fix=f'convert it: array.astype("{dtype}")',
         )
     if dtype.kind != "b" and not np.can_cast(array.dtype, dtype):
         _refuse_beyond(value, array)
@@ -51,5 +52,5 @@ def _refuse_beyond(value: Value, array: Array) -> None:
     if beyond := array[~held].tolist():
         raise ShapeError(
             f'input "{value.name}" holds {beyond[0]}, which {dtype} cannot hold',
-            fix="mend the number, or scale the input",
+            fix="clamp or rescale the input",
         )

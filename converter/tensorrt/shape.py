@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.tensorrt.elementwise import elementwise
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
@@ -26,7 +27,9 @@ def reshape(network: Network, op: Reshape, x: Tensor) -> list[Tensor]:
         raise ShapeError(
             f"more than one unknown size changes its place in {op.target}",
             origin=network.origin,
-            fix="fix one of them",
+            fix=Worded(
+                "give all but one a fixed size in {} and {}", Option("min_shapes"), Option("max_shapes")
+            ),
         )
     return [layer.get_output(0)]
 

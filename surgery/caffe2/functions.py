@@ -60,7 +60,7 @@ def power(build: Builder, operator: Operator, x: Value) -> list[Value]:
     Becomes: Power.
     """
     if not operator.arguments.has("exponent"):
-        raise NetError("states no exponent", fix="state exponent")
+        raise NetError("states no exponent", fix="add the argument exponent, as in exponent: 2.0")
     return [build.add(Power(operator.arguments.number("exponent", 1.0)), x)]
 
 

@@ -64,7 +64,10 @@ def _scales(
             )
         found = array.tolist()
     if not all(0 < scale < math.inf for scale in found):
-        raise NetError(f"the scales are {found}, expected more than 0", fix="state scales above 0")
+        raise NetError(
+            f"the scales are {found}, expected more than 0",
+            fix="set height_scale and width_scale to positive numbers",
+        )
     return np.float32(found[0]), np.float32(found[1])
 
 

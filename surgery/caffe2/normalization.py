@@ -69,7 +69,7 @@ def layer_norm(
         if scale is None or shift is None:
             raise NetError(
                 "elementwise_affine is 1, but the inputs scale and bias are missing",
-                fix="give both, or set elementwise_affine to 0",
+                fix="add the two inputs after x, or set elementwise_affine to 0",
             )
         y = build.add(MULTIPLY, y, _over(build, operator, 1, scale, x, axis), hint="scaled")
         y = build.add(ADD, y, _over(build, operator, 2, shift, x, axis), hint="shifted")

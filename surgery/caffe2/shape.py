@@ -145,7 +145,10 @@ def tile(build: Builder, operator: Operator, x: Value, *stated: Value) -> list[V
     )
     for name, number in numbers.items():
         if number is None and not operator.arguments.has(name):
-            raise NetError(f"{name} is neither stated nor an input", fix="state it, or give it as an input")
+            raise NetError(
+                f"{name} is neither stated nor an input",
+                fix=f"add the argument {name}, or a blob with it as input",
+            )
     copies, axis = (
         operator.arguments.integer(name, 0) if number is None else number for name, number in numbers.items()
     )
@@ -199,5 +202,5 @@ def _axis_of_parts(operator: Operator, shape: Shape) -> int:
     """The ``axis`` that is cut or joined, or that of the channels in an ``order``."""
     arguments = operator.arguments
     if arguments.has("axis") and arguments.has("order"):
-        raise NetError("states both axis and order, expected one of them", fix="state one of them")
+        raise NetError("states both axis and order, expected one of them", fix="remove the argument order")
     return axis_of(operator, shape, 3 if arguments.text("order", "NCHW") == "NHWC" else 1)

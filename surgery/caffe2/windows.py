@@ -194,7 +194,9 @@ def _only(forms: dict[str, tuple[int, ...]], axes: int, ends: int) -> tuple[int,
     """The entries of the one form that is stated, ``ends`` an axis, or none."""
     stated = {name: entries for name, entries in forms.items() if entries}
     if len(stated) > 1:
-        raise NetError(f"states both {' and '.join(stated)}, expected one of them", fix="state one of them")
+        raise NetError(
+            f"states both {' and '.join(stated)}, expected one of them", fix=f"remove {list(stated)[-1]}"
+        )
     for name, entries in stated.items():
         each = len(entries) // ends
         # What stands for two axes serves a sequence, too, which has one.

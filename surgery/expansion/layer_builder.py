@@ -240,7 +240,7 @@ def expect_axes(
         raise ShapeError(
             f"shape is {x.shape}, expected {expected}",
             blob=f'bottom "{layer.bottom_blob(index)}"',
-            fix="put a Reshape in front of the layer",
+            fix=f"add a Reshape before this layer to {least if most is None or len(x.shape) < least else most} axes",
         )
 
 

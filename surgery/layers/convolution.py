@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from math import prod
 from typing import Any
 
@@ -77,7 +78,7 @@ def im2col(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         raise ShapeError(
             f"shape is {x.shape}, expected at least one axis behind axis {geometry.axis}, that of the channels",
             blob=f'bottom "{layer.bottom_blob(0)}"',
-            fix="use an axis further in front, or put a Reshape in front of the layer",
+            fix="set axis to one further in front, or add a Reshape before this layer",
         )
     op = Patches(geometry.kernel, geometry.stride, geometry.pad, geometry.dilation)
     items = geometry.overhung(build, geometry.batched(build, x))
@@ -140,7 +141,7 @@ class Geometry:
                 raise NetError(
                     f"{name} is {min(values)}, expected at least 1",
                     because="TensorRT has no kernel that lies on one place" if name == "dilation" else None,
-                    fix=f"set {name} in the prototxt",
+                    fix=f"write a positive number for {name}",
                 )
 
     def refuse_group(self) -> None:
@@ -148,7 +149,7 @@ class Geometry:
             raise NetError(
                 f"group is {self.group}, which does not divide"
                 f" {self.channels} channels into {self.outputs} outputs",
-                fix="use a group that divides both",
+                fix=f"set group to a divisor of {math.gcd(self.channels, self.outputs)}",
             )
 
     def bias(self, build: LayerBuilder, layer: Layer) -> Value:
@@ -197,7 +198,10 @@ def _sizes(param: Any, name: str, spatial: int, default: int | None) -> tuple[in
     height, width = f"{name}_h", f"{name}_w"
     if param.HasField(height) or param.HasField(width):
         if values:
-            raise NetError(f"states both {plain} and {height} or {width}", fix="state one of them")
+            raise NetError(
+                f"states both {plain} and {height} or {width}",
+                fix=f"remove {plain} if the axes differ, else {height} and {width}",
+            )
         if spatial != 2:
             raise NetError(
                 f"{height} and {width} are for 2 spatial axes, the bottom has {spatial}",

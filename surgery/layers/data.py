@@ -85,7 +85,7 @@ def _dummy_shapes(param: Any, count: int) -> list[tuple[int, ...]]:
         if len(param.shape) or any(len(sizes) not in (1, count) for sizes in legacy):
             raise NetError(
                 "needs either shape or num, channels, height and width, each once or once a top",
-                fix="state shape, once or once a top",
+                fix="write shape { dim: ... } instead of num, channels, height and width",
             )
         return [tuple(sizes[index if len(sizes) > 1 else 0] for sizes in legacy) for index in range(count)]
     if len(param.shape) not in (1, count):
@@ -101,7 +101,7 @@ def _filled(layer: Layer, index: int, filler: Any, shape: tuple[int, ...]) -> Ar
         raise ShapeError(
             f"shape is {shape}, expected sizes of at least 1",
             blob=f'top "{layer.top_blob(index)}"',
-            fix="mend the shape in dummy_data_param",
+            fix="write positive sizes into dummy_data_param",
         )
     refuse_too_many(prod(shape), shape, f'top "{layer.top_blob(index)}"')
     if filler is None:
@@ -126,7 +126,9 @@ def parameter(build: LayerBuilder, layer: Layer) -> list[Value]:
     """
     shape = tuple(layer.param.shape.dim)
     if any(dim < 1 for dim in shape):
-        raise ShapeError(f"shape is {shape}, expected sizes of at least 1", fix="mend parameter_param")
+        raise ShapeError(
+            f"shape is {shape}, expected sizes of at least 1", fix="write positive sizes into parameter_param"
+        )
     build.memory.tell(layer.tops, _kept(layer))
     return [build.parameter(layer, shape, "parameter")]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule, stated
+from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
 from prototrt.surgery.ir import Array, Value, fixed
 from prototrt.surgery.ir.uniform_constants import is_repeated, map_elements
 from prototrt.surgery.ops import Affine, Concat, Convolution, LeakyReLU
@@ -36,10 +36,7 @@ def dense_block(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             because="each of them becomes nodes of the graph",
             fix="split the block into several layers",
         )
-    if len(x.shape) != 4:
-        raise ShapeError(
-            f"shape is {x.shape}, expected (N, C, H, W)", fix="put a Reshape in front of the layer"
-        )
+    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
     if (
         count < 1
         or growth < 1

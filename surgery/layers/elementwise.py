@@ -41,7 +41,7 @@ def eltwise(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others: Valu
                 f"shape is {bottom.shape}, expected {x.shape}",
                 blob=f'bottom "{layer.bottom_blob(index)}"',
                 because=f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"',
-                fix="give all bottoms one shape",
+                fix="use Scale for a product or Bias for a sum, which broadcast, or cut the larger bottom with Crop",
             )
     param = layer.param
     kinds: dict[int, Binary] = {param.PROD: MULTIPLY, param.SUM: ADD, param.MAX: MAXIMUM}
@@ -87,7 +87,7 @@ def axpy(build: LayerBuilder, layer: Layer, factor: Value, x: Value, y: Value) -
             f"shape is {y.shape}, expected {x.shape}",
             blob=f'bottom "{layer.bottom_blob(2)}"',
             because=f'that is the shape of the second bottom, "{layer.bottom_blob(1)}"',
-            fix="give both bottoms one shape",
+            fix="cut the larger one with Crop, or change what makes it",
         )
     if factor.shape not in (x.shape[:2], (*x.shape[:2], 1, 1)):
         raise ShapeError(
@@ -169,6 +169,6 @@ def _log_of_base(base: float) -> float:
         return 1.0
     if not 0 < base < math.inf:
         raise NetError(
-            f"base is {base:g}, expected a positive number, or -1 for e", fix="use a positive base"
+            f"base is {base:g}, expected a positive number, or -1 for e", fix="remove base to use e"
         )
     return math.log(base)

@@ -231,7 +231,9 @@ def _windows_of(param: Any, sizes: Pair) -> Pair:
     stated = [name for name in ("kernel_size", "kernel_h", "kernel_w") if param.HasField(name)]
     if param.global_pooling:
         if stated:
-            raise NetError(f"states both global_pooling and {stated[0]}", fix="state one of them")
+            raise NetError(
+                f"states both global_pooling and {stated[0]}", fix=f"remove {' and '.join(stated)}"
+            )
         return sizes
     if not stated:
         raise NetError("states no kernel size", fix="set kernel_size, or kernel_h and kernel_w")
@@ -246,7 +248,10 @@ def _pair(param: Any, name: str, default: int) -> Pair:
     height, width = f"{name}_h", f"{name}_w"
     stated = [field for field in (height, width) if param.HasField(field)]
     if stated and param.HasField(plain):
-        raise NetError(f"states both {plain} and {' and '.join(stated)}", fix="state one of them")
+        raise NetError(
+            f"states both {plain} and {' and '.join(stated)}",
+            fix=f"remove {plain} if height and width differ, else the others",
+        )
     if len(stated) == 1:
         raise NetError(
             f"states {stated[0]} alone", fix=f"state both {height} and {width}, or {plain} for both"

@@ -44,7 +44,7 @@ def _mean(build: LayerBuilder, layer: Layer, x: Value) -> Array | None:
         raise NetError(
             "has a mean_file and a mean_value, expected one of them",
             blob="transform_param",
-            fix="remove one of them",
+            fix="remove mean_value to subtract the image, or mean_file to subtract the numbers",
         )
     if len(x.shape) != 4:
         raise ShapeError(

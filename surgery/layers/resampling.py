@@ -77,13 +77,16 @@ def _size_for_mask(layer: Layer, x: Value) -> Pair:
         return int(param.upsample_h), int(param.upsample_w)
     sides = [name for name in ("scale_h", "scale_w") if param.HasField(name)]
     if param.HasField("scale") and sides:
-        raise NetError(f"states both scale and {' and '.join(sides)}", fix="state one of them")
+        raise NetError(
+            f"states both scale and {' and '.join(sides)}",
+            fix="remove scale if height and width differ, else the others",
+        )
     if len(sides) == 1:
         raise NetError(f"states {sides[0]} alone", fix="state both scale_h and scale_w, or scale for both")
     both = int(param.scale) if param.HasField("scale") else 2
     scales = (int(param.scale_h), int(param.scale_w)) if sides else (both, both)
     if min(scales) < 2:
-        raise NetError(f"the scale is {scales}, expected more than 1", fix="set scale to 2 or more")
+        raise NetError(f"the scale is {scales}, expected more than 1", fix="remove scale to use 2")
     pads = param.pad_out_h, param.pad_out_w
     if any(pad and scale != 2 for pad, scale in zip(pads, scales, strict=True)):
         raise NetError(

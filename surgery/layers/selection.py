@@ -25,7 +25,7 @@ def crop(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[Value
             f"shape is {like.shape}, expected at least {len(x.shape)} axes",
             blob=f'bottom "{layer.bottom_blob(1)}"',
             because=f'it says how large each axis of "{layer.bottom_blob(0)}", {x.shape}, becomes',
-            fix="give it as many axes",
+            fix=f"add a Reshape before this layer to give this bottom {len(x.shape)} axes",
         )
     y = x
     for axis, offset in enumerate(_offsets(layer.param, len(x.shape) - first), first):
@@ -42,7 +42,7 @@ def _offsets(param: Any, axes: int) -> list[int]:
         raise NetError(
             f"offset is stated {len(offsets)} times, expected once or {axes} times",
             because=f"{axes} axes are cropped, those from axis {param.axis} on",
-            fix="state offset once for all axes, or once an axis",
+            fix="state one offset, which then counts for all axes, or one for each of them",
         )
     return offsets if len(offsets) > 1 else (offsets or [0]) * axes
 
@@ -71,13 +71,13 @@ def batch_reindex(build: LayerBuilder, layer: Layer, x: Value, index: Value) -> 
         raise ShapeError(
             "is a single number, expected (N, ...)",
             blob=f'bottom "{layer.bottom_blob(0)}"',
-            fix="give it items to choose from",
+            fix="add a Reshape before this layer to give this bottom an axis of items",
         )
     if len(index.shape) != 1:
         raise ShapeError(
             f"shape is {index.shape}, expected one axis",
             blob=f'bottom "{layer.bottom_blob(1)}"',
-            fix="put a Reshape in front of it",
+            fix="add a Reshape before this layer to give this bottom one axis",
         )
     return [build.add(Gather(), x, build.add(Cast(DType.INT32), index))]
 
@@ -113,7 +113,7 @@ def _items(layer: Layer, selector: Value) -> int:
             f"shape is {selector.shape}, expected (N,), perhaps with axes of size 1 behind it",
             blob=f'bottom "{layer.bottom_blob(len(layer.bottoms) - 1)}"',
             because="the last bottom of a Filter says which items stay",
-            fix="put a Reshape in front of it",
+            fix="add a Reshape before this layer to give this bottom one axis",
         )
     return fixed(selector.shape[0], "the number of items")
 

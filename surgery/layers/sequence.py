@@ -6,7 +6,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.expansion.limits import refuse_too_many
 from prototrt.surgery.ir import DType, Value, fixed
 from prototrt.surgery.ops import (
@@ -86,8 +86,7 @@ def ctc_greedy_decoder(build: LayerBuilder, layer: Layer, x: Value) -> list[Valu
     Bottom: scores (T, N, C). Top: classes (N, T), the row filled up with -1.
     Source: caffe_ocr ``src/caffe/layers/ctc_decoder_layer.cpp``.
     """
-    if len(x.shape) != 3:
-        raise ShapeError(f"shape is {x.shape}, expected (T, N, C)", fix="put a Reshape in front of the layer")
+    expect_axes(layer, 0, x, "(T, N, C)", 3)
     steps, classes = fixed(x.shape[0], "the number of steps T"), fixed(x.shape[2], "the number of classes")
     refuse_too_many(steps * steps, (steps, steps), "what is compared, each step with each other")
     best = _best(build, x, classes)

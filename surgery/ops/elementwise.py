@@ -185,6 +185,7 @@ def _broadcast_dim(dims: tuple[Dim, ...], shapes: tuple[Shape, ...]) -> Dim:
     sizes = [dim for dim in dict.fromkeys(dims) if dim != 1]
     if len(sizes) > 1:
         raise ShapeError(
-            f"shapes {' and '.join(map(str, shapes))} do not fit together", fix="give them one shape"
+            f"shapes {' and '.join(map(str, shapes))} do not fit together",
+            fix="make the sizes equal, or 1 where they shall be repeated",
         )
     return sizes[0] if sizes else 1

@@ -26,7 +26,7 @@ class MatMul(Op):
         if a[-1] != inner:
             raise ShapeError(
                 f"a product of {a} with {b} needs inner sizes that agree: {a[-1]} is not {inner}",
-                fix="give them inner sizes that agree",
+                fix=f"transpose one operand, or flatten from another axis, so that {a[-1]} meets {a[-1]}",
             )
         return [(*broadcast(a[:-2], b[:-2]), a[-2], columns)]
 

@@ -91,9 +91,8 @@ def test_mistakes_of_the_file_system(write: Write, tmp_path: Path) -> None:
     for name, message in {
         "deploy.prototext": "deploy.prototext: there is no such file\n  fix: did you mean deploy.prototxt?",
         "folder": "folder: this is a directory, expected a prototxt\n  fix: give the file itself",
-        "pipe": "pipe: this is no ordinary file, expected a prototxt\n  fix: give a prototxt",
-        "a\0b": "a\0b: the file cannot be read: embedded null byte\n"
-        "  fix: give a file that is there, and that you may read",
+        "pipe": "pipe: this is a device or a pipe, expected a prototxt\n  fix: save it as a regular file",
+        "a\0b": "a\0b: the file cannot be read: embedded null byte\n  fix: check its name, or get it again",
     }.items():
         with pytest.raises(ConversionError) as caught:
             load(name)
@@ -118,5 +117,6 @@ def test_too_large(write: Write) -> None:
     with pytest.raises(ConversionError) as caught:
         load(name)
     assert str(caught.value) == (
-        "net.prototxt: the file has 65 MiB, too many for a prototxt\n  fix: give a prototxt"
+        "net.prototxt: the file has 65 MiB, too many for a prototxt\n"
+        "  fix: give the prototxt first and the weights second"
     )

@@ -102,7 +102,7 @@ def test_the_type_that_an_override_gives_counts(net: Path) -> None:
         (
             "lstm1.recurrent_param.num_output",
             [7, 8],
-            '"num_output" has one value, found 2\n  fix: give one value',
+            '"num_output" has one value, found 2\n  fix: set it as in "num_output=7"',
         ),
         (
             "lstm1.clip_param",

@@ -143,7 +143,7 @@ MISTAKES = {
     "V0 size below 0": (
         "layers { layer { name: 'a' type: 'images' new_height: -1 } top: 'x' }",
         'net.prototxt:1: layer "a" (images): new_height is -1, expected 0 or more\n'
-        "  fix: set new_height to 0 or more",
+        "  fix: remove new_height to use its default",
     ),
     "padding before another layer": (
         "input: 'x' layers { layer { name: 'p' type: 'padding' pad: 1 } bottom: 'x' top: 'p' }\n"
@@ -155,7 +155,7 @@ MISTAKES = {
     "padding of two blobs": (
         "layers { layer { name: 'p' type: 'padding' pad: 1 } bottom: 'x' bottom: 'y' top: 'p' }",
         'net.prototxt:1: layer "p" (padding): the layer has 2 bottoms and 1 tops, expected one of each\n'
-        "  fix: give it one bottom and one top",
+        "  fix: write a padding layer for each bottom, or the pad into the layers that read this one",
     ),
     "no layers": (
         "name: 'empty'",

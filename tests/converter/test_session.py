@@ -112,7 +112,9 @@ def test_other_shape_is_refused(graph_of: GraphMaker) -> None:
 def test_words_are_no_numbers(graph_of: GraphMaker) -> None:
     with pytest.raises(ShapeError) as refusal:
         prototrt.Session(graph_of(2)).run({"x": np.full((2, 2, 3), "one"), "cont": GOES_ON[:2]})
-    assert str(refusal.value) == ('input "x" holds <U3, expected float32\n  fix: give it as float32')
+    assert str(refusal.value) == (
+        'input "x" holds <U3, expected float32\n  fix: convert it: array.astype("float32")'
+    )
 
 
 def test_truth_values_are_taken_as_numbers(graph_of: GraphMaker) -> None:
@@ -128,7 +130,7 @@ def test_numbers_that_the_type_cannot_hold_are_refused(graph_of: GraphMaker) -> 
     with pytest.raises(ShapeError) as refusal:
         prototrt.Session(graph_of(2)).run({"x": x, "cont": GOES_ON[:2]})
     assert str(refusal.value) == (
-        'input "x" holds -1e+300, which float32 cannot hold\n  fix: mend the number, or scale the input'
+        'input "x" holds -1e+300, which float32 cannot hold\n  fix: clamp or rescale the input'
     )
 
 

@@ -136,7 +136,7 @@ MISTAKES = {
         f"{FILE} mean_value: 1",
         'net/net.prototxt:1: layer "in" (Input), transform_param: '
         "has a mean_file and a mean_value, expected one of them\n"
-        "  fix: remove one of them",
+        "  fix: remove mean_value to subtract the image, or mean_file to subtract the numbers",
     ),
     "two values for three channels": (
         "mean_value: 1 mean_value: 2",

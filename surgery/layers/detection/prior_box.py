@@ -110,7 +110,7 @@ def _pair(param: Any, both: str, first: str, second: str) -> tuple[Any, Any] | N
     is_pair = param.HasField(first) or param.HasField(second)
     if is_pair and param.HasField(both):
         raise NetError(
-            f"{both} is stated beside {first} and {second}", fix=f"state {both}, or {first} and {second}"
+            f"{both} is stated beside {first} and {second}", fix=f"remove {both}, or the other two"
         )
     if not is_pair and not param.HasField(both):
         return None

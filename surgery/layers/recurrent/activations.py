@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from dataclasses import fields
+from dataclasses import MISSING, fields
 
 from prototrt.caffe_proto.errors import NetError
 from prototrt.surgery.ir import Op
@@ -50,14 +50,16 @@ def _made(kind: type[Op], numbers: str, text: str, field: str) -> Op:
         key = name.strip() if equals else names[place] if place < len(names) else ""
         if key not in names or key in given or not _is_number(number):
             raise NetError(
-                f'{field} is "{text}", expected {_expected(kind)}', fix=f"set {field} to one of them"
+                f'{field} is "{text}", expected {_expected(kind)}',
+                fix=f'write {field}: "{_example(kind)}"',
             )
         given[key] = float(number)
     try:
         return kind(**given)
     except TypeError:
         raise NetError(
-            f'{field} is "{text}", expected {_expected(kind)}', fix=f"set {field} to one of them"
+            f'{field} is "{text}", expected {_expected(kind)}',
+            fix=f'write {field}: "{_example(kind)}"',
         ) from None
 
 
@@ -68,8 +70,19 @@ def _is_number(text: str) -> bool:
         return False
 
 
+def _name(kind: type[Op]) -> str:
+    return next(known for known, candidate in _KINDS.items() if candidate is kind)
+
+
+def _example(kind: type[Op]) -> str:
+    """With the defaults of its numbers, else 0, 1 and so on."""
+    items = fields(kind)  # type: ignore[arg-type]  # ops are dataclasses
+    numbers = [place if item.default is MISSING else item.default for place, item in enumerate(items)]
+    return f"{_name(kind)}({', '.join(f'{number:g}' for number in numbers)})" if numbers else _name(kind)
+
+
 def _expected(kind: type[Op]) -> str:
-    name = next(known for known, candidate in _KINDS.items() if candidate is kind)
+    name = _name(kind)
     numbers = ", ".join(item.name for item in fields(kind))  # type: ignore[arg-type]  # ops are dataclasses
     return f"{name}({numbers}) with numbers" if numbers else f"{name} alone"
 

@@ -9,7 +9,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
-from prototrt.surgery.ir import Dim, Value, element_count
+from prototrt.surgery.ir import Dim, Shape, Value, element_count
 from prototrt.surgery.recurrent.cells import clipped
 from prototrt.surgery.recurrent.running import Streams
 
@@ -93,7 +93,29 @@ class Bottoms:
 
 
 def bottom(layer: Layer, index: int) -> str:
+    """A bottom as messages name it."""
     return f'bottom "{layer.bottom_blob(index)}"'
+
+
+def expect_step(layer: Layer, state: Value) -> None:
+    """Refuse a first bottom that is not the state of one step, (1, N, H)."""
+    if len(state.shape) != 3 or state.shape[0] != 1:
+        raise ShapeError(
+            f"shape is {state.shape}, expected (1, N, H)",
+            blob=bottom(layer, 0),
+            fix="slice the sequence into single steps, and give this layer the state of one of them",
+        )
+
+
+def expect_shape(layer: Layer, value: Value, shape: Shape, because: str, index: int = 0) -> None:
+    """Refuse a bottom of another shape. ``because`` says what the expected one follows from."""
+    if value.shape != shape:
+        raise ShapeError(
+            f"shape is {value.shape}, expected {shape}",
+            blob=bottom(layer, index),
+            because=because,
+            fix="change the num_output of the layer that makes this bottom, or add a Reshape after that layer",
+        )
 
 
 def read_bottoms(

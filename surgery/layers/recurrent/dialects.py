@@ -9,7 +9,7 @@ from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule, stated
 from prototrt.surgery.ir import Array, Dim, Value, element_count, fixed
 from prototrt.surgery.ir.uniform_constants import map_elements, stacked
-from prototrt.surgery.layers.recurrent.bottoms import bottom
+from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step
 from prototrt.surgery.layers.recurrent.rules import recurrent
 from prototrt.surgery.layers.recurrent.states import LayerStates
 from prototrt.surgery.layers.recurrent.stored_blobs import StoredBlobs
@@ -81,7 +81,7 @@ def _as_cont(build: LayerBuilder, layer: Layer, clip: Value, steps: Dim, streams
             f"shape is {clip.shape}, expected {steps} x {streams} elements",
             blob=bottom(layer, 1),
             because="there is one for each step of each stream",
-            fix="give it an element for each of them",
+            fix=f"let the bottom hold {steps} * {streams} elements, in any shape",
         )
     return build.reshape(clip, (steps, streams), hint="clip")
 
@@ -163,27 +163,13 @@ def gru_unit(
     optionally cont (1, N), which multiplies h. Top: h' (1, N, H).
     Source: caffe2 ``operators/gru_unit_op.h``.
     """
-    if len(h.shape) != 3 or h.shape[0] != 1:
-        raise ShapeError(
-            f"shape is {h.shape}, expected (1, N, H)",
-            blob=bottom(layer, 0),
-            fix="give it the state of one step",
-        )
+    expect_step(layer, h)
     streams, hidden = h.shape[1], fixed(h.shape[2], "the number of hidden units")
-    _expect(layer, 1, gates, (1, streams, 3 * hidden), h)
+    because = f"{bottom(layer, 0)} has the shape {h.shape}, (1, N, H)"
+    expect_shape(layer, gates, (1, streams, 3 * hidden), because, 1)
     if cont is not None:
-        _expect(layer, 2, cont, (1, streams), h)
+        expect_shape(layer, cont, (1, streams), because, 2)
         h = build.add(MULTIPLY, h, build.reshape(cont, (1, streams, 1), hint="cont"), hint="delta_product")
     z = activated(build, SIGMOID, part(build, gates, 1, hidden, "update"), "gate_z")
     n = activated(build, TANH, part(build, gates, 2, hidden, "new"), "gate_n")
     return [updated(build, h, z, n)]
-
-
-def _expect(layer: Layer, index: int, value: Value, shape: tuple[Dim, ...], of: Value) -> None:
-    if value.shape != shape:
-        raise ShapeError(
-            f"shape is {value.shape}, expected {shape}",
-            blob=bottom(layer, index),
-            because=f"{bottom(layer, 0)} has the shape {of.shape}, (1, N, H)",
-            fix=f"give it the shape {shape}",
-        )

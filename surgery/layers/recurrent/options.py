@@ -130,7 +130,9 @@ def _check(param: Any, name: str, option: RecurrentOption) -> None:
         raise NetError(f"states {what} without {option.needs}", fix=f"state {option.needs}, too")
     if option.excludes and getattr(param, option.excludes):
         raise NetError(
-            f"states both {name} and {option.excludes}", because=option.because, fix="state one of them"
+            f"states both {name} and {option.excludes}",
+            because=option.because,
+            fix=f"remove {name} or {option.excludes}",
         )
 
 
@@ -182,6 +184,6 @@ def hidden_sizes(param: Any) -> list[int]:
         raise NetError(
             f"num_output is {param.num_output}, expected {sizes[-1]}",
             because="that is the last hidden size",
-            fix="leave num_output out, or make it agree",
+            fix=f"remove num_output, or set it to {sizes[-1]}",
         )
     return sizes

@@ -238,7 +238,8 @@ def test_an_output_over_an_input() -> None:
     target = DeviceResident(device, np.zeros((2, 3, 8), np.float32))
     target.address = mine.address
     with pytest.raises(
-        ShapeError, match=r'^"x" and "h" are given the same memory\n  fix: give each its own$'
+        ShapeError,
+        match=r'^"x" and "h" are given the same memory\n  fix: allocate one array for each output$',
     ):
         session.run({**continuing(2, 3, 0), "x": mine}, outputs={"h": target})
 

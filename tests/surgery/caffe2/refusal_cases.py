@@ -13,7 +13,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "MaxPool",
         "image",
         {"kernel": 2, "kernels": [2, 2]},
-        ": states both kernels and kernel, expected one of them\n  fix: state one of them",
+        ": states both kernels and kernel, expected one of them\n  fix: remove kernel",
     ),
     (
         "MaxPool",
@@ -137,7 +137,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         {"axes": [-1]},
         ": axes are [-1], expected axes from 0 to 1\n  fix: mend the arguments, or export the net again",
     ),
-    ("Pow", "rows", {}, ": states no exponent\n  fix: state exponent"),
+    ("Pow", "rows", {}, ": states no exponent\n  fix: add the argument exponent, as in exponent: 2.0"),
     (
         "Glu",
         "sequences",
@@ -251,7 +251,8 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "UpsampleBilinear",
         "image",
         {"width_scale": 0.0},
-        ": the scales are [1.0, 0.0], expected more than 0\n  fix: state scales above 0",
+        ": the scales are [1.0, 0.0], expected more than 0\n"
+        "  fix: set height_scale and width_scale to positive numbers",
     ),
     (
         "UpsampleBilinear",
@@ -310,7 +311,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "Tile",
         "rows",
         {"axis": 1},
-        ": tiles is neither stated nor an input\n  fix: state it, or give it as an input",
+        ": tiles is neither stated nor an input\n  fix: add the argument tiles, or a blob with it as input",
     ),
     (
         "Tile",

@@ -61,9 +61,7 @@ def test_a_constant_in_a_shape_that_it_does_not_fit() -> None:
 
 
 def test_concat_states_its_axis_once() -> None:
-    expected = (
-        "operator 0 (Concat): states both axis and order, expected one of them\n  fix: state one of them"
-    )
+    expected = "operator 0 (Concat): states both axis and order, expected one of them\n  fix: remove the argument order"
     assert message("Concat", "rows weights", {"axis": 0, "order": "NHWC"}, outputs=2) == expected
 
 

@@ -249,7 +249,8 @@ REFUSED: dict[str, str] = {
         "  fix: state kernel_size once for all axes, or once an axis"
     ),
     "num_output: 2 kernel_size: 2 kernel_h: 2": (
-        "states both kernel_size and kernel_h or kernel_w\n  fix: state one of them"
+        "states both kernel_size and kernel_h or kernel_w\n"
+        "  fix: remove kernel_size if the axes differ, else kernel_h and kernel_w"
     ),
     "num_output: 2 kernel_h: 2": (
         "states kernel_h without kernel_w\n  because kernel_w is then 0, not the same\n"
@@ -260,14 +261,14 @@ REFUSED: dict[str, str] = {
         "  fix: state both, or stride alone"
     ),
     "num_output: 2 kernel_size: 0": (
-        "kernel_size is 0, expected at least 1\n  fix: set kernel_size in the prototxt"
+        "kernel_size is 0, expected at least 1\n  fix: write a positive number for kernel_size"
     ),
     "num_output: 2 kernel_size: 2 stride: 0": (
-        "stride is 0, expected at least 1\n  fix: set stride in the prototxt"
+        "stride is 0, expected at least 1\n  fix: write a positive number for stride"
     ),
-    "kernel_size: 2": "num_output is 0, expected at least 1\n  fix: set num_output in the prototxt",
+    "kernel_size: 2": "num_output is 0, expected at least 1\n  fix: write a positive number for num_output",
     "num_output: 3 kernel_size: 2 group: 2": (
-        "group is 2, which does not divide 4 channels into 3 outputs\n  fix: use a group that divides both"
+        "group is 2, which does not divide 4 channels into 3 outputs\n  fix: set group to a divisor of 1"
     ),
     "num_output: 2 kernel_size: 2 axis: 4": (
         "axis is 4, but the bottom has 4 axes: (1, 4, 5, 5)\n  fix: use an axis from -4 to 3"
@@ -318,5 +319,5 @@ def test_im2col_of_channels_alone_is_refused() -> None:
     assert refused("Im2col", "kernel_size: 2", {"x": (1, 4)}, 'bottom: "x"') == (
         'net.prototxt:2: layer "c" (Im2col), bottom "x": shape is (1, 4), expected at least one axis behind axis 1,'
         " that of the channels\n"
-        "  fix: use an axis further in front, or put a Reshape in front of the layer"
+        "  fix: set axis to one further in front, or add a Reshape before this layer"
     )

@@ -43,18 +43,18 @@ REFUSED = {
     "": f"{OP}: has 0 shapes for 2 tops, expected 1 or one a top\n  fix: state shape once, or once a top",
     "shape { dim: 2 } num: 1": (
         f"{OP}: needs either shape or num, channels, height and width, each once or once a top\n"
-        "  fix: state shape, once or once a top"
+        "  fix: write shape { dim: ... } instead of num, channels, height and width"
     ),
     "num: 1 channels: 1 height: 1": (
         f"{OP}: needs either shape or num, channels, height and width, each once or once a top\n"
-        "  fix: state shape, once or once a top"
+        "  fix: write shape { dim: ... } instead of num, channels, height and width"
     ),
     "shape { dim: 2 } data_filler { } data_filler { } data_filler { }": (
         f"{OP}: has 3 fillers for 2 tops, expected 0, 1 or one a top\n"
         "  fix: state data_filler once, or once a top"
     ),
     "shape { dim: 2 } shape { dim: 0 }": f'{OP}, top "b": shape is (0,), expected sizes of at least 1\n'
-    "  fix: mend the shape in dummy_data_param",
+    "  fix: write positive sizes into dummy_data_param",
     "shape { dim: 100000 dim: 100000 }": (
         f'{OP}, top "a": shape is (100000, 100000), which is 10000000000 elements, expected at most 2147483647\n'
         "  because Caffe counts them in an int\n"

@@ -39,18 +39,18 @@ def test_builds() -> None:
 WHERE = 'net.prototxt:4: layer "unit" (LSTMUnit)'
 REFUSED = {
     ("c_prev", (2, 3, 4)): f'{WHERE}, bottom "c_prev": shape is (2, 3, 4), expected (1, N, H)\n'
-    "  fix: give it the cell state of one step",
+    "  fix: slice the sequence into single steps, and give this layer the state of one of them",
     ("c_prev", (3, 4)): f'{WHERE}, bottom "c_prev": shape is (3, 4), expected (1, N, H)\n'
-    "  fix: give it the cell state of one step",
+    "  fix: slice the sequence into single steps, and give this layer the state of one of them",
     ("gates", (1, 3, 12)): (
         f'{WHERE}, bottom "gates": shape is (1, 3, 12), expected (1, 3, 16)\n'
-        '  because "c_prev" has the shape (1, 3, 4), (1, N, H)\n'
-        "  fix: give it the shape (1, 3, 16)"
+        '  because bottom "c_prev" has the shape (1, 3, 4), (1, N, H)\n'
+        "  fix: change the num_output of the layer that makes this bottom, or add a Reshape after that layer"
     ),
     ("cont", (1, 3, 1)): (
         f'{WHERE}, bottom "cont": shape is (1, 3, 1), expected (1, 3)\n'
-        '  because "c_prev" has the shape (1, 3, 4), (1, N, H)\n'
-        "  fix: give it the shape (1, 3)"
+        '  because bottom "c_prev" has the shape (1, 3, 4), (1, N, H)\n'
+        "  fix: change the num_output of the layer that makes this bottom, or add a Reshape after that layer"
     ),
 }
 

@@ -174,13 +174,14 @@ WHERE = 'net.prototxt:2: layer "p" (Pooling)'
 REFUSED = {
     "kernel_h: 2": f"{WHERE}: states kernel_h alone\n  fix: state both kernel_h and kernel_w, or kernel_size for both",
     "kernel_size: 2 kernel_w: 2 kernel_h: 2": (
-        f"{WHERE}: states both kernel_size and kernel_h and kernel_w\n  fix: state one of them"
+        f"{WHERE}: states both kernel_size and kernel_h and kernel_w\n"
+        "  fix: remove kernel_size if height and width differ, else the others"
     ),
     "kernel_size: 2 stride_h: 2": (
         f"{WHERE}: states stride_h alone\n  fix: state both stride_h and stride_w, or stride for both"
     ),
     "kernel_size: 2 pad: 1 pad_h: 1 pad_w: 1": (
-        f"{WHERE}: states both pad and pad_h and pad_w\n  fix: state one of them"
+        f"{WHERE}: states both pad and pad_h and pad_w\n  fix: remove pad if height and width differ, else the others"
     ),
     "kernel_size: 2 stride: 0": f"{WHERE}: kernel is (2, 2) and stride (0, 0), expected at least 1\n"
     "  fix: set both in pooling_param to 1 or more",
@@ -190,7 +191,7 @@ REFUSED = {
     "  fix: use a smaller pad or a larger kernel",
     "pool: AVE": f"{WHERE}: states no kernel size\n  fix: set kernel_size, or kernel_h and kernel_w",
     "global_pooling: true kernel_size: 2": (
-        f"{WHERE}: states both global_pooling and kernel_size\n  fix: state one of them"
+        f"{WHERE}: states both global_pooling and kernel_size\n  fix: remove kernel_size"
     ),
     "global_pooling: true stride: 2": f"{WHERE}: with global_pooling, pad must be 0 and stride 1\n"
     "  fix: remove pad and stride",
@@ -221,7 +222,7 @@ def test_mask_of_means_is_refused() -> None:
 def test_three_axes_are_refused() -> None:
     assert refusal(layer("kernel_size: 2"), {"x": (2, 4, 5)}) == (
         'net.prototxt:2: layer "p" (Pooling), bottom "x": shape is (2, 4, 5), expected (N, C, H, W)\n'
-        "  fix: put a Reshape in front of the layer"
+        "  fix: add a Reshape before this layer to 4 axes"
     )
 
 

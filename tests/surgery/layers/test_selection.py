@@ -36,7 +36,7 @@ REFUSED_CROPS = {
     "offset: 1 offset: 1 offset: 1": (
         f"{CROP}: offset is stated 3 times, expected once or 2 times\n"
         "  because 2 axes are cropped, those from axis 2 on\n"
-        "  fix: state offset once for all axes, or once an axis"
+        "  fix: state one offset, which then counts for all axes, or one for each of them"
     ),
     "offset: 4": (
         f'{CROP}, bottom "x": axis 2 has 6 elements, expected at least 7\n'
@@ -55,7 +55,7 @@ def test_crop_to_a_blob_of_fewer_axes_is_refused() -> None:
     assert refusal(crop(""), {"x": (2, 3, 6, 5), "like": (3, 2)}) == (
         f'{CROP}, bottom "like": shape is (3, 2), expected at least 4 axes\n'
         '  because it says how large each axis of "x", (2, 3, 6, 5), becomes\n'
-        "  fix: give it as many axes"
+        "  fix: add a Reshape before this layer to give this bottom 4 axes"
     )
 
 
@@ -86,7 +86,7 @@ def test_index_outside_is_refused_by_the_reference(wrong: int) -> None:
 def test_index_of_two_axes_is_refused() -> None:
     assert refusal(REINDEX, {"x": (3, 2), "index": (4, 1)}) == (
         'net.prototxt:3: layer "op" (BatchReindex), bottom "index": shape is (4, 1), expected one axis\n'
-        "  fix: put a Reshape in front of it"
+        "  fix: add a Reshape before this layer to give this bottom one axis"
     )
 
 
@@ -190,7 +190,7 @@ def test_selector_of_several_columns_is_refused() -> None:
         'net.prototxt:4: layer "op" (Filter), bottom "s": shape is (4, 2), expected (N,), perhaps with axes'
         " of size 1 behind it\n"
         "  because the last bottom of a Filter says which items stay\n"
-        "  fix: put a Reshape in front of it"
+        "  fix: add a Reshape before this layer to give this bottom one axis"
     )
 
 

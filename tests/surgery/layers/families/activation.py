@@ -53,7 +53,7 @@ REFUSALS = [
         "",
         [(3,)],
         'net.prototxt:2: layer "op" (PReLU), bottom "b0": shape is (3,), expected (N, C, ...)\n'
-        "  fix: put a Reshape in front of the layer",
+        "  fix: add a Reshape before this layer to 2 axes",
     ),
     Message(
         "Clip",

@@ -71,7 +71,7 @@ REFUSALS = [
         [(2, 3), (2, 3, 4, 5), (2, 3, 4, 4)],
         'net.prototxt:4: layer "op" (Axpy), bottom "b2": shape is (2, 3, 4, 4), expected (2, 3, 4, 5)\n'
         '  because that is the shape of the second bottom, "b1"\n'
-        "  fix: give both bottoms one shape",
+        "  fix: cut the larger one with Crop, or change what makes it",
     ),
     Message(
         "Axpy",
@@ -107,28 +107,28 @@ REFUSALS = [
         [(2, 1), (2, 3)],
         'net.prototxt:3: layer "op" (Eltwise), bottom "b1": shape is (2, 3), expected (2, 1)\n'
         '  because that is the shape of the first bottom, "b0"\n'
-        "  fix: give all bottoms one shape",
+        "  fix: use Scale for a product or Bias for a sum, which broadcast, or cut the larger bottom with Crop",
     ),
     Message(
         "Exp",
         "exp_param { base: 0 }",
         [(2,)],
         'net.prototxt:2: layer "op" (Exp): base is 0, expected a positive number, or -1 for e\n'
-        "  fix: use a positive base",
+        "  fix: remove base to use e",
     ),
     Message(
         "Exp",
         "exp_param { base: inf }",
         [(2,)],
         'net.prototxt:2: layer "op" (Exp): base is inf, expected a positive number, or -1 for e\n'
-        "  fix: use a positive base",
+        "  fix: remove base to use e",
     ),
     Message(
         "Log",
         "log_param { base: -2 }",
         [(2,)],
         'net.prototxt:2: layer "op" (Log): base is -2, expected a positive number, or -1 for e\n'
-        "  fix: use a positive base",
+        "  fix: remove base to use e",
     ),
     Message(
         "Log",

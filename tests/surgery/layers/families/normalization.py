@@ -170,13 +170,19 @@ REFUSALS = [
         "ChannelNorm",
         "",
         [(2, 3)],
-        FEW_AXES.format("ChannelNorm", "(2, 3)", "(N, C, H, W)\n  fix: put a Reshape in front of the layer"),
+        FEW_AXES.format(
+            "ChannelNorm", "(2, 3)", "(N, C, H, W)\n  fix: add a Reshape before this layer to 4 axes"
+        ),
     ),
     Message(
         "BatchNorm",
         "",
         [(3,)],
-        FEW_AXES.format("BatchNorm", "(3,)", "(N, C, ...)\n  fix: put a Reshape in front of the layer"),
+        FEW_AXES.format(
+            "BatchNorm",
+            "(3,)",
+            "(N, C, ...)\n  fix: add a Reshape before this layer to 2 axes",
+        ),
     ),
     Message(
         "BatchNorm",
@@ -191,13 +197,17 @@ REFUSALS = [
         "",
         [(1, 2, 3, 4, 5)],
         FEW_AXES.format("MVN", "(1, 2, 3, 4, 5)", "at most four axes")
-        + "\n  fix: put a Reshape in front of the layer",
+        + "\n  fix: add a Reshape before this layer to 4 axes",
     ),
     Message(
         "LRN",
         "",
         [(2, 3, 4)],
-        FEW_AXES.format("LRN", "(2, 3, 4)", "(N, C, H, W)\n  fix: put a Reshape in front of the layer"),
+        FEW_AXES.format(
+            "LRN",
+            "(2, 3, 4)",
+            "(N, C, H, W)\n  fix: add a Reshape before this layer to 4 axes",
+        ),
     ),
     Message(
         "LRN",

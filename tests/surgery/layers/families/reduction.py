@@ -83,7 +83,7 @@ REFUSALS = [
         [(2, 3)],
         'net.prototxt:2: layer "op" (ArgMax): top_k is 0, expected 1 to 3\n'
         "  because there are 3 elements to choose from\n"
-        "  fix: set top_k to 1 or more",
+        "  fix: remove top_k to use 1",
     ),
     Message(
         "ArgMax",
@@ -91,7 +91,7 @@ REFUSALS = [
         [(2, 3, 9)],
         'net.prototxt:2: layer "op" (ArgMax): top_k is 4, expected 1 to 3\n'
         "  because there are 3 elements to choose from\n"
-        "  fix: choose fewer",
+        "  fix: set top_k to 3, or to less",
     ),
     Message(
         "ArgMax",

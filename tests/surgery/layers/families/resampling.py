@@ -60,7 +60,7 @@ IMAGE = [(1, 2, 4, 6)]
 REFUSALS = [
     Message("Upsample", "", [(2, 3)],
             f'{OP}(Upsample), bottom "b0": shape is (2, 3), expected (N, C, H, W)\n'
-            "  fix: put a Reshape in front of the layer"),
+            "  fix: add a Reshape before this layer to 4 axes"),
     Message("Upsample", "upsample_param { scale: 0 }", IMAGE,
             f"{OP}(Upsample): scale is 0, expected at least 1\n  fix: set scale in upsample_param"),
     Message("Upsample", "upsample_param { scale: 2 pad_out_h: true }", IMAGE,
@@ -72,11 +72,12 @@ REFUSALS = [
             '  because it tells for each element of "b0" where it belongs\n'
             "  fix: give it the second top of the Pooling that made an image of this size"),
     Message("Upsample", "upsample_param { scale: 2 scale_h: 2 }", IMAGE * 2,
-            f"{OF_TWO}(Upsample): states both scale and scale_h\n  fix: state one of them"),
+            f"{OF_TWO}(Upsample): states both scale and scale_h\n"
+            "  fix: remove scale if height and width differ, else the others"),
     Message("Upsample", "upsample_param { scale_w: 2 }", IMAGE * 2,
             f"{OF_TWO}(Upsample): states scale_w alone\n  fix: state both scale_h and scale_w, or scale for both"),
     Message("Upsample", "upsample_param { scale: 1 }", IMAGE * 2,
-            f"{OF_TWO}(Upsample): the scale is (1, 1), expected more than 1\n  fix: set scale to 2 or more"),
+            f"{OF_TWO}(Upsample): the scale is (1, 1), expected more than 1\n  fix: remove scale to use 2"),
     Message("Upsample", "upsample_param { scale: 3 pad_out_w: true }", IMAGE * 2,
             f"{OF_TWO}(Upsample): the scale is (3, 3), but pad_out_h and pad_out_w work with 2 only\n"
             "  fix: remove them, or state upsample_h and upsample_w"),

@@ -75,11 +75,11 @@ def test_activation(text: str, expected: Op) -> None:
         (
             'num_output: 2 cell_activation: "Clip"',
             'cell_activation is "Clip", expected Clip(low, high) with numbers\n'
-            "  fix: set cell_activation to one of them",
+            '  fix: write cell_activation: "Clip(0, 1)"',
         ),
         (
             'num_output: 2 cell_activation: "TanH(1)"',
-            'cell_activation is "TanH(1)", expected TanH alone\n  fix: set cell_activation to one of them',
+            'cell_activation is "TanH(1)", expected TanH alone\n  fix: write cell_activation: "TanH"',
         ),
         (
             "num_output: 2 linear_before_reset: true",
@@ -91,13 +91,13 @@ def test_activation(text: str, expected: Op) -> None:
         ),
         (
             "num_output: 2 reverse: true bidirectional: SUM",
-            "states both reverse and bidirectional\n  fix: state one of them",
+            "states both reverse and bidirectional\n  fix: remove reverse or bidirectional",
         ),
         (
             "num_output: 2 forget_bias: 1 coupled_input_forget: true",
             "states both forget_bias and coupled_input_forget\n"
             "  because a forget gate of 1 - i has no bias of its own\n"
-            "  fix: state one of them",
+            "  fix: remove forget_bias or coupled_input_forget",
         ),
         (
             "num_output: 2 cell_clip: -1",
@@ -117,7 +117,7 @@ def test_activation(text: str, expected: Op) -> None:
         (
             "hidden: 3 num_output: 2",
             "num_output is 2, expected 3\n  because that is the last hidden size\n"
-            "  fix: leave num_output out, or make it agree",
+            "  fix: remove num_output, or set it to 3",
         ),
         (
             'num_output: 2 projection_activation: "TanH"',
