@@ -19,7 +19,7 @@ def host_array(given: Any, name: str) -> Array:
         raise ShapeError(
             f'what is given for "{name}" is no array that NumPy can read',
             because=str(error).splitlines()[0],
-            fix="give a NumPy array",
+            fix="convert it with numpy.asarray first",
         ) from error
 
 
