@@ -11,6 +11,7 @@ from typing import Any
 
 from prototrt import __version__
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.converter.gpu_support import can_run, refusal_of_driver
 from prototrt.converter.runtime.device import find_device
 from prototrt.converter.runtime.driver import INSTALL_A_DRIVER, NO_DRIVER, Driver, Gpu, find_driver
 from prototrt.converter.tensorrt.api import find_backend
@@ -26,8 +27,6 @@ PACKAGES = (
     "onnxruntime",
     "h5py",
 )
-RTX_CAPABILITIES = ("7.5", "8.0", "8.6", "8.9", "12.0", "12.1")
-"""The GPUs that TensorRT for RTX 1.7 can be told to build for."""
 _FLAVOURS = {"rtx": "TensorRT for RTX", "enterprise": "TensorRT"}
 
 
@@ -60,7 +59,7 @@ def diagnose() -> Diagnosis:
     driver = find_driver()
     abilities = (
         *(_tried(f"build with {name}", partial(_build, flavour)) for flavour, name in _FLAVOURS.items()),
-        *(_running(flavour, name, driver) for flavour, name in _FLAVOURS.items()),
+        *(ability for flavour, name in _FLAVOURS.items() for ability in _running(flavour, name, driver)),
     )
     return Diagnosis(
         f"{platform.python_version()}, {platform.system()} {platform.machine()}",
@@ -91,17 +90,22 @@ def _tried(what: str, attempt: Callable[[], object]) -> Ability:
     return Ability(what, "yes")
 
 
-def _running(flavour: str, name: str, driver: Driver | None) -> Ability:
-    """Everything that running a plan needs, first things first."""
+def _running(flavour: str, name: str, driver: Driver | None) -> list[Ability]:
+    """Everything that running a plan needs, first things first; then each GPU."""
     what = f"run plans of {name}"
     if driver is None:
-        return Ability(what, "no", NO_DRIVER, INSTALL_A_DRIVER)
+        return [Ability(what, "no", NO_DRIVER, INSTALL_A_DRIVER)]
     if not driver.gpus:
-        return Ability(what, "no", "the driver sees no GPU", "see whether nvidia-smi lists one")
+        return [Ability(what, "no", "the driver sees no GPU", "see whether nvidia-smi lists one")]
     found = _tried(what, lambda: (find_backend(flavour), find_device()))
-    if found.verdict == "no" or flavour != "rtx":
-        return found
-    others = [gpu.capability for gpu in driver.gpus if gpu.capability not in RTX_CAPABILITIES]
-    if others:
-        return Ability(what, "untried", f"it does not name GPUs of compute capability {', '.join(others)}")
-    return found
+    if found.verdict == "no":
+        return [found]
+    too_old = refusal_of_driver(flavour, driver.cuda)
+    if too_old is not None:
+        return [Ability(what, too_old.answer, too_old.reason, too_old.fix)]
+    release = find_backend(flavour).version
+    verdicts = [can_run(flavour, release, gpu) for gpu in driver.gpus]
+    return [
+        Ability(f"{what} on GPU {number}, {gpu.name}", verdict.answer, verdict.reason, verdict.fix)
+        for number, (gpu, verdict) in enumerate(zip(driver.gpus, verdicts, strict=True))
+    ]

@@ -127,6 +127,8 @@ def print_support(rows: Iterable[Support]) -> None:
 
 def print_diagnosis(diagnosis: Diagnosis) -> None:
     """What is installed, which driver and GPUs there are, and what that is good for."""
+    from prototrt.converter.commandline.wording import in_command_line_words
+
     for name, version in {"python": diagnosis.python, **diagnosis.packages}.items():
         print(f"{name:15} {version or 'not installed'}")
     print(f"{'driver':15} {diagnosis.driver or 'none'}")
@@ -136,7 +138,7 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
     for ability in diagnosis.abilities:
         print(f"{ability.verdict:9} {ability.what}{f': {ability.reason}' if ability.reason else ''}")
         if ability.fix:
-            print(f"{'':9} fix: {ability.fix}")
+            print(f"{'':9} fix: {in_command_line_words(ability.fix)}")
 
 
 def _pair(after: str, before: str, shape: Shape) -> str:

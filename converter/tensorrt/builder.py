@@ -136,6 +136,7 @@ class _Job:
 
     network: Network
     config: Any
+    tf32: bool
     graph_facts: Future[dict[str, Any]]
     seconds: float = 0.0
 
@@ -165,7 +166,12 @@ class _Job:
         """The manifest without what only the finished plan tells."""
         return {
             **self.graph_facts.result(),
-            "tensorrt": {"flavour": self.network.backend.name, "version": self.network.backend.version},
+            "tensorrt": {
+                "flavour": self.network.backend.name,
+                "version": self.network.backend.version,
+                "tf32": self.tf32,
+                **_place(self.network.backend),
+            },
             "plan": {"build_seconds": round(self.seconds, 3)},
             "layers": self.network.definition.num_layers,
             **({"plugins": sorted(self.network.needs)} if self.network.needs else {}),
@@ -176,6 +182,19 @@ class _Job:
         started = time.perf_counter()
         yield
         self.seconds = time.perf_counter() - started
+
+
+def _place(backend: Backend) -> dict[str, Any]:
+    """What a plan of TensorRT depends on beside its release; plans of TensorRT for RTX are portable."""
+    if backend.name != "enterprise":
+        return {}
+    from prototrt.converter.runtime.driver import find_driver
+
+    driver = find_driver()
+    if driver is None or not driver.gpus:
+        return {}
+    gpu = driver.gpus[0]  # on which TensorRT builds
+    return {"gpu": {"name": gpu.name, "compute_capability": gpu.capability}, "cuda": driver.cuda}
 
 
 @contextmanager
@@ -191,7 +210,7 @@ def _prepared(graph: Graph, backend: str, progress: Progress | None, tf32: bool,
     with ThreadPoolExecutor(1) as background:
         facts = background.submit(graph_facts, graph)
         network = network_of(graph, found, tile)
-        yield _Job(network, _config(graph, network, progress, tf32), facts)
+        yield _Job(network, _config(graph, network, progress, tf32), tf32, facts)
 
 
 def network_of(graph: Graph, backend: Backend, tile: str = "native") -> Network:

@@ -13,6 +13,7 @@ import pytest
 import prototrt
 import prototrt.plugins.tile
 from prototrt.caffe_proto.errors import BuildError
+from prototrt.converter.runtime.driver import Driver, Gpu
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.tensorrt.api import Backend, find_backend
@@ -76,6 +77,22 @@ def test_another_network_of_the_same_process(tensorrt: Any, tmp_path: Path) -> N
 def test_the_manifest_says_what_must_be_registered(tensorrt: Any, tmp_path: Path) -> None:
     manifest = prototrt.build(graph_of(tmp_path), "enterprise", tile="plugin").manifest
     assert manifest.get("plugins") == (None if is_ahead(tensorrt) else ["prototrt.plugins.tile"])
+
+
+def test_the_manifest_says_for_which_gpu(
+    tensorrt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan of TensorRT runs on no other."""
+    found = Driver("13.0", (Gpu("RTX 4090", "8.9", 24 << 30),))
+    monkeypatch.setattr(driver, "find_driver", lambda: found)
+    manifest = prototrt.build(graph_of(tmp_path), "enterprise", tile="plugin", tf32=True).manifest
+    assert manifest["tensorrt"] == {
+        "flavour": "enterprise",
+        "version": tensorrt.__version__,
+        "tf32": True,
+        "gpu": {"name": "RTX 4090", "compute_capability": "8.9"},
+        "cuda": "13.0",
+    }
 
 
 def test_what_is_compiled_ahead_is_our_ptx(tensorrt: Any, tmp_path: Path) -> None:

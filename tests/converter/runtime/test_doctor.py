@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from prototrt.caffe_proto.errors import BuildError, EngineError
 from prototrt.cli import main
-from prototrt.converter import doctor
+from prototrt.converter import doctor, gpu_support
 from prototrt.converter.runtime import driver
 from prototrt.converter.runtime.driver import Driver, Gpu
 from prototrt.converter.tensorrt.api import Backend
@@ -24,11 +24,13 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.driver: Driver | None = None
         self.flavours: set[str] = set()
+        self.releases = {"rtx": "1.7.1", "enterprise": "10.13.0"}
         self.can_build: set[str] = set()
         self.has_bindings = True
         monkeypatch.setattr(doctor, "find_driver", lambda: self.driver)
         monkeypatch.setattr(doctor, "find_backend", self.backend)
         monkeypatch.setattr(doctor, "find_device", self.device)
+        monkeypatch.setattr(gpu_support, "_is_installed", lambda package: False)
         versions = {"numpy": "2.4.0", "protobuf": "7.0", "tensorrt-rtx": "1.7.1"}
         monkeypatch.setattr(doctor, "_version", versions.get)
         monkeypatch.setattr(doctor, "__version__", "0.1.0")
@@ -53,6 +55,7 @@ class Machine:
                 def __init__(self, level: int) -> None: ...
 
         module: Any = TensorRT
+        module.__version__ = self.releases[name]
         return Found(name, module)
 
     def device(self) -> FakeDevice:
@@ -112,20 +115,100 @@ def test_a_machine_with_everything(machine: Machine) -> None:
     assert abilities() == [
         "yes       build with TensorRT for RTX",
         "yes       build with TensorRT",
-        "yes       run plans of TensorRT for RTX",
-        "yes       run plans of TensorRT",
+        "yes       run plans of TensorRT for RTX on GPU 0, RTX 4090",
+        "yes       run plans of TensorRT on GPU 0, RTX 4090",
     ]
 
 
-def test_a_gpu_that_rtx_does_not_name(machine: Machine) -> None:
-    machine.flavours = {"rtx", "enterprise"}
-    machine.driver = Driver("13.0", (Gpu("H100", "9.0", 80 << 30),))
-    assert abilities() == [
-        "no        build with TensorRT for RTX: rtx cannot build",
-        "no        build with TensorRT: enterprise cannot build",
-        "untried   run plans of TensorRT for RTX: it does not name GPUs of compute capability 9.0",
-        "yes       run plans of TensorRT",
+RTX, ENTERPRISE = "TensorRT for RTX", "TensorRT"
+
+
+@pytest.mark.parametrize(
+    ("flavour", "release", "capability", "told"),
+    [
+        ("rtx", "1.7.1", "8.6", "yes       run plans of {} on GPU 0, card"),
+        ("rtx", "1.7.1", "12.1", "yes       run plans of {} on GPU 0, card"),
+        (
+            "rtx",
+            "1.4.0",
+            "12.1",
+            "untried   run plans of {} on GPU 0, card: NVIDIA's support matrix does not list GPUs of compute"
+            " capability 12.1",
+        ),
+        (
+            "rtx",
+            "1.7.1",
+            "9.0",
+            "untried   run plans of {} on GPU 0, card: NVIDIA's support matrix does not list GPUs of compute"
+            " capability 9.0",
+        ),
+        (
+            "rtx",
+            "1.7.1",
+            "7.5",
+            "no        run plans of {} on GPU 0, card: its plans run from compute capability 8.0 on,"
+            " this GPU has 7.5\n          fix: use TensorRT itself: --backend enterprise",
+        ),
+        (
+            "rtx",
+            "1.7.1",
+            "6.1",
+            "no        run plans of {} on GPU 0, card: its plans run from compute capability 8.0 on,"
+            " this GPU has 6.1\n          fix: use a newer GPU",
+        ),
+        ("enterprise", "10.13.0", "7.5", "yes       run plans of {} on GPU 0, card"),
+        ("enterprise", "11.4.0", "12.0", "yes       run plans of {} on GPU 0, card"),
+        ("enterprise", "10.4.0", "7.0", "yes       run plans of {} on GPU 0, card"),
+        (
+            "enterprise",
+            "10.5.0",
+            "7.0",
+            "no        run plans of {} on GPU 0, card: its plans run from compute capability 7.5 on,"
+            " this GPU has 7.0\n          fix: use a newer GPU",
+        ),
+        (
+            "enterprise",
+            "10.7.0",
+            "12.0",
+            "no        run plans of {} on GPU 0, card: release 10.7.0 runs up to compute capability 9.0,"
+            " this GPU has 12.0\n          fix: install a newer TensorRT: pip install --upgrade tensorrt",
+        ),
+    ],
+)
+def test_each_gpu_and_release(
+    flavour: str, release: str, capability: str, told: str, machine: Machine
+) -> None:
+    machine.flavours, machine.releases = {flavour}, {flavour: release}
+    machine.driver = Driver("13.0", (Gpu("card", capability, 8 << 30),))
+    name = {"rtx": RTX, "enterprise": ENTERPRISE}[flavour]
+    assert told.format(name) in "\n".join(abilities())
+
+
+def test_each_gpu_of_a_machine(machine: Machine) -> None:
+    machine.flavours = {"rtx"}
+    machine.driver = Driver("13.0", (Gpu("RTX 2080 Ti", "7.5", 11 << 30), Gpu("RTX 4090", "8.9", 24 << 30)))
+    rows = [row for row in abilities() if "on GPU" in row]
+    assert [row.split(":")[0] for row in rows] == [
+        "no        run plans of TensorRT for RTX on GPU 0, RTX 2080 Ti",
+        "yes       run plans of TensorRT for RTX on GPU 1, RTX 4090",
     ]
+
+
+@pytest.mark.parametrize(
+    ("knows", "is_old"), [("11.8", True), ("12.9", True), ("13.0", False), ("14.1", False)]
+)
+def test_drivers_that_are_too_old(
+    knows: str, is_old: bool, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package for CUDA 13 needs a driver that knows CUDA 13."""
+    monkeypatch.setattr(gpu_support, "_is_installed", lambda package: package == "tensorrt-rtx-cu13")
+    machine.flavours = {"rtx"}
+    machine.driver = Driver(knows, (Gpu("RTX 4090", "8.9", 24 << 30),))
+    refusal = (
+        "no        run plans of TensorRT for RTX: it is built with CUDA 13, and the driver knows CUDA "
+        f"{knows}\n          fix: install a driver for CUDA 13: https://www.nvidia.com/drivers"
+    )
+    assert (refusal in "\n".join(abilities())) == is_old
 
 
 def test_a_driver_without_gpu_and_a_gpu_without_bindings(machine: Machine) -> None:

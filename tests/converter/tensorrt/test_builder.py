@@ -209,7 +209,8 @@ def test_tf32_is_off_unless_asked_for(rtx: Backend, monkeypatch: pytest.MonkeyPa
             return configs[-1]
 
     monkeypatch.setattr(builder, "Network", Spied)
-    build(TANH, "rtx", tf32=tf32)
+    plan = build(TANH, "rtx", tf32=tf32)
+    assert plan.manifest["tensorrt"]["tf32"] is tf32
     (config,) = configs
     assert config.get_flag(rtx.trt.BuilderFlag.TF32) is tf32
 

@@ -1,0 +1,121 @@
+"""Which GPUs and drivers each release of TensorRT can use, from what NVIDIA has published.
+
+Sources, below https://docs.nvidia.com/deeplearning/:
+``tensorrt-rtx/latest/getting-started/support-matrix-1/1.0.html`` to ``1.5.html`` (plans are portable across 8.6, 8.9
+and 12.0, and leave Turing out; 12.1 from 1.5 on), ``tensorrt/latest/getting-started/release-notes-10/10.0.1.html``
+(Volta is deprecated), ``10.5.0.html`` (Volta is gone), ``10.8.0.html`` (Blackwell). A build against CUDA N needs a
+driver that knows CUDA N.0: https://docs.nvidia.com/deploy/cuda-compatibility.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TypeAlias
+
+from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.runtime.driver import Gpu
+
+Version: TypeAlias = tuple[int, int]
+_CUDA_MAJORS = range(11, 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Compute capabilities on which plans run from a release on. None is: up to whatever comes."""
+
+    since: Version
+    oldest: Version
+    named: tuple[Version, ...] | None
+    newest: Version | None = None
+
+
+_SUPPORT: dict[str, tuple[Support, ...]] = {
+    "rtx": (
+        Support((1, 0), oldest=(8, 0), named=((8, 6), (8, 9), (12, 0))),
+        Support((1, 5), oldest=(8, 0), named=((8, 6), (8, 9), (12, 0), (12, 1))),
+    ),
+    "enterprise": (
+        Support((10, 0), oldest=(7, 0), named=None, newest=(9, 0)),
+        Support((10, 5), oldest=(7, 5), named=None, newest=(9, 0)),
+        Support((10, 8), oldest=(7, 5), named=None),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``answer`` is "yes", "no" or "untried"."""
+
+    answer: str
+    reason: str | None = None
+    fix: str | None = None
+
+
+def can_run(flavour: str, release: str, gpu: Gpu) -> Verdict:
+    """Whether plans of this release, built with its defaults, run on this GPU."""
+    support = _support(flavour, _version(release))
+    found = _version(gpu.capability)
+    if found < support.oldest:
+        fix = (
+            Worded("use TensorRT itself: {}", Option("backend", "enterprise"))
+            if flavour == "rtx" and found >= _SUPPORT["enterprise"][-1].oldest
+            else "use a newer GPU"
+        )
+        return Verdict(
+            "no",
+            f"its plans run from compute capability {_dotted(support.oldest)} on, this GPU has {gpu.capability}",
+            fix,
+        )
+    if support.newest is not None and found > support.newest:
+        return Verdict(
+            "no",
+            f"release {release} runs up to compute capability {_dotted(support.newest)},"
+            f" this GPU has {gpu.capability}",
+            "install a newer TensorRT: pip install --upgrade tensorrt",
+        )
+    if support.named is not None and found not in support.named:
+        return Verdict(
+            "untried", f"NVIDIA's support matrix does not list GPUs of compute capability {gpu.capability}"
+        )
+    return Verdict("yes")
+
+
+def refusal_of_driver(flavour: str, knows: str) -> Verdict | None:
+    """Why a driver that knows this CUDA is too old for the TensorRT that is installed; None if it is not."""
+    needed = _cuda_of(flavour)
+    if needed is None or _version(knows)[0] >= needed:
+        return None
+    return Verdict(
+        "no",
+        f"it is built with CUDA {needed}, and the driver knows CUDA {knows}",
+        f"install a driver for CUDA {needed}: https://www.nvidia.com/drivers",
+    )
+
+
+def _cuda_of(flavour: str) -> int | None:
+    """The CUDA that TensorRT's packages are built with, as their names say; None for other installations."""
+    stem = {"rtx": "tensorrt-rtx", "enterprise": "tensorrt"}[flavour]
+    return next((major for major in _CUDA_MAJORS if _is_installed(f"{stem}-cu{major}")), None)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _support(flavour: str, release: Version) -> Support:
+    rows = _SUPPORT[flavour]
+    return next((row for row in reversed(rows) if row.since <= release), rows[0])
+
+
+def _version(text: str) -> Version:
+    major, minor, *_ = (*text.split("."), "0")
+    return int(major), int(minor)
+
+
+def _dotted(version: Version) -> str:
+    return f"{version[0]}.{version[1]}"
