@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prototrt.caffe_proto.options import Names, Options, Shapes, one_of
+from prototrt.surgery.forks import FORKS
 
 if TYPE_CHECKING:
     from prototrt.surgery.ir import Array
@@ -34,8 +35,11 @@ class RewriteOptions(Options):
     broadcasts; the others keep them, as ``"native"`` layers or as a ``"plugin"`` if ``build`` is
     told the same. ``precision`` ``"fp16"`` lets products compute in float16; inputs, outputs and
     state stay float32. ``preprocess`` makes mean and scale of the data layers the first nodes of
-    the graph. ``strict`` refuses weights that are NaN or infinite. Without ``require_weights`` a
-    net without weights gets zeros.
+    the graph. ``fork`` names the fork of Caffe that the model is from, where a type of layer means
+    different things in different forks. ``settings`` are numbers that the program kept outside of
+    the model, ``rules`` Python files with rules for further layers: see docs/forks.md. ``strict``
+    refuses weights that are NaN or infinite. Without ``require_weights`` a net without weights gets
+    zeros.
     """
 
     shapes: Shapes | None = None
@@ -51,12 +55,18 @@ class RewriteOptions(Options):
     force: bool = False
     preprocess: bool = False
     strict: bool = False
+    fork: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    rules: Names = ()
     require_weights: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.state, str) and self.state not in ("bind", "zero"):
             raise ValueError(f"state is {self.state!r}, expected bind, zero, or arrays by name")
+
+        if self.fork is not None and self.fork not in FORKS:
+            raise ValueError(f"fork is {self.fork!r}, expected one of {', '.join(FORKS)}")
 
     @property
     def state_arrays(self) -> Mapping[str, Array]:

@@ -45,7 +45,8 @@ class Case:
     @property
     def types_without_rule(self) -> list[str]:
         """Types of layers in the net that nothing here converts."""
-        return sorted(set(self.facts["layer_types"]) - framework_named("caffe").rules.rules.keys())
+        known = {*framework_named("caffe").rules.rules, "Python"}  # those of the cases have rules by name
+        return sorted(set(self.facts["layer_types"]) - known)
 
     @property
     def calls(self) -> int:
@@ -105,7 +106,13 @@ def rewritten(
     shapes = {name: array.shape for name, array in inputs.items()}
     outputs = list(case.arrays("outputs")[0])
     return prototrt.rewrite(
-        case.load(), shapes=shapes, outputs=outputs, sequence=sequence, tile=tile, precision=precision
+        case.load(),
+        shapes=shapes,
+        outputs=outputs,
+        sequence=sequence,
+        tile=tile,
+        precision=precision,
+        settings=case.facts.get("settings", {}).get("json", {}),
     )
 
 

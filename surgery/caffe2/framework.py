@@ -21,7 +21,7 @@ class Caffe2(Framework):
     lets_tops_be_absent = True
     computes_with_constants = True
 
-    def advice(self, name: str) -> str:
+    def advice(self, layer: Layer) -> str:
         return NO_RULE
 
     def missing_shapes(

@@ -9,11 +9,13 @@ from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import ConversionError, MissingShapesError, NetError, WeightsError, raise_all
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.net.shape_examples import example_shape
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.expansion.ignored_parameters import warn_of_unread_parameters
-from prototrt.surgery.expansion.layer_builder import GIVE_THEIR_NET, LayerBuilder, layer_rule
+from prototrt.surgery.expansion.layer_builder import GIVE_THEIR_NET, LayerBuilder, LayerRule, layer_rule
 from prototrt.surgery.expansion.limits import refuse_overflow
 from prototrt.surgery.expansion.overwriting import warn_of_overwriting
+from prototrt.surgery.expansion.python_layers import python_name, python_rule
 from prototrt.surgery.ir import Value
 
 
@@ -22,8 +24,22 @@ class Caffe(Framework):
     kind = "layer type"
     sources = ("prototxt", "weights")
 
+    def rule_of(self, layer: Layer) -> LayerRule | None:
+        return python_rule.rules.get(python_name(layer)) if layer.type == "Python" else super().rule_of(layer)
+
+    def kind_of(self, layer: Layer) -> str:
+        return f'Python layer, "{python_name(layer)}"' if layer.type == "Python" else self.kind
+
+    def advice(self, layer: Layer) -> str | None:
+        if layer.type != "Python":
+            return None
+        return Worded(
+            "write a rule for it, as docs/forks.md shows, and give its file with {}",
+            Option("rules", ["my_rules.py"]),
+        )
+
     def usual_outputs(self, model: Model, left_over: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-        found = _before_code(model, left_over)
+        found = self._before_code(model, left_over)
         self._refuse_layers_without_tops(model)
         return found
 
@@ -100,21 +116,22 @@ class Caffe(Framework):
             ]
         )
 
+    def _before_code(self, model: Model, wanted: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The wanted blobs, or where Python code without a rule makes them, what it reads.
 
-def _before_code(model: Model, wanted: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The wanted blobs, or where Python code that the file does not hold makes them, what it reads.
-
-    Also the warnings that say so.
-    """
-    makers = {top: layer for layer in model.layers for top in layer.tops}
-    kept: dict[str, None] = {}
-    warnings: dict[str, None] = {}
-    for name in wanted:
-        layer = makers[name]
-        read = [bottom for bottom in layer.bottoms if bottom not in makers or makers[bottom].type != "Input"]
-        if layer.type != "Python" or not read:
-            kept[name] = None
-            continue
-        kept |= dict.fromkeys(read)
-        warnings[f"{layer.origin}: is code, not kept in the file: the net ends before it"] = None
-    return list(kept), list(warnings)
+        Also the warnings that say so.
+        """
+        makers = {top: layer for layer in model.layers for top in layer.tops}
+        kept: dict[str, None] = {}
+        warnings: dict[str, None] = {}
+        for name in wanted:
+            layer = makers[name]
+            read = [
+                bottom for bottom in layer.bottoms if bottom not in makers or makers[bottom].type != "Input"
+            ]
+            if layer.type != "Python" or self.rule_of(layer) or not read:
+                kept[name] = None
+                continue
+            kept |= dict.fromkeys(read)
+            warnings[f"{layer.origin}: is code, not kept in the file: the net ends before it"] = None
+        return list(kept), list(warnings)

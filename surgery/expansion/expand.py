@@ -35,6 +35,7 @@ from prototrt.surgery.expansion.refusals import (
     shapes_of_nothing,
 )
 from prototrt.surgery.expansion.unsuited_shapes import refuse_unsuited_shapes
+from prototrt.surgery.expansion.user_rules import load_rules
 from prototrt.surgery.ir import Graph, Source, Value
 from prototrt.surgery.ops import Identity
 from prototrt.surgery.options import RewriteOptions
@@ -112,6 +113,8 @@ def _expand(model: Model, options: RewriteOptions) -> Expansion | Failure:
     shaped = {*given, *profile.names()}
     model = _fed(model, shaped)
     framework = framework_named(model.framework)
+    for file in options.rules:
+        load_rules(file)
     wanted: Sequence[str] = wanted_blobs(model, options.outputs)
     cuts: Sequence[str] = ()
     if options.outputs is None:
@@ -206,7 +209,8 @@ def _expand_layers(
 def _expand_layer(
     build: LayerBuilder, framework: Framework, layer: Layer, blobs: BlobValues, wanted: Collection[str]
 ) -> None:
-    rule = framework.rules.rules[layer.type]
+    rule = framework.rule_of(layer)
+    assert rule is not None, f"{layer.type} is blocked"
     check_bottoms(rule, layer)
     build.begin(layer)
     framework.begin(build, layer)

@@ -26,8 +26,16 @@ class Framework:
     computes_with_constants = False
     """Whether layers take shapes and sizes from blobs: what is known must stay known."""
 
-    def advice(self, name: str) -> str | None:
-        """What to do about a type without a rule, but for cutting the net before it."""
+    def rule_of(self, layer: Layer) -> LayerRule | None:
+        """What makes primitives of the layer, if anything does."""
+        return self.rules.rules.get(layer.type)
+
+    def kind_of(self, layer: Layer) -> str:
+        """What a message calls layers that have no rule, as this one."""
+        return self.kind
+
+    def advice(self, layer: Layer) -> str | None:
+        """What to do about a layer without a rule, but for cutting the net before it."""
         return None
 
     def usual_outputs(self, model: Model, left_over: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:

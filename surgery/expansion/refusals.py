@@ -28,10 +28,10 @@ def blocked_layers(
     told once, and its other layers have nothing to tell.
     """
     blocked: dict[Layer, list[ConversionError]] = {}
-    without_rule: dict[str, list[Layer]] = {}
+    without_rule: dict[tuple[str, str], list[Layer]] = {}
     for layer in layers:
-        if layer.type not in framework.rules.rules:
-            without_rule.setdefault(layer.type, []).append(layer)
+        if framework.rule_of(layer) is None:
+            without_rule.setdefault((layer.type, framework.kind_of(layer)), []).append(layer)
         elif layer.problems:
             blocked[layer] = [_with_shape_option(error, model, layers) for error in layer.problems]
     for first, *others in without_rule.values():
@@ -48,10 +48,10 @@ def _without_rule(first: Layer, others: Sequence[Layer], framework: Framework) -
         if others
         else ""
     )
-    problem = f"there is no rule for this {framework.kind}{more}"
+    problem = f"there is no rule for this {framework.kind_of(first)}{more}"
     if close := close_names(first.type, framework.rules.rules):
         return NetError(problem, origin=first.origin, fix=f"write {' or '.join(close)}, if that is meant")
-    return UnsupportedLayerError(problem, origin=first.origin, fix=framework.advice(first.type))
+    return UnsupportedLayerError(problem, origin=first.origin, fix=framework.advice(first))
 
 
 def _with_shape_option(error: ConversionError, model: Model, layers: Sequence[Layer]) -> ConversionError:

@@ -16,7 +16,7 @@ from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ir.expression import Expression, concatenated
 from prototrt.surgery.layers.detection.bottoms import exact, misfit, overlap_threshold
 from prototrt.surgery.layers.detection.overlaps import Boxes, of_normalized_corners
-from prototrt.surgery.layers.detection.rows import chosen_rows, detections
+from prototrt.surgery.layers.detection.rows import beside, chosen_rows, detections
 from prototrt.surgery.layers.detection.suppression import (
     LOWEST,
     Kept,
@@ -237,15 +237,15 @@ def _top(
     image = np.broadcast_to(np.arange(images, dtype=np.float32)[:, None, None], shape)
     label = np.broadcast_to(np.array(labels, np.float32)[None, :, None], shape)
     columns = [
-        Expression(build, build.constant(image.reshape(total), "image")),
-        Expression(build, build.constant(label.reshape(total), "label")),
-        kept.score.reshape(total),
-        *boxes.map(lambda part: picked(part, kept.index).reshape(total)).parts,
+        Expression(build, build.constant(image, "image")),
+        Expression(build, build.constant(label, "label")),
+        kept.score,
+        *boxes.map(lambda part: picked(part, kept.index)).parts,
     ]
     most = min(_at_most(layer.param.keep_top_k), total // images)
     is_kept = _best_of_images(kept, images, most) if 0 < most < total // images else kept.is_kept
     rows = chosen_rows(is_kept.reshape(total), max(images * most, 1))
-    return detections(build, layer, rows, columns, images)
+    return detections(build, layer, rows, beside(columns), images)
 
 
 def _best_of_images(kept: Kept, images: int, most: int) -> Expression:

@@ -10,7 +10,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import UnsupportedLayerError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
-from prototrt.surgery.ir import DType, Value, fixed
+from prototrt.surgery.ir import DType, Value, element_count, fixed
 from prototrt.surgery.ir.expression import Expression, concatenated
 from prototrt.surgery.layers.detection.suppression import gathered
 from prototrt.surgery.ops import TopK
@@ -31,12 +31,16 @@ class Rows:
     is_row: Expression
     count: Expression
 
-    def filled(self, columns: Sequence[Expression]) -> Expression:
-        """The columns (L,), one beside the other, of these rows: (K, columns); behind the last one, rows of -1."""
-        size = fixed(columns[0].shape[0], "the length of a list")
-        table = concatenated([column.reshape(size, 1) for column in columns], 1)
+    def filled(self, table: Expression) -> Expression:
+        """These rows of a table (L, columns): (K, columns); behind the last one, rows of -1."""
         rows = gathered(table, self.places)
         return self.is_row.reshape(fixed(self.is_row.shape[0], "the number of rows"), 1).chosen(rows, -1)
+
+
+def beside(columns: Sequence[Expression]) -> Expression:
+    """A table (L, columns) of columns with L elements each, whatever their shape."""
+    size = element_count(columns[0].shape, "the length of a list")
+    return concatenated([column.reshape(size, 1) for column in columns], 1)
 
 
 def chosen_rows(is_chosen: Expression, most: int) -> Rows:
@@ -66,22 +70,20 @@ def counted_tops(
     return [build.counted(top, axis, name) for top in tops]
 
 
-def detections(
-    build: LayerBuilder, layer: Layer, rows: Rows, columns: Sequence[Expression], images: int
-) -> list[Value]:
-    """The top of a layer that detects, (1, 1, K, 7): of seven columns (L,) these rows.
+def detections(build: LayerBuilder, layer: Layer, rows: Rows, table: Expression, images: int) -> list[Value]:
+    """The top of a layer that detects, (1, 1, K, 7): these rows of a table (L, 7).
 
     Where nothing is found, the forks give one row for each image: its number, and six times -1.
     """
-    table = rows.filled(columns)
-    size = fixed(table.shape[0], "the number of rows")
+    given = rows.filled(table)
+    size = fixed(given.shape[0], "the number of rows")
     least = max(size, images)
     if least > size:
         missing = build.constant(np.full((least - size, 7), -1, np.float32), "missing")
-        table = concatenated([table, Expression(build, missing)], 0)
+        given = concatenated([given, Expression(build, missing)], 0)
     nothing = np.full((least, 7), -1, np.float32)
     nothing[:images, 0] = np.arange(images)
     is_any = rows.count > 0
-    found = is_any.reshape(1, 1).chosen(table, Expression(build, build.constant(nothing, "nothing")))
+    found = is_any.reshape(1, 1).chosen(given, Expression(build, build.constant(nothing, "nothing")))
     count = is_any.chosen(rows.count, images)
     return counted_tops(build, layer, count, [found.reshape(1, 1, least, 7).value], axis=2)

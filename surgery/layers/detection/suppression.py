@@ -83,7 +83,7 @@ def suppressed(
     best, places = top(marked, before, rule.first_of_equals)
     sorted_boxes = boxes.map(lambda part: picked(part, places))
     if is_small:
-        return Kept(places, best, _fixed_point(best > LOWEST, sorted_boxes, rule))
+        return Kept(places, best, _fixed_point(best > LOWEST, sorted_boxes, rule, most))
     kept = _one_by_one(best, sorted_boxes, replace(rule, first_of_equals=True), most)
     return Kept(picked(places, kept.index), kept.score, kept.is_kept)
 
@@ -108,8 +108,8 @@ def top(scores: Expression, count: int, first_of_equals: bool) -> tuple[Expressi
     return Expression(build, values), Expression(build, places)
 
 
-def _fixed_point(is_candidate: Expression, boxes: Boxes, rule: Suppression) -> Expression:
-    """Which boxes of sorted lists are kept: those that no kept one before them suppresses.
+def _fixed_point(is_candidate: Expression, boxes: Boxes, rule: Suppression, most: int) -> Expression:
+    """Which boxes of sorted lists are kept: the first ``most`` that no kept one before them suppresses.
 
     It begins with all of them, and computes it again until nothing changes. The first n boxes are right
     after n rounds, so that it ends; only a long chain of boxes, each of which overlaps the next, takes many.
@@ -139,7 +139,10 @@ def _fixed_point(is_candidate: Expression, boxes: Boxes, rule: Suppression) -> E
     changes = (~now.equals(kept)).cast(DType.FLOAT32).largest(0, 1, 2)
     loop = While(inner.graph("round", [now.value, (changes > 0).reshape().value]))
     result = Expression(build, build.add(loop, *(outer.value for outer in outside), hint="kept"))
-    return result.reshape(lists, size) > 0
+    is_kept = result > 0
+    if most < size:
+        is_kept &= _product(result, is_earlier.cast(DType.FLOAT32)) < most
+    return is_kept.reshape(lists, size)
 
 
 def _product(kept: Expression, matrix: Expression) -> Expression:

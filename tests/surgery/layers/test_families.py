@@ -12,6 +12,7 @@ from prototrt.tests.layer_cases import Case, Message
 from prototrt.tests.small_nets import WAYS, failure, float32, has_engine, told
 from prototrt.tests.surgery.layers.families import (
     activation,
+    detection,
     elementwise,
     normalization,
     reduction,
@@ -20,7 +21,7 @@ from prototrt.tests.surgery.layers.families import (
     shape,
 )
 
-FAMILIES = (activation, elementwise, normalization, reduction, resampling, scale, shape)
+FAMILIES = (activation, detection, elementwise, normalization, reduction, resampling, scale, shape)
 CASES: list[Case] = [case for family in FAMILIES for case in family.CASES]
 VARYING: list[Case] = [case for family in FAMILIES for case in family.VARYING]
 REFUSALS: list[Message] = [message for family in FAMILIES for message in family.REFUSALS]

@@ -1,0 +1,44 @@
+"""Layers written in Python: known by their module and their class, as ``python_param`` names them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.expansion.layer_builder import LayerRule
+from prototrt.surgery.ir.registry import Registry
+
+python_rule: Registry[str, LayerRule] = Registry("rule for a Python layer")
+"""By ``MODULE.LAYER``, as in ``@python_rule("rpn.proposal_layer.ProposalLayer")``."""
+
+_TAG = re.compile(r"!![\w/:.]+")
+_KEY = re.compile(r"(?P<before>^|[{,\n])\s*(?P<key>[A-Za-z_]\w*)\s*:")
+
+
+def python_name(layer: Layer) -> str:
+    """``MODULE.LAYER`` of a layer of type ``Python``."""
+    return f"{layer.param.module}.{layer.param.layer}"
+
+
+def python_parameters(layer: Layer) -> dict[str, Any]:
+    """What ``param_str`` states: ``KEY: VALUE`` in braces with commas, or one a line, with values as in Python.
+
+    That is what YAML and Python read alike; a tag as ``!!python/tuple`` is passed over. Raises ``NetError``.
+    """
+    text = _KEY.sub(r'\g<before>"\g<key>":', _TAG.sub("", layer.param.param_str.strip()))
+    if not text.startswith("{"):
+        text = "{" + ",".join(line for line in text.splitlines() if line.strip()) + "}"
+    try:
+        found = ast.literal_eval(text)
+    except (SyntaxError, ValueError) as error:
+        found = error
+    if not isinstance(found, dict):
+        raise NetError(
+            f"param_str cannot be read: {layer.param.param_str!r}",
+            because="it is no list of KEY: VALUE",
+            fix="write it as {'feat_stride': 16, 'scales': [8, 16, 32]}",
+        )
+    return found

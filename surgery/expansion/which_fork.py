@@ -1,0 +1,30 @@
+"""Which fork a layer is from, where nothing in the net says so."""
+
+from __future__ import annotations
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.forks import MEANINGS
+
+
+def which_fork(build: LayerBuilder, layer: Layer, likely: str) -> str:
+    """The fork that the user names, if its layers of this type have a meaning of their own; else the likely one.
+
+    What is only likely is told as a warning.
+    """
+    meanings = MEANINGS[layer.type]
+    fork = build.options.fork
+    if fork is not None and fork in meanings:
+        return fork
+    for other in (fork for fork in meanings if fork != likely):
+        build.warn(
+            Worded(
+                "is read as in the fork {}, where {}; with {} {}",
+                likely,
+                meanings[likely],
+                Option("fork", other),
+                meanings[other],
+            )
+        )
+    return likely

@@ -1,0 +1,159 @@
+"""The layers of forks that propose regions of interest."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, UnsupportedLayerError
+from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.expansion.python_layers import python_parameters, python_rule
+from prototrt.surgery.expansion.which_fork import which_fork
+from prototrt.surgery.ir import Array, Value
+from prototrt.surgery.layers.detection.anchors import of_happynear, of_pvanet, of_py_faster_rcnn
+from prototrt.surgery.layers.detection.bottoms import overlap_threshold
+from prototrt.surgery.layers.detection.overlaps import of_pixel_corners, of_pixel_corners_that_meet
+from prototrt.surgery.layers.detection.proposals import Proposing, one_image, proposed
+from prototrt.surgery.layers.detection.suppression import Suppression
+from prototrt.surgery.settings import Settings
+
+_STRIDE = 16
+"""Pixels between two places, where PVANET and happynear state nothing else."""
+
+
+@layer_rule("Proposal")
+def proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value, info: Value) -> list[Value]:
+    """Regions of interest of PVANET, or of happynear, whose ``scale`` is in pixels: the best ones, suppressed.
+
+    Becomes: TopK, a While with Gather, Select and arithmetic; its count is one more output.
+    Bottoms: scores (N, 2 A, H, W), moves (N, 4 A, H, W), im_info with height, width and the scales of
+    both; PVANET takes one image. Tops: (R, 5) image, x1, y1, x2, y2 by falling score, and perhaps scores
+    (R,). R is ``post_nms_topn`` an image; behind the last one stand rows of -1.
+    Source: sanghoon/caffe and happynear/caffe-windows ``src/caffe/layers/proposal_layer.cpp``.
+    """
+    param = layer.param
+    ratios, scales = [*param.ratio], [*param.scale]
+    if not ratios or not scales or min(*ratios, *scales) <= 0:
+        raise NetError(
+            "ratio and scale must be stated, and be positive",
+            because="anchors are made of them",
+            fix="state the ratios and scales that the net was trained with",
+        )
+    is_in_pixels = min(scales) >= param.base_size
+    fork = which_fork(build, layer, "happynear" if is_in_pixels else "pvanet")
+    if fork == "pvanet":
+        one_image(layer, score)
+    made = of_happynear if fork == "happynear" else of_pvanet
+    threshold = overlap_threshold(param.nms_thresh, "nms_thresh")
+    how = Proposing(
+        anchors=made(param.base_size, ratios, scales),
+        stride=param.feat_stride if param.HasField("feat_stride") else _STRIDE,
+        min_size=param.min_size,
+        before=_positive(param.pre_nms_topn, "pre_nms_topn"),
+        most=_positive(param.post_nms_topn, "post_nms_topn"),
+        suppression=Suppression(threshold, of_pixel_corners_that_meet),
+        scale_places=(2, 3),
+        keeps_small=True,
+    )
+    found = proposed(build, layer, score, move, info, how)
+    scores = found.scores.reshape(found.scores.shape[0])
+    return found.tops(build, layer, found.regions.value, scores.value)
+
+
+@python_rule("rpn.proposal_layer.ProposalLayer")
+def py_faster_rcnn_proposal(
+    build: LayerBuilder, layer: Layer, score: Value, move: Value, info: Value
+) -> list[Value]:
+    """Regions of interest of py-faster-rcnn and pva-faster-rcnn: the best ones, suppressed.
+
+    Becomes: TopK, a While with Gather, Select and arithmetic; its count is one more output.
+    Bottoms: scores (1, 2 A, H, W), moves (1, 4 A, H, W), im_info with height, width and scale.
+    Tops: (R, 5) 0, x1, y1, x2, y2 by falling score, and perhaps scores (R, 1). Counts and thresholds are
+    those of the program's configuration for tests, unless the settings say otherwise.
+    Source: py-faster-rcnn ``lib/rpn/proposal_layer.py``, ``lib/rpn/generate_anchors.py``,
+    ``lib/fast_rcnn/config.py``, ``lib/nms/py_cpu_nms.py``.
+    """
+    one_image(layer, score)
+    stated, settings = python_parameters(layer), Settings(build.options.settings)
+    if "feat_stride" not in stated:
+        raise NetError(
+            "param_str states no feat_stride",
+            fix="state the pixels of the image between two places of the map, as in 'feat_stride': 16",
+        )
+    threshold = overlap_threshold(settings.number("RPN_NMS_THRESH", 0.7), "RPN_NMS_THRESH")
+    how = Proposing(
+        anchors=of_py_faster_rcnn(stated.get("ratios", (0.5, 1, 2)), stated.get("scales", (8, 16, 32))),
+        stride=stated["feat_stride"],
+        min_size=settings.number("RPN_MIN_SIZE", 16),
+        before=settings.whole("RPN_PRE_NMS_TOP_N", 6000),
+        most=settings.whole("RPN_POST_NMS_TOP_N", 300),
+        suppression=Suppression(threshold, of_pixel_corners),
+    )
+    found = proposed(build, layer, score, move, info, how)
+    return found.tops(build, layer, found.regions.value, found.scores.value)
+
+
+@layer_rule("FrcnnProposal")
+def frcnn_proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value, info: Value) -> list[Value]:
+    """Regions of interest of makefile/frcnn, which has its anchors and numbers in a file: the best ones, suppressed.
+
+    Becomes: TopK, a While with Gather, Select and arithmetic; its count is one more output.
+    Bottoms: scores (1, 2 A, H, W), moves (1, 4 A, H, W), im_info with height, width and scale.
+    Tops: (R, 5, 1, 1) 0, x1, y1, x2, y2 by falling score, and perhaps scores (R, 1, 1, 1). The fork's JSON
+    file is the file of settings.
+    Source: makefile/frcnn ``src/caffe/FRCNN/frcnn_proposal_layer.cpp``, ``src/caffe/FRCNN/util``.
+    """
+    one_image(layer, score)
+    settings = Settings(build.options.settings)
+    _refuse_missing(settings)
+    if settings.whole("test_soft_nms", 0):
+        raise UnsupportedLayerError(
+            "test_soft_nms is set",
+            because="scores that decay are not supported",
+            fix="set it to 0: boxes that overlap a better one are dropped then",
+        )
+    threshold = overlap_threshold(settings.number("test_rpn_nms_thresh"), "test_rpn_nms_thresh")
+    how = Proposing(
+        anchors=_stated_anchors(settings),
+        stride=layer.param.feat_stride or settings.whole("feat_stride"),
+        min_size=math.trunc(settings.number("test_rpn_min_size")),
+        before=_positive(settings.whole("test_rpn_pre_nms_top_n"), "test_rpn_pre_nms_top_n"),
+        most=_positive(settings.whole("test_rpn_post_nms_top_n"), "test_rpn_post_nms_top_n"),
+        suppression=Suppression(threshold, of_pixel_corners, first_of_equals=False),
+        least_score=settings.number("test_rpn_score_thresh", 0),
+    )
+    found = proposed(build, layer, score, move, info, how)
+    rows = found.scores.shape[0]
+    regions, scores = found.regions.reshape(rows, 5, 1, 1), found.scores.reshape(rows, 1, 1, 1)
+    return found.tops(build, layer, regions.value, scores.value)
+
+
+def _refuse_missing(settings: Settings) -> None:
+    names = ("rpn_nms_thresh", "rpn_min_size", "rpn_pre_nms_top_n", "rpn_post_nms_top_n")
+    missing = [name for name in ("anchors", *(f"test_{name}" for name in names)) if name not in settings]
+    if missing:
+        raise NetError(
+            f"needs numbers that the model does not hold: {', '.join(missing)}",
+            because="the program reads them from a JSON file",
+            fix=Worded("give that file with {}", Option("settings", "config.json")),
+        )
+
+
+def _stated_anchors(settings: Settings) -> Array:
+    numbers = settings.numbers("anchors")
+    if not numbers or len(numbers) % 4:
+        raise NetError(
+            f"the setting anchors has {len(numbers)} numbers, expected four for each anchor",
+            fix="state the corners of each anchor around the first place, in pixels: x1, y1, x2, y2",
+        )
+    return np.array(numbers, np.float32).reshape(-1, 4)
+
+
+def _positive(number: int, field: str) -> Any:
+    if number <= 0:
+        raise NetError(f"{field} is {number}, expected 1 or more", fix=f"let {field} say how many boxes pass")
+    return number

@@ -1,0 +1,165 @@
+"""Regions of interest from the scores and moves of anchors, as Faster R-CNN and its relatives propose them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.ir import Array, Value, fixed
+from prototrt.surgery.ir.expression import Expression
+from prototrt.surgery.layers.detection.bottoms import exact, misfit
+from prototrt.surgery.layers.detection.overlaps import Boxes
+from prototrt.surgery.layers.detection.rows import beside, chosen_rows, counted_tops
+from prototrt.surgery.layers.detection.suppression import LOWEST, Suppression, picked, suppressed
+
+_EVERY = int(np.iinfo(np.int32).max)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposing:
+    """What a fork does with its anchors.
+
+    ``anchors`` (A, 4) stand around the first place of the map, ``stride`` pixels lie between two places.
+    Boxes with a side below ``min_size`` (in pixels of the image before it was scaled) are no candidates,
+    or, with ``keeps_small``, candidates of score 0. ``scale_places`` say where im_info holds the scales of
+    heights and widths. The ``before`` best enter the suppression (all, if it is not positive), the first
+    ``most`` of an image are proposed. Anchors but the first of a place need a score of ``least_score``.
+    """
+
+    anchors: Array
+    stride: int
+    min_size: float
+    before: int
+    most: int
+    suppression: Suppression
+    scale_places: tuple[int, int] = (2, 2)
+    keeps_small: bool = False
+    least_score: float = LOWEST
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """Regions (R, 5): image, x1, y1, x2, y2; their scores (R, 1); how many of them count."""
+
+    regions: Expression
+    scores: Expression
+    count: Expression
+
+    def tops(self, build: LayerBuilder, layer: Layer, regions: Value, scores: Value) -> list[Value]:
+        """The tops of the layer: the regions and, if it has a second top, the scores."""
+        return counted_tops(build, layer, self.count, [regions, scores][: len(layer.tops)])
+
+
+def proposed(
+    build: LayerBuilder, layer: Layer, score: Value, move: Value, info: Value, how: Proposing
+) -> Proposals:
+    """Propose: bottoms are scores (N, 2 A, H, W), moves (N, 4 A, H, W) and im_info, height, width and scales."""
+    images, height, width = _refuse_misfits(layer, score, move, info, how)
+    number = len(how.anchors)
+    count = height * width * number
+    foreground = exact(build, score).slice(1, number, number)
+    scores = foreground.transpose(0, 2, 3, 1).reshape(images, count)
+    codes = exact(build, move).reshape(images, number, 4, height, width).transpose(2, 0, 3, 4, 1)
+    moves = [part.reshape(images, count) for part in codes.split(0)]
+    facts = exact(build, info).reshape(1, fixed(_numbers(info), "the size of im_info"))
+    image_height, image_width = facts.slice(1, 0), facts.slice(1, 1)
+    boxes = _clipped(_moved(build, how, height, width, moves), image_width - 1, image_height - 1)
+    least_height, least_width = (facts.slice(1, place) * how.min_size for place in how.scale_places)
+    is_large = (boxes.third - boxes.first + 1 >= least_width) & (
+        boxes.fourth - boxes.second + 1 >= least_height
+    )
+    if how.keeps_small:
+        scores = is_large.chosen(scores, 0)
+        is_candidate = scores > LOWEST
+    else:
+        is_candidate = is_large & _scores_enough(build, scores, how, count)
+    before = min(how.before, count) if how.before > 0 else count
+    most = min(how.most, before) if how.most > 0 else before
+    kept = suppressed(scores, is_candidate, boxes, how.suppression, before=before, most=most)
+    places = fixed(kept.score.shape[1], "the number of boxes")
+    image = np.broadcast_to(np.arange(images, dtype=np.float32)[:, None], (images, places))
+    columns = [
+        Expression(build, build.constant(image, "image")),
+        *boxes.map(lambda part: picked(part, kept.index)).parts,
+        kept.score,
+    ]
+    rows = chosen_rows(kept.is_kept.reshape(images * places), images * most)
+    table = rows.filled(beside(columns))
+    return Proposals(table.slice(1, 0, 5), table.slice(1, 5), rows.count)
+
+
+def _refuse_misfits(
+    layer: Layer, score: Value, move: Value, info: Value, how: Proposing
+) -> tuple[int, int, int]:
+    number = len(how.anchors)
+    told = f"there are {number} anchors at each place"
+    fix = "state the ratios and scales that the net was trained with"
+    if len(score.shape) != 4 or score.shape[1] != 2 * number:
+        expected = f"(N, {2 * number}, H, W)"
+        raise misfit(
+            layer, 0, score, expected, f"{told}, with a score for background and one for object", fix
+        )
+    images, _, height, width = (fixed(dim, "a size of the scores") for dim in score.shape)
+    if move.shape != (images, 4 * number, height, width):
+        expected = str((images, 4 * number, height, width))
+        raise misfit(layer, 1, move, expected, f"{told}, each with four numbers", fix)
+    needed = max(how.scale_places) + 1
+    if _numbers(info) < needed:
+        because = f"it holds height, width and {'two scales' if needed == 4 else 'scale'} of the image"
+        raise misfit(layer, 2, info, f"at least {needed} numbers", because, f"feed {needed} numbers")
+    return images, height, width
+
+
+def one_image(layer: Layer, score: Value) -> None:
+    """Raise for a batch, which the fork refuses."""
+    if score.shape[0] != 1:
+        raise misfit(
+            layer,
+            0,
+            score,
+            "a batch of 1",
+            because="the fork takes a single image",
+            fix="give the net one image a call",
+        )
+
+
+def _numbers(info: Value) -> int:
+    count = 1
+    for dim in info.shape:
+        count *= fixed(dim, "the size of im_info")
+    return count
+
+
+def _moved(build: LayerBuilder, how: Proposing, height: int, width: int, moves: list[Expression]) -> Boxes:
+    """Anchors at every place, moved and stretched: corners, in pixels."""
+    y, x = np.meshgrid(np.arange(height), np.arange(width), indexing="ij")
+    shifts = (np.stack([x, y, x, y], -1) * how.stride).astype(np.float32)
+    corners = (how.anchors.astype(np.float32) + shifts[:, :, None]).reshape(1, -1, 4)
+    half, one = np.float32(0.5), np.float32(1)
+    sides = corners[..., 2:] - corners[..., :2] + one
+    centres = corners[..., :2] + half * sides
+    ends: list[tuple[Expression, Expression]] = []
+    for axis in range(2):
+        side, centre = (
+            Expression(build, build.constant(part[..., axis], hint))
+            for part, hint in ((sides, "side"), (centres, "centre"))
+        )
+        middle = moves[axis] * side + centre
+        reach = moves[2 + axis].exp() * side * 0.5
+        ends.append((middle - reach, middle + reach))
+    return Boxes(ends[0][0], ends[1][0], ends[0][1], ends[1][1])
+
+
+def _clipped(boxes: Boxes, right: Expression, bottom: Expression) -> Boxes:
+    last = (right, bottom, right, bottom)
+    return Boxes(*(part.at_most(end).at_least(0) for part, end in zip(boxes.parts, last, strict=True)))
+
+
+def _scores_enough(build: LayerBuilder, scores: Expression, how: Proposing, count: int) -> Expression:
+    if how.least_score == LOWEST:
+        return scores > LOWEST
+    is_first = np.arange(count)[None] % len(how.anchors) == 0
+    return (scores >= how.least_score) | Expression(build, build.constant(is_first, "is_first"))

@@ -1,0 +1,232 @@
+"""From the maps of a YOLO to detections: one list for all classes, and for all images of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, UnsupportedLayerError
+from prototrt.surgery.expansion.arity import counted
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.ir import Array, DType, Value, fixed
+from prototrt.surgery.ir.expression import Expression, concatenated
+from prototrt.surgery.layers.detection.bottoms import exact, misfit, overlap_threshold
+from prototrt.surgery.layers.detection.overlaps import Boxes, of_centres
+from prototrt.surgery.layers.detection.rows import beside, chosen_rows, detections
+from prototrt.surgery.layers.detection.suppression import Suppression, gathered, suppressed, top
+from prototrt.surgery.ops import Softmax
+
+MOST_DETECTIONS = 1000
+"""Rows that a result has at most: the forks give all, of which a batch may have hundreds of thousands."""
+_ROW = 5
+"""Numbers of a box in front of its classes: x, y, width, height, objectness."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """One column each: centre, sides, label and score of boxes, and whether they are candidates at all."""
+
+    boxes: Boxes
+    label: Expression
+    score: Expression
+    is_candidate: Expression
+
+
+@layer_rule("YoloDetectionOutput")
+def yolo_detection_output(
+    build: LayerBuilder, layer: Layer, x: Value, second: Value | None = None
+) -> list[Value]:
+    """The detections of YOLO v2: the best class of each box, suppressed across classes and images.
+
+    Becomes: Softmax, TopK, a While with Gather, Select and arithmetic; its count is one more output.
+    Bottoms: one or two maps (N, B (5 + C), S, S): x, y, w, h, objectness and C classes of B boxes a place.
+    Tops: (1, 1, K, 7) image 0, class + 1, score, xmin, ymin, xmax, ymax, by falling score. K is as many as
+    there may be, at most 1000, and behind the last one stand rows of -1.
+    Source: eric612/MobileNet-YOLO ``src/caffe/layers/yolo_detection_output_layer.cpp``.
+    """
+    param = layer.param
+    _refuse_too_few(layer, "biases", len(param.biases), 2 * param.num_box, "two for each box of a place")
+    maps = [x] if second is None else [x, second]
+    anchors = np.array(param.biases[: 2 * param.num_box], np.float32).reshape(-1, 2)
+    parts = [_of_best_class(build, layer, index, each, anchors) for index, each in enumerate(maps)]
+    return _detected(build, layer, parts, fixed(x.shape[0], "the number of images"))
+
+
+@layer_rule("Yolov3DetectionOutput")
+def yolov3_detection_output(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[Value]:
+    """The detections of YOLO v3: each class of each box by itself, suppressed across classes and images.
+
+    Becomes: Sigmoid, TopK, a While with Gather, Select and arithmetic; its count is one more output.
+    Bottoms: one map a scale, (N, B (5 + C), H, W): x, y, w, h, objectness and C classes of B boxes a place.
+    Tops: as of YoloDetectionOutput.
+    Source: eric612/MobileNet-YOLO ``src/caffe/layers/yolov3_detection_output_layer.cpp``,
+    ``src/caffe/util/bbox_util.cpp``.
+    """
+    param, maps = layer.param, [x, *others]
+    if param.gaussian_box:
+        raise UnsupportedLayerError(
+            "gaussian_box is true",
+            because="the fork reads memory that it never filled, so that no numbers of it are certain",
+            fix="cut the net before this layer",
+        )
+    if len(maps) != param.mask_group_num:
+        raise NetError(
+            f"has {counted(len(maps), 'bottom')}, but mask_group_num is {param.mask_group_num}",
+            fix="set mask_group_num to the number of bottoms",
+        )
+    _refuse_too_few(layer, "anchors_scale", len(param.anchors_scale), len(maps), "one for each bottom")
+    each = len(param.mask) // len(maps)
+    parts = []
+    for index, bottom in enumerate(maps):
+        mask = _mask(layer, index * each)
+        pairs = np.array(param.biases, np.float32)[: len(param.biases) // 2 * 2].reshape(-1, 2)
+        scale = param.anchors_scale[index]
+        parts.append(_of_all_classes(build, layer, index, bottom, pairs[mask], scale))
+    return _detected(build, layer, parts, fixed(x.shape[0], "the number of images"))
+
+
+def _mask(layer: Layer, first: int) -> list[int]:
+    """Which pairs of ``biases`` the boxes of a scale have."""
+    param = layer.param
+    _refuse_too_few(
+        layer, "mask", len(param.mask), first + param.num_box, "num_box for each bottom, one behind the other"
+    )
+    mask = list(param.mask[first : first + param.num_box])
+    _refuse_too_few(
+        layer, "biases", len(param.biases), 2 * max(mask, default=0) + 2, "two for each number of mask"
+    )
+    return mask
+
+
+def _refuse_too_few(layer: Layer, field: str, count: int, expected: int, each: str) -> None:
+    if count < expected:
+        raise NetError(
+            f"{field} is stated {count} times, expected at least {expected}",
+            because=f"there must be {each}",
+            fix=f"state {field} as in the training net",
+        )
+
+
+def _of_best_class(build: LayerBuilder, layer: Layer, index: int, x: Value, anchors: Array) -> _Candidates:
+    """YOLO v2: the width of a map stands for both sides, and only its best class counts for a box."""
+    maps = _numbers_of_boxes(build, layer, index, x)
+    images, boxes, _, height, width = (fixed(dim, "a size") for dim in maps.shape)
+    if height < width:
+        raise misfit(
+            layer,
+            index,
+            x,
+            "a square map",
+            because="the fork takes the width for both sides, and reads behind the end of a wider map",
+            fix="use an image as high as wide",
+        )
+    square = maps.slice(3, 0, width)
+    places = images * boxes * width * width
+    classes = square.slice(2, _ROW, layer.param.num_classes).transpose(0, 1, 3, 4, 2)
+    shares = Expression(build, build.add(Softmax(1), classes.reshape(places, layer.param.num_classes).value))
+    best, label = top(shares, 1, first_of_equals=True)
+    located = _located(square, anchors, (width, width))
+    score = square.slice(2, 4).sigmoid().reshape(places, 1) * best
+    return _Candidates(
+        located.map(lambda part: part.reshape(places, 1)),
+        label.cast(DType.FLOAT32),
+        score,
+        score >= layer.param.confidence_threshold,
+    )
+
+
+def _of_all_classes(
+    build: LayerBuilder, layer: Layer, index: int, x: Value, anchors: Array, scale: int
+) -> _Candidates:
+    """YOLO v3: each class is a candidate of its own; anchors count in pixels of the net's input."""
+    maps = _numbers_of_boxes(build, layer, index, x)
+    images, boxes, _, height, width = (fixed(dim, "a size") for dim in maps.shape)
+    classes = layer.param.num_classes
+    net = (width * scale, height * scale)
+    score = maps.slice(2, 4).sigmoid() * maps.slice(2, _ROW, classes).sigmoid()
+    count = images * boxes * classes * height * width
+    label = np.broadcast_to(
+        np.arange(classes, dtype=np.float32)[:, None, None], (images, boxes, classes, height, width)
+    )
+    every = Expression(build, build.constant(np.ones((1, 1, classes, 1, 1), np.float32), "every_class"))
+    score = score.reshape(count, 1)
+    return _Candidates(
+        _located(maps, anchors, net).map(lambda part: (part * every).reshape(count, 1)),
+        Expression(build, build.constant(label.reshape(count, 1), "label")),
+        score,
+        score > layer.param.confidence_threshold,
+    )
+
+
+def _numbers_of_boxes(build: LayerBuilder, layer: Layer, index: int, x: Value) -> Expression:
+    """A map as (N, B, 5 + C, H, W)."""
+    param = layer.param
+    if not param.num_classes:
+        raise NetError("num_classes is missing", fix="state num_classes, without the background")
+    channels = param.num_box * (_ROW + param.num_classes)
+    if len(x.shape) != 4 or x.shape[1] != channels:
+        raise misfit(
+            layer,
+            index,
+            x,
+            f"(N, {channels}, H, W)",
+            because=f"num_box is {param.num_box}, and a box has 5 numbers and {param.num_classes} classes",
+            fix="state the num_box and the num_classes that the net was trained with",
+        )
+    images, _, height, width = (fixed(dim, "a size of a map") for dim in x.shape)
+    return exact(build, x).reshape(images, param.num_box, _ROW + param.num_classes, height, width)
+
+
+def _located(maps: Expression, anchors: Array, whole: tuple[int, int]) -> Boxes:
+    """Centre and sides (N, B, 1, H, W) of the boxes, relative to the image.
+
+    ``anchors`` (B, 2) are widths and heights; ``whole`` is what the image measures in their unit.
+    """
+
+    def constant(numbers: Array, hint: str) -> Expression:
+        return Expression(maps.build, maps.build.constant(numbers.astype(np.float32), hint))
+
+    height, width = (fixed(dim, "a size") for dim in maps.shape[3:])
+    x, y, across, down = (maps.slice(2, place) for place in range(4))
+    wide, high = (anchors[:, side].reshape(1, -1, 1, 1, 1) for side in range(2))
+    return Boxes(
+        (x.sigmoid() + constant(np.arange(width).reshape(1, 1, 1, 1, width), "columns")) / width,
+        (y.sigmoid() + constant(np.arange(height).reshape(1, 1, 1, height, 1), "rows")) / height,
+        across.exp() * constant(wide, "anchor_widths") / whole[0],
+        down.exp() * constant(high, "anchor_heights") / whole[1],
+    )
+
+
+def _detected(build: LayerBuilder, layer: Layer, parts: Sequence[_Candidates], images: int) -> list[Value]:
+    """The top: the candidates of all bottoms in one list."""
+    rule = Suppression(
+        overlap_threshold(layer.param.nms_threshold, "nms_threshold"), of_centres, drops_equal=True
+    )
+    label, score, is_candidate = (
+        concatenated([getattr(part, name) for part in parts], 0)
+        for name in ("label", "score", "is_candidate")
+    )
+    boxes = Boxes(
+        *(concatenated(list(same), 0) for same in zip(*(p.boxes.parts for p in parts), strict=True))
+    )
+    count = fixed(score.shape[0], "the number of boxes")
+    if count > MOST_DETECTIONS:
+        build.warn(f"gives at most {MOST_DETECTIONS} detections, the best ones; the fork gives all")
+    kept = suppressed(
+        score.reshape(1, count),
+        is_candidate.reshape(1, count),
+        boxes.map(lambda part: part.reshape(1, count)),
+        rule,
+        before=count,
+        most=MOST_DETECTIONS,
+    )
+    x, y, width, height = boxes.parts
+    corners = [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
+    image = Expression(build, build.constant(np.zeros(count, np.float32), "image"))
+    places = fixed(kept.index.shape[1], "the number of boxes")
+    table = gathered(beside([image, label + 1, score, *corners]), kept.index.reshape(places))
+    rows = chosen_rows(kept.is_kept.reshape(places), MOST_DETECTIONS)
+    return detections(build, layer, rows, table, images)

@@ -1,0 +1,50 @@
+"""Numbers that a program keeps outside of its models: the user gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prototrt.caffe_proto.errors import NetError
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings by name. Numbers may be written as text, as in the files of makefile/frcnn."""
+
+    stated: Mapping[str, Any]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.stated
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """A number. Without a default it must be stated."""
+        stated = self.stated.get(name, default)
+        try:
+            return float(stated)
+        except (TypeError, ValueError) as error:
+            raise _unsuited(name, stated, "a number") from error
+
+    def whole(self, name: str, default: int | None = None) -> int:
+        """A whole number. Without a default it must be stated."""
+        number = self.number(name, default)
+        if number != int(number):
+            raise _unsuited(name, self.stated.get(name), "a whole number")
+        return int(number)
+
+    def numbers(self, name: str) -> list[float]:
+        """Several numbers: a list, or a text with commas."""
+        stated = self.stated.get(name)
+        parts = stated.split(",") if isinstance(stated, str) else stated
+        try:
+            return [float(part) for part in parts]  # type: ignore[union-attr]  # what is no list raises
+        except (TypeError, ValueError) as error:
+            raise _unsuited(name, stated, "numbers") from error
+
+
+def _unsuited(name: str, stated: object, expected: str) -> NetError:
+    return NetError(
+        f"the setting {name} is {stated!r}, expected {expected}",
+        fix=f"state {expected} in the file of settings",
+    )
