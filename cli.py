@@ -5,6 +5,8 @@ Everything beyond click is imported when a command runs: ``--help`` must be quic
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -32,6 +34,15 @@ from prototrt.converter.commandline.options.model import (
 from prototrt.converter.commandline.options.parameter_types import ON, OutputFile
 from prototrt.converter.commandline.options.refusals import refuse_options_beside
 from prototrt.converter.commandline.options.rewriting import Rewriting, rewrite_options
+from prototrt.converter.commandline.options.stages import (
+    Stage,
+    print_after_option,
+    printing_after,
+    reader_option,
+    refuse_rewriting_options,
+    split_stages,
+    stage_options,
+)
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
@@ -92,9 +103,16 @@ def main() -> None:
 @model_options
 @rewrite_options
 @build_options
+@print_after_option
 @json_option
 @common_options
-def convert(options: ModelOptions, rewriting: Rewriting, building: Building, as_json: bool) -> None:
+def convert(
+    options: ModelOptions,
+    rewriting: Rewriting,
+    building: Building,
+    print_after: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Build an engine from MODEL (a prototxt) and WEIGHTS (a caffemodel), or write an ONNX model.
 
     Writes FILE, and FILE.json beside it: bindings, recurrent pairs, where it came from.
@@ -104,11 +122,16 @@ def convert(options: ModelOptions, rewriting: Rewriting, building: Building, as_
     from prototrt.converter.commandline.progress import BuildProgress, terminal
     from prototrt.converter.commandline.report import conversion_facts, conversion_summary
 
+    if print_after and as_json:
+        raise click.UsageError("--print-after prints text: leave out --json")
     began = time.perf_counter()
     model = options.load()
-    graph = _rewritten(options, rewriting, model, tile=building.kept_tiles)
-    truth = rewriting.truth(options, model) if building.verify else None
-    with BuildProgress(None if settings_of_command().quiet else terminal()) as progress:
+    with (
+        printing_after(print_after),
+        BuildProgress(None if settings_of_command().quiet else terminal()) as progress,
+    ):
+        graph = _rewritten(options, rewriting, model, tile=building.kept_tiles)
+        truth = rewriting.truth(options, model) if building.verify else None
         manifest = building.write(graph, progress, truth)
     made = (model, graph, manifest, building.target, time.perf_counter() - began)
     if as_json:
@@ -144,21 +167,15 @@ def deploy(options: ModelOptions, target: str | None) -> None:
 @drawing_options
 @rewrite_options
 @click.option("-o", "target", type=OutputFile(), help="The file to write; without it the text is printed.")
-@click.option(
-    "--stage",
-    "picture",
-    type=click.Choice(["parsed", "rewritten"]),
-    default="parsed",
-    help="The net as it is written, or the graph that TensorRT is given.",
-)
+@stage_options
 @click.option("--verification", metavar="FILE.json", help="What `verify --json` printed, for a page.")
 @common_options
 def dot(
-    options: ModelOptions, rewriting: Rewriting, target: str | None, picture: str, verification: str | None
+    options: ModelOptions, rewriting: Rewriting, target: str | None, stage: Stage, verification: str | None
 ) -> None:
     """Draw MODEL in Graphviz's language, or as .svg, .png, .pdf, or as a page: .html.
 
-    The page shows both stages side by side, with shapes, costs and warnings, in one file.
+    The page shows the net beside the graph, with shapes, costs and warnings, in one file.
     What surgery made is dashed, the body of a Scan stands in a frame, and state that is
     fed back is a red, dashed arrow.
     """
@@ -168,18 +185,36 @@ def dot(
     if verification is not None and not is_page(target):
         raise click.UsageError("--verification is for pages: give -o FILE.html, too")
     if target is None:
-        text, warnings = dot_text(options, rewriting, picture)
+        text, warnings = dot_text(options, rewriting, stage)
         click.echo(text, nl=False)
     else:
-        warnings = write_picture(target, options, rewriting, picture, verification, command_line_words)
+        warnings = write_picture(target, options, rewriting, stage, verification, command_line_words)
     warn(warnings)
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES, short_help="Show layers, shapes, parameters and multiply-adds.")
-@model_options
+@drawing_options
+@rewrite_options
+@click.option(
+    "--stage",
+    "names",
+    multiple=True,
+    metavar="rewritten|lowered|NAME",
+    help="Print the graph of primitives instead: as the net is rewritten, or as a backend is given it."
+    " Any other name is a NetState stage, as with --net-stage.",
+)
+@reader_option
+@print_after_option
 @json_option
 @common_options
-def inspect(options: ModelOptions, as_json: bool) -> None:
+def inspect(
+    options: ModelOptions,
+    rewriting: Rewriting,
+    names: tuple[str, ...],
+    reader: str,
+    print_after: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Show the layers of MODEL: shapes, parameters, multiply-adds, recurrent pairs.
 
     Multiply-adds are those of one call; element-wise work is not counted.
@@ -188,12 +223,34 @@ def inspect(options: ModelOptions, as_json: bool) -> None:
     from prototrt.converter.commandline.report import print_inspection
     from prototrt.surgery.views.inspection import inspect
 
+    stage, net_stages = split_stages(names, reader)
+    options = replace(options, stages=(*options.stages, *net_stages))
+    if stage.name != "parsed" or print_after:
+        _print_graphs(options, rewriting, stage, print_after, as_json)
+        return
+    refuse_rewriting_options()
     inspection = inspect(options.load_topology(), options=options.expansion)
     if as_json:
         print_json(inspection.as_dict())
     else:
         print_inspection(inspection)
         warn(inspection.warnings)
+
+
+def _print_graphs(
+    options: ModelOptions, rewriting: Rewriting, stage: Stage, print_after: Sequence[str], as_json: bool
+) -> None:
+    """The graph of the stage as text, and the graphs after the passes that were named."""
+    from prototrt.converter.commandline.wording import graph_in_command_line_words
+
+    if as_json:
+        raise click.UsageError("--json is for the table of layers: leave out --stage and --print-after")
+    with printing_after(print_after):
+        rewritten = rewriting.rewrite(options, options.load_topology(), require_weights=False)
+        shown = rewritten if stage.name == "rewritten" else stage.lowered(rewritten)
+    if stage.name != "parsed":
+        click.echo(shown.text(), nl=False)
+    warn(graph_in_command_line_words(rewritten).warnings)
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES, short_help="Run a net on the CPU, or an engine on a GPU.")

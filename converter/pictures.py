@@ -13,6 +13,7 @@ from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.wording import Surface, python_words, worded
 from prototrt.converter.commandline.options.model import ModelOptions
 from prototrt.converter.commandline.options.rewriting import Rewriting
+from prototrt.converter.commandline.options.stages import Stage
 from prototrt.converter.files import atomic_write
 from prototrt.converter.page.facts import page_facts
 from prototrt.converter.page.writing import page
@@ -23,20 +24,20 @@ RENDERED = (".svg", ".png", ".pdf")
 _GIVE_VERIFICATION = "give the JSON that `prototrt verify` prints"
 
 
-def dot_text(options: ModelOptions, rewriting: Rewriting, stage: str) -> tuple[str, Sequence[str]]:
-    """The net (``"parsed"``) or the graph (``"rewritten"``) in Graphviz's language, and warnings."""
+def dot_text(options: ModelOptions, rewriting: Rewriting, stage: Stage) -> tuple[str, Sequence[str]]:
+    """The net, or the graph of the stage, in Graphviz's language, and warnings."""
     model = options.load_topology()
-    if stage == "rewritten":
-        graph = rewriting.rewrite(options, model, require_weights=False)
-        return dot_from_graph(graph), graph.warnings
-    return dot_from_net(model, options.expansion)
+    if stage.name == "parsed":
+        return dot_from_net(model, options.expansion)
+    graph = rewriting.rewrite(options, model, require_weights=False)
+    return dot_from_graph(stage.of(graph)), graph.warnings
 
 
 def write_picture(
     target: str,
     options: ModelOptions,
     rewriting: Rewriting,
-    stage: str,
+    stage: Stage,
     verification: str | None,
     surface: Surface = python_words,
 ) -> Sequence[str]:
@@ -46,7 +47,7 @@ def write_picture(
     """
     suffix = _suffix(target)
     if is_page(target):
-        content, warnings = _page(options, rewriting, verification, surface)
+        content, warnings = _page(options, rewriting, stage, verification, surface)
     else:
         text, warnings = dot_text(options, rewriting, stage)
         content = rendered(text, suffix, target) if suffix in RENDERED else text.encode()
@@ -87,15 +88,15 @@ def rendered(text: str, suffix: str, target: str) -> bytes:
 
 
 def _page(
-    options: ModelOptions, rewriting: Rewriting, verification: str | None, surface: Surface
+    options: ModelOptions, rewriting: Rewriting, stage: Stage, verification: str | None, surface: Surface
 ) -> tuple[bytes, Sequence[str]]:
     model = options.load_topology()
     try:
-        graph: Any = rewriting.rewrite(options, model, require_weights=False)
+        graph: Any = stage.of(rewriting.rewrite(options, model, require_weights=False))
     except ConversionError as error:
         graph = error
     checks = None if verification is None else read_verification(verification)
-    facts = page_facts(model, graph, options.expansion, checks)
+    facts = page_facts(model, graph, options.expansion, checks, stage.title)
     warnings = [worded(text, surface) for text in facts["warnings"]]
     return page({**facts, "warnings": warnings}).encode(), warnings
 

@@ -56,7 +56,7 @@ def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
         manifest = building.write(graph, progress, truth)
     return warnings, {
         "caffe_layers": len(model.layers),
-        "nodes": len(graph.nodes),
+        "nodes": manifest["nodes"],
         "bytes": sum(os.path.getsize(path) for path in written_files(entry.target)),
         "verification": checks or manifest.get("verification"),
         "further_files": [

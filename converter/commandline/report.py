@@ -27,7 +27,7 @@ def conversion_summary(
     """What went in, what came out, and what a caller of the engine must feed back."""
     lines = [
         f"{model.name or Path(model.file).stem}: {len(model.layers)} {_LAYERS[model.framework]}"
-        f" -> {len(graph.nodes)} nodes -> {_made(manifest)}",
+        f" -> {manifest['nodes']} nodes -> {_made(manifest)}",
         *(_pair(pair.output.name, pair.input.name, pair.input.shape) for pair in graph.recurrences),
         *_verified(manifest),
         f"{path}: {_size(path)}, {seconds:.1f} s{_build_time(manifest)}{_warnings(graph.warnings)}",
@@ -39,7 +39,7 @@ def conversion_facts(
     model: Model, graph: Graph, manifest: Mapping[str, Any], path: str, seconds: float
 ) -> dict[str, Any]:
     """What the summary tells, for programs: the manifest, and what went before it."""
-    counts = {"caffe_layers": len(model.layers), "nodes": len(graph.nodes)}
+    counts = {"caffe_layers": len(model.layers), "nodes": manifest["nodes"]}
     return {"file": path, "seconds": round(seconds, 3), **counts, "manifest": dict(manifest)}
 
 

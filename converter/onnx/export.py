@@ -55,7 +55,8 @@ def export_onnx(
         with beside(path) as stream:
             write_model(path, model, weights.weights)
             counts = {"opset": OPSET, "nodes": len(model.graph.node)}
-            manifest = {**facts.result(), "onnx": counts, **(notes or {})}
+            nodes = {"nodes": weights.primitives}
+            manifest = {**facts.result(), **nodes, "onnx": counts, **(notes or {})}
             stream.write(as_text(manifest))
     return manifest
 

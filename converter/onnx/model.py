@@ -11,7 +11,7 @@ import numpy as np
 
 from prototrt.caffe_proto.naming import free_name
 from prototrt.converter.onnx.api import ELEMENT_TYPES, imported
-from prototrt.surgery.ir import Array, DType, Graph, Node, Shape, Value, fixed
+from prototrt.surgery.ir import Array, DType, Graph, Node, Shape, Value, fixed, node_count
 
 Proto: TypeAlias = Any
 """One of ONNX's messages: the types that onnx ships for them say little."""
@@ -42,6 +42,8 @@ class OnnxModel:
 
     def __init__(self, graph: Graph) -> None:
         self.helper = imported("onnx.helper")
+        self.primitives = node_count(graph)
+        """How many it is made of, those in bodies among them."""
         self.nodes: list[Proto] = []
         self.weights: dict[str, Array] = {}
         self._shared: dict[tuple[object, ...], str] = {}

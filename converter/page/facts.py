@@ -25,15 +25,17 @@ def page_facts(
     graph: Graph | ConversionError,
     options: RewriteOptions,
     verification: Mapping[str, Any] | None,
+    title: str = "As it is rewritten",
 ) -> dict[str, Any]:
     """Both drawings, what each layer costs, recurrent pairs, checks and warnings.
 
-    ``graph`` may be the reason why there is none.
+    ``graph`` may be the reason why there is none; ``title`` says which stage of the net it is.
     """
     facts = {
         "title": model.name or model.file,
         "file": model.file,
         "weights": model.weights.file,
+        "stages": ["As it is written", title],
         "styles": {"nodes": NODE_STYLES, "edges": EDGE_STYLES},
         "verification": verification,
     }

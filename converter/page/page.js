@@ -210,7 +210,7 @@
     results.replaceChildren(...found.slice(0, SHOWN_RESULTS).map((entry) => {
       const row = document.createElement("li"), button = document.createElement("button"), small = document.createElement("small");
       button.type = "button";
-      small.textContent = `  ${entry.item.lines.slice(1).join(" ")} · ${entry.drawing ? "given to TensorRT" : "written"}`;
+      small.textContent = `  ${entry.item.lines.slice(1).join(" ")} · ${facts.stages[entry.drawing]}`;
       button.append(entry.item.lines[0], small);
       button.addEventListener("click", () => { goTo(entry); results.hidden = true; });
       row.append(button);

@@ -30,7 +30,7 @@ from prototrt.converter.tensorrt import (  # noqa: F401  register the lowerings
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.lowering import lower
 from prototrt.converter.tensorrt.network import Network
-from prototrt.surgery.ir import Graph, Range
+from prototrt.surgery.ir import Graph, Range, node_count
 from prototrt.surgery.pipeline import lowered
 
 
@@ -173,6 +173,7 @@ class _Job:
                 **_place(self.network.backend),
             },
             "plan": {"build_seconds": round(self.seconds, 3)},
+            "nodes": self.network.primitives,
             "layers": self.network.definition.num_layers,
             **({"plugins": sorted(self.network.needs)} if self.network.needs else {}),
         }
@@ -216,7 +217,9 @@ def _prepared(graph: Graph, backend: str, progress: Progress | None, tf32: bool,
 def network_of(graph: Graph, backend: Backend, tile: str = "native") -> Network:
     """The graph as TensorRT's network, before it is built."""
     network = Network(backend, tile)
-    lower(lowered(graph, "tensorrt"), network)
+    prepared = lowered(graph, "tensorrt")
+    lower(prepared, network)
+    network.primitives = node_count(prepared)
     return network
 
 

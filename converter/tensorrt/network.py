@@ -39,6 +39,8 @@ class Network:
         self.backend, self.trt = backend, backend.trt
         self.tile = tile
         """What becomes of a Tile: ``"native"`` layers, or the ``"plugin"``."""
+        self.primitives = 0
+        """How many it is made of, those in loops among them."""
         self.needs: set[str] = set()
         """Packages that must ``register`` their plugins before the engine is loaded."""
         self.logger = recording_logger(self.trt)

@@ -309,6 +309,11 @@ def walk(graph: Graph) -> Iterator[Node]:
             yield from walk(body)
 
 
+def node_count(graph: Graph) -> int:
+    """How many nodes there are, those in bodies among them."""
+    return sum(1 for _ in walk(graph))
+
+
 def wiring(graph: Graph) -> list[object]:
     """What a graph does, whatever its values are called: ops, and who reads whom."""
     numbers: dict[Value, object] = {value: index for index, value in enumerate(graph.inputs)}

@@ -1,0 +1,140 @@
+"""At which stage of its way to a backend a net is shown, and after which passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from prototrt.converter.commandline.options.groups import gathered
+from prototrt.converter.commandline.options.parameter_types import Written
+from prototrt.converter.commandline.options.rewriting import Rewriting
+
+if TYPE_CHECKING:
+    from prototrt.surgery.ir import Graph
+    from prototrt.surgery.runner import Pass, PassList
+
+GRAPH_STAGES = ("rewritten", "lowered")
+READERS = {"tensorrt": "TensorRT", "onnx": "ONNX", "onnx-lstm": "ONNX with its LSTM"}
+"""Backends that have passes of their own, which click must know without importing them; a test compares them."""
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """``name`` is ``parsed``, ``rewritten`` or ``lowered``; ``reader`` is the backend that a graph is lowered for."""
+
+    name: str
+    reader: str
+
+    def __post_init__(self) -> None:
+        if self.name != "lowered" and is_stated("reader") and not is_stated("print_after"):
+            raise click.UsageError("--for is for --stage lowered")
+
+    @property
+    def title(self) -> str:
+        """What the graph is called beside the net as it is written."""
+        return f"As {READERS[self.reader]} is given it" if self.name == "lowered" else "As it is rewritten"
+
+    def of(self, rewritten: Graph) -> Graph:
+        """The rewritten graph, or what the backend makes of it before it reads it."""
+        return self.lowered(rewritten) if self.name == "lowered" else rewritten
+
+    def lowered(self, rewritten: Graph) -> Graph:
+        from prototrt.surgery.pipeline import lowered
+
+        return lowered(rewritten, self.reader)
+
+
+def is_stated(name: str) -> bool:
+    """Whether the user gave this option to the command that runs."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+reader_option = click.option(
+    "--for",
+    "reader",
+    type=click.Choice(list(READERS)),
+    default="tensorrt",
+    help="Whose graph --stage lowered shows.",
+)
+stage_options = gathered(
+    Stage,
+    "stage",
+    click.option(
+        "--stage",
+        "name",
+        type=click.Choice(["parsed", *GRAPH_STAGES]),
+        default="parsed",
+        help="parsed: the net as it is written; rewritten: the graph of primitives that it becomes;"
+        " lowered: the graph that a backend is given.",
+    ),
+    reader_option,
+)
+
+
+def split_stages(names: Sequence[str], reader: str) -> tuple[Stage, tuple[str, ...]]:
+    """What ``--stage`` means where it also names stages of the NetState: the stage to show, and the others."""
+    shown = [name for name in names if name in GRAPH_STAGES]
+    if len(set(shown)) > 1:
+        raise click.UsageError("give --stage rewritten or --stage lowered, not both")
+    return Stage(shown[0] if shown else "parsed", reader), tuple(name for name in names if name not in shown)
+
+
+def refuse_rewriting_options() -> None:
+    """The table of layers shows the net as it is written: how it is rewritten changes nothing in it."""
+    for parameter in click.get_current_context().command.params:
+        if parameter.name in {field.name for field in fields(Rewriting)} and is_stated(parameter.name or ""):
+            raise click.UsageError(
+                f"{parameter.opts[0]} is for --stage rewritten, --stage lowered or --print-after"
+            )
+
+
+class PassName(Written):
+    """The name of a pass, or ``all``."""
+
+    name = "PASS|all"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from prototrt.caffe_proto.suggestions import choices
+        from prototrt.surgery.pipeline import all_passes
+
+        if value != ALL and value not in all_passes():
+            self.fail(f'there is no pass "{value}": use {choices(value, [*all_passes(), ALL])}', param, ctx)
+        return str(value)
+
+
+print_after_option = click.option(
+    "--print-after",
+    multiple=True,
+    type=PassName(),
+    help="Print the graph after this pass, or after each pass that changes it; repeatable.",
+)
+
+
+@contextmanager
+def printing_after(names: Sequence[str]) -> Iterator[None]:
+    """Print the graph after these passes, each time that one is run for another purpose."""
+    if not names:
+        yield
+        return
+    from prototrt.surgery.runner import observing_passes
+
+    printed: set[tuple[str, str]] = set()
+
+    def show(of: PassList, change: Pass, graph: Graph, is_changed: bool) -> None:
+        name = change.__name__
+        is_due = name in names or (ALL in names and is_changed)
+        if is_due and (of.name, name) not in printed:  # to verify a net, it is lowered a second time
+            printed.add((of.name, name))
+            click.echo(f"# after {name} ({of.name}){'' if is_changed else ', which changed nothing'}")
+            click.echo(graph.text())
+
+    with observing_passes(show):
+        yield
+    for name in sorted({*names} - {ALL} - {name for _, name in printed}):
+        click.echo(f"# {name} did not run in this conversion")
