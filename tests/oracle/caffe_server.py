@@ -47,7 +47,12 @@ def run(folder: str, request: dict[str, Any]) -> dict[str, Any]:
     with open(f"{folder}/net.prototxt", "w") as file:
         file.write(request["net"])
     net = caffe.Net(f"{folder}/net.prototxt", caffe.TEST)
-    fill(net, request["seed"])
+    if request["weights"] is None:
+        fill(net, request["seed"])
+    else:
+        with open(f"{folder}/given.caffemodel", "wb") as weights:
+            weights.write(base64.b64decode(request["weights"]))
+        net.copy_from(f"{folder}/given.caffemodel")
     net.save(f"{folder}/net.caffemodel")
     calls = []
     for inputs in request["calls"]:
