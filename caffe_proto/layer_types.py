@@ -38,6 +38,8 @@ class LayerType:
     name: str
     parameters: tuple[str, ...] = ()
     """Fields of LayerParameter, the usual one first, that do not follow from the name."""
+    without_parameters: bool = False
+    """No message holds parameters of this type, and yet it is known."""
     role: Role = Role.COMPUTES
     in_place: InPlace = InPlace.ELEMENT_BY_ELEMENT
 
@@ -136,8 +138,8 @@ _ROWS = (
     LayerType("Unpooling", in_place=InPlace.OVERWRITES),
     LayerType("Upsample", in_place=InPlace.OVERWRITES),
     # Without parameters.
-    LayerType("GRUUnit"),
-    LayerType("Silence"),
+    LayerType("GRUUnit", without_parameters=True),
+    LayerType("Silence", without_parameters=True),
     # Code.
     LayerType("Python", is_code=True),
     # What reads nothing.

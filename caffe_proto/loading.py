@@ -8,14 +8,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from prototrt.caffe_proto.advice import CHOOSE_ANOTHER_NET
 from prototrt.caffe_proto.caffe2.files import is_netdef
 from prototrt.caffe_proto.errors import ConversionError, NetError, WeightsError, raise_all
 from prototrt.caffe_proto.files import HDF5_SIGNATURE, ZIP_SIGNATURES, read_prototxt, told_to_the_user
 from prototrt.caffe_proto.model import Layer, Model
 from prototrt.caffe_proto.net.counts import wrong_counts
 from prototrt.caffe_proto.net.deploy import cut_training
-from prototrt.caffe_proto.net.phase import PHASES, NetState, differs_in_training, is_included
+from prototrt.caffe_proto.net.phase import PHASES, NetState, differs_in_training
+from prototrt.caffe_proto.net.readings import (
+    Reading,
+    advice,
+    chosen,
+    explained,
+    read_instead,
+    reading_for,
+    whole_readings,
+)
 from prototrt.caffe_proto.net.untangle import Untangled, untangle
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.overrides import Setting, override
@@ -65,14 +73,21 @@ def load(
     state = _state(net.message, phase, level, stages)
     written = upgraded_layers(net, file)
     override(written, overrides or {}, file)
-    included = [entry for entry in written if is_included(entry.message, state, entry.origin(file))]
     if not written:
         raise_all([finding.error() for finding in net.findings])  # a misspelt field may hide the layers
-    if written and not included:
+    _complete_layers(written, file)
+    asked = reading_for(written, state, file)
+    readings = whole_readings(written, asked, file)
+    reading = chosen(readings) or asked
+    if not reading.entries:
         problem = f"none of the {len(written)} layers belongs to the net for {state}"
-        raise NetError(problem, where=file, fix=CHOOSE_ANOTHER_NET)
-    model = _model(net, file, included, state, _open_weights(weights, random_weights), allow_unknown)
-    return replace(model, warnings=(*_unread_shapes(net, file), *model.warnings))
+        raise NetError(problem, where=file, fix=advice(readings, state))
+    model = _model(net, file, reading, _open_weights(weights, random_weights), allow_unknown)
+    if reading is asked:
+        excluded = [entry for entry in written if entry not in asked.entries]
+        model = model.with_problems(lambda error: explained(error, excluded, readings, state))
+    told = [] if reading is asked else [read_instead(reading, asked, file)]
+    return replace(model, warnings=(*told, *_unread_shapes(net, file), *model.warnings))
 
 
 def _refuse_for_caffe2(file: str, given: Mapping[str, object]) -> None:
@@ -93,12 +108,11 @@ def _refuse_for_caffe2(file: str, given: Mapping[str, object]) -> None:
 def _model(
     net: ParsedNet,
     file: str,
-    included: Sequence[Entry],
-    state: NetState,
+    reading: Reading,
     source: Weights,
     allow_unknown: bool,
 ) -> Model:
-    _complete_layers(included, file)
+    included = reading.entries
     miscounted = wrong_counts(included, file)
     deployed = cut_training(included, file)
     entries = deployed.entries
@@ -118,7 +132,7 @@ def _model(
             *(_dropped(entries) if allow_unknown else ()),
             *(warning for entry in entries for warning in entry.warnings),
             *deployed.warnings,
-            *_of_training(entries, state, file),
+            *_of_training(entries, reading.state, file),
             *_warnings(entries, file, source),
         ),
         outputs=untangled.outputs,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from prototrt.caffe_proto.errors import ConversionError, Origin
 from prototrt.caffe_proto.schema import Message, message_class, parameter_field
@@ -83,3 +83,8 @@ class Model:
     sizes: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
     framework: str = "caffe"
     stored: Mapping[str, StoredBlob] = field(default_factory=dict)
+
+    def with_problems(self, change: Callable[[ConversionError], ConversionError]) -> Model:
+        """The same net, where layers have other problems."""
+        layers = [replace(layer, problems=tuple(map(change, layer.problems))) for layer in self.layers]
+        return replace(self, layers=tuple(layers))

@@ -1,0 +1,148 @@
+"""Which of the layers in a file are meant, where those for the wanted state make no whole net."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from prototrt.caffe_proto.errors import ConversionError, MissingBlobError, NetError
+from prototrt.caffe_proto.net.deploy import cut_training
+from prototrt.caffe_proto.net.phase import PHASES, NetState, is_included
+from prototrt.caffe_proto.net.untangle import untangle
+from prototrt.caffe_proto.upgrades.upgrade import Entry
+from prototrt.caffe_proto.wording import Option, Worded
+
+_DEPLOYED = "deploy"
+"""The stage of the net to deploy, where one file holds all three nets, as DIGITS writes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The layers that belong to a net for one state."""
+
+    state: NetState
+    entries: Sequence[Entry]
+
+    def changes(self, asked: NetState) -> list[Option]:
+        """What to ask for to get this net in the place of the one that was asked for."""
+        options = []
+        if self.state.phase != asked.phase:
+            options.append(Option("phase", self.state.phase))
+        if self.state.level != asked.level:
+            options.append(Option("level", self.state.level))
+        if self.state.stages != asked.stages:
+            options.append(Option("stages", sorted(self.state.stages)))
+        return options
+
+
+def reading_for(entries: Sequence[Entry], state: NetState, file: str) -> Reading:
+    """The layers whose rules suit the state."""
+    return Reading(
+        state, [entry for entry in entries if is_included(entry.message, state, entry.origin(file))]
+    )
+
+
+def whole_readings(entries: Sequence[Entry], asked: Reading, file: str) -> list[Reading]:
+    """The nets for the states closest to the one asked for in which no blob is missing that a layer makes.
+
+    That is the one asked for, if nothing is missing in it. Else one thing is changed, the phase, a stage
+    or the level; else the phase and another one. Readings with the same layers count once.
+    """
+    made = {blob for entry in entries for blob in entry.message.top}
+    if asked.entries and made.isdisjoint(_missing(asked.entries, file)):
+        return [asked]
+    for states in (_one_change(entries, asked.state), _two_changes(entries, asked.state)):
+        readings = [reading_for(entries, state, file) for state in states]
+        whole = [reading for reading in readings if _is_whole(reading.entries, made, file)]
+        if whole:
+            return list({tuple(map(id, reading.entries)): reading for reading in reversed(whole)}.values())[
+                ::-1
+            ]
+    return []
+
+
+def chosen(readings: Sequence[Reading]) -> Reading | None:
+    """The reading that is meant: the only one, or the one to deploy."""
+    if len(readings) == 1:
+        return readings[0]
+    return next((reading for reading in readings if _DEPLOYED in reading.state.stages), None)
+
+
+def _missing(entries: Sequence[Entry], file: str) -> Collection[str]:
+    """The blobs that the deployed net reads and does not make."""
+    return untangle(cut_training(entries, file).entries, file).missing
+
+
+def _is_whole(entries: Sequence[Entry], made: Collection[str], file: str) -> bool:
+    """Whether something is left to deploy, and nothing is missing in it but what no layer of the file makes."""
+    try:
+        errors = untangle(cut_training(entries, file).entries, file).errors if entries else None
+    except NetError:  # nothing is left
+        return False
+    return errors is not None and all(
+        isinstance(error, MissingBlobError) and error.bottom not in made
+        for found in errors.values()
+        for error in found
+    )
+
+
+def _one_change(entries: Sequence[Entry], state: NetState) -> Iterator[NetState]:
+    yield from (replace(state, phase=phase) for phase in PHASES if phase != state.phase)
+    yield from _other_stages_and_levels(entries, state)
+
+
+def _two_changes(entries: Sequence[Entry], state: NetState) -> Iterator[NetState]:
+    for phase in PHASES:
+        if phase != state.phase:
+            yield from _other_stages_and_levels(entries, replace(state, phase=phase))
+
+
+def _other_stages_and_levels(entries: Sequence[Entry], state: NetState) -> Iterator[NetState]:
+    """Each stage and each level that the rules speak of."""
+    rules = [rule for entry in entries for rule in chain(entry.message.include, entry.message.exclude)]
+    stages = dict.fromkeys(stage for rule in rules for stage in rule.stage)
+    yield from (
+        replace(state, stages=state.stages | {stage}) for stage in stages if stage not in state.stages
+    )
+    levels = dict.fromkeys(
+        level
+        for rule in rules
+        for name in ("min_level", "max_level")
+        if rule.HasField(name) and (level := getattr(rule, name)) != state.level
+    )
+    yield from (replace(state, level=level) for level in levels)
+
+
+def read_instead(reading: Reading, asked: Reading, file: str) -> str:
+    """The warning that another net is read than the one that was asked for."""
+    what = "no layer makes what others read" if asked.entries else "there are no layers"
+    options = Worded.joined(" ", reading.changes(asked.state))
+    return Worded("{}: the net is read with {}: for {} {}", file, options, asked.state, what)
+
+
+def explained(
+    error: ConversionError, excluded: Sequence[Entry], readings: Sequence[Reading], asked: NetState
+) -> ConversionError:
+    """The error; where a layer that the state excludes makes the missing blob, with that layer."""
+    if not isinstance(error, MissingBlobError):
+        return error
+    maker = next((entry for entry in excluded if error.bottom in entry.message.top), None)
+    if maker is None:
+        return error
+    told = f'layer "{maker.message.name}" (line {maker.line})'
+    return MissingBlobError(
+        error.problem,
+        bottom=error.bottom,
+        origin=error.origin,
+        because=f"{told}, which makes it, is not in the net for {asked}",
+        fix=advice(readings, asked),
+    )
+
+
+def advice(readings: Sequence[Reading], asked: NetState) -> str:
+    """How to ask for one of the readings."""
+    options = [Worded.joined(" ", reading.changes(asked)) for reading in readings]
+    if options:
+        return Worded("choose {}", Worded.joined(" or ", options))
+    return "choose a state that includes this layer; its include and exclude rules say which"

@@ -1,0 +1,121 @@
+"""Nets that the wanted phase and stages leave without their data: which other reading is taken, or offered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from prototrt.caffe_proto import Model, load
+
+Write = Callable[..., str]
+NET = "layer { name: 'a' type: 'TanH' bottom: 'x' top: 'a' }"
+
+
+def data(name: str, rules: str = "") -> str:
+    return f"layer {{ name: '{name}' type: 'Data' top: 'x' top: 'y' {rules} }}"
+
+
+def first_warning(model: Model) -> str:
+    return next((warning for warning in model.warnings if "the net is read with" in warning), "")
+
+
+TAKEN: dict[str, tuple[list[str], dict[str, Any], str]] = {
+    "data for training alone": (
+        [data("in", "include { phase: TRAIN }"), NET],
+        {},
+        'net.prototxt: the net is read with phase="TRAIN": for phase TEST, level 0 and no stage'
+        " no layer makes what others read",
+    ),
+    "data for testing alone": (
+        [data("in", "exclude { phase: TRAIN }"), NET],
+        {"phase": "TRAIN"},
+        'net.prototxt: the net is read with phase="TEST": for phase TRAIN, level 0 and no stage'
+        " no layer makes what others read",
+    ),
+    "one stage": (
+        [data("in", "include { stage: 'val' }"), NET],
+        {},
+        'net.prototxt: the net is read with stages=["val"]: for phase TEST, level 0 and no stage'
+        " no layer makes what others read",
+    ),
+    "a stage beside one that was asked for": (
+        [data("in", "include { stage: 'b' }"), NET],
+        {"stages": ["a"]},
+        'net.prototxt: the net is read with stages=["a", "b"]: for phase TEST, level 0 and stages a'
+        " no layer makes what others read",
+    ),
+    "of several stages the one to deploy": (
+        [*(data(name, f"include {{ stage: '{name}' }}") for name in ("train", "val", "deploy")), NET],
+        {},
+        'net.prototxt: the net is read with stages=["deploy"]: for phase TEST, level 0 and no stage'
+        " no layer makes what others read",
+    ),
+    "a level": (
+        [data("in", "include { min_level: 2 }"), NET],
+        {},
+        "net.prototxt: the net is read with level=2: for phase TEST, level 0 and no stage"
+        " no layer makes what others read",
+    ),
+    "phase and stage": (
+        [data("in", "include { phase: TRAIN stage: 'a' }"), NET],
+        {},
+        'net.prototxt: the net is read with phase="TRAIN" stages=["a"]: for phase TEST, level 0 and no stage'
+        " no layer makes what others read",
+    ),
+    "everything is for training": (
+        [data("in", "include { phase: TRAIN }"), NET.replace("top", "include { phase: TRAIN } top")],
+        {},
+        'net.prototxt: the net is read with phase="TRAIN": for phase TEST, level 0 and no stage'
+        " there are no layers",
+    ),
+    "nothing is missing": ([data("in"), NET, data("more", "include { phase: TRAIN }")], {}, ""),
+    "only a metric misses its labels": (
+        [
+            "layer { name: 'in' type: 'Input' top: 'x' }",
+            NET,
+            "layer { name: 'l' type: 'Data' top: 'y' include { phase: TRAIN } }",
+            "layer { name: 'acc' type: 'Accuracy' bottom: 'a' bottom: 'y' top: 'acc' }",
+        ],
+        {},
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TAKEN)
+def test_the_only_whole_reading_is_taken(case: str, write: Write) -> None:
+    layers, asked, warning = TAKEN[case]
+    model = load(write("\n".join(layers)), **asked)
+    assert first_warning(model) == warning
+    assert model.missing == ()
+    assert [problem for layer in model.layers for problem in layer.problems] == []
+
+
+OFFERED = {
+    "two stages": (
+        [data("in", "include { stage: 'a' }"), data("other", "include { stage: 'b' }"), NET],
+        'fix: choose stages=["a"] or stages=["b"]',
+    ),
+    "none": (
+        [data("in", "include { stage: 'a' stage: 'b' }"), NET],
+        "fix: choose a state that includes this layer; its include and exclude rules say which",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OFFERED)
+def test_else_they_are_offered(case: str, write: Write) -> None:
+    layers, fix = OFFERED[case]
+    (problem,) = [problem for layer in load(write("\n".join(layers))).layers for problem in layer.problems]
+    assert str(problem) == (
+        f'net.prototxt:{len(layers)}: layer "a" (TanH), bottom "x": no layer before this one makes it\n'
+        '  because layer "in" (line 1), which makes it, is not in the net for phase TEST, level 0 and no stage\n'
+        f"  {fix}"
+    )
+
+
+def test_a_blob_that_no_reading_makes_is_left_to_its_reader(write: Write) -> None:
+    model = load(write(NET))
+    assert (model.missing, first_warning(model)) == (("x",), "")
