@@ -1,5 +1,5 @@
 """Layers that find objects: what they decide depends on data, but how much they give has a fixed size."""
 
-from prototrt.surgery.layers.detection import detection_output, prior_box, proposal, yolo
+from prototrt.surgery.layers.detection import detection_output, mscnn, prior_box, proposal, yolo
 
-__all__ = ["detection_output", "prior_box", "proposal", "yolo"]
+__all__ = ["detection_output", "mscnn", "prior_box", "proposal", "yolo"]

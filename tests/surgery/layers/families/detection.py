@@ -301,4 +301,50 @@ REFUSALS = [
         "  because the program reads them from a JSON file\n"
         '  fix: give that file with settings="config.json"',
     ),
+    message(
+        "BoxOutput",
+        "box_output_param { field_w: 8 field_h: 8 }",
+        [(1, 6, 3, 4)],
+        ": downsample_rate is stated 0 times, expected once for each of 1 bottom\n"
+        "  fix: state downsample_rate for each map that the net was trained with",
+    ),
+    message(
+        "BoxOutput",
+        "box_output_param { field_w: 8 field_h: 8 downsample_rate: 8 }",
+        [(1, 5, 3, 4)],
+        ', bottom "b0": shape is (1, 5, 3, 4), expected (N, C + 4, H, W), with C at least 2\n'
+        "  because a place has scores, the background's first, and four coordinates\n"
+        "  fix: give it the maps that the net was trained with",
+    ),
+    message(
+        "BoxOutput",
+        "box_output_param { field_w: 8 field_h: 8 downsample_rate: 8 iou_thr: 3 }",
+        [(1, 6, 3, 4)],
+        ": iou_thr is 3, expected 0 to 1\n"
+        "  because it is an intersection over a union\n"
+        "  fix: set iou_thr to 1 to keep boxes that overlap",
+    ),
+    message(
+        "DecodeBBox",
+        "",
+        [(3, 4), (3, 5)],
+        ', bottom "b0": shape is (3, 4), expected (R, 8)\n'
+        "  because a region has 8 numbers: four codes of the background and of the object\n"
+        "  fix: give it the blob that the net was trained with",
+    ),
+    message(
+        "DecodeBBox",
+        "",
+        [(3, 8), (2, 5)],
+        ', bottom "b0": shape is (3, 8), expected (2, 8)\n'
+        '  because bottom "b1" has 2 regions\n'
+        "  fix: give it the codes of these very regions",
+    ),
+    message(
+        "DecodeBBox",
+        "bbox_reg_param { bbox_mean: 0 bbox_std: 1 }",
+        [(3, 8), (3, 5)],
+        ": bbox_reg_param states 1 means and 1 standard deviations, expected 4 of each\n"
+        "  fix: state bbox_mean and bbox_std for x, y, w and h",
+    ),
 ]

@@ -1,0 +1,177 @@
+"""The layers of MS-CNN and Cascade R-CNN: proposals from several maps, and boxes moved from stage to stage."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.expansion.arity import counted
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.ir import Array, Value, element_count, fixed
+from prototrt.surgery.ir.expression import Expression, concatenated
+from prototrt.surgery.layers.detection.bottoms import exact, misfit, overlap_threshold
+from prototrt.surgery.layers.detection.overlaps import Boxes, of_corner_and_sides
+from prototrt.surgery.layers.detection.rows import Rows, beside, chosen_rows, counted_tops
+from prototrt.surgery.layers.detection.suppression import Suppression, picked, suppressed
+
+_COORDINATES = 4
+_WITHOUT_BOX = np.array([[0, 1, 1, 10, 10, 0]], np.float32)
+"""The one row of a batch in which no box is found: image, corners, score."""
+
+
+@layer_rule("BoxOutput")
+def box_output(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[Value]:
+    """The proposals of MS-CNN: boxes of several maps, clipped, the best ones suppressed in each image.
+
+    Becomes: TopK, a While with Gather, Select and arithmetic; its count is one more output.
+    Bottoms: maps (N, C + 4, H, W) of C scores, the background's first, and of x, y, w and h.
+    Tops: (R, 5, 1, 1) image, x1, y1, x2, y2 by image and falling score, and perhaps (R, 6, 1, 1) with the
+    score. R is as many as there may be; behind the last one stand rows of -1.
+    Source: zhaoweicai/mscnn ``src/caffe/layers/box_output_layer.cpp``, ``src/caffe/util/math_functions.cpp``.
+    """
+    param, maps = layer.param, [x, *others]
+    for field in ("field_w", "field_h", "downsample_rate"):
+        if len(getattr(param, field)) != len(maps):
+            raise NetError(
+                f"{field} is stated {len(getattr(param, field))} times, expected once for each of"
+                f" {counted(len(maps), 'bottom')}",
+                fix=f"state {field} for each map that the net was trained with",
+            )
+    images = fixed(x.shape[0], "the number of images")
+    parts = [_of_map(build, layer, index, bottom) for index, bottom in enumerate(maps)]
+    score = concatenated([part[1] for part in parts], 1)
+    columns = zip(*(part[0].parts for part in parts), strict=True)
+    boxes = Boxes(*(concatenated(list(same), 1) for same in columns))
+    is_candidate = (
+        (score >= param.fg_thr) & (boxes.third >= param.min_size) & (boxes.fourth >= param.min_size)
+    )
+    count = fixed(score.shape[1], "the number of boxes")
+    before = min(param.max_nms_num or count, count)
+    most = min(param.max_post_nms_num or before, before)
+    overlap = of_corner_and_sides(param.nms_type)
+    rule = Suppression(overlap_threshold(param.iou_thr, "iou_thr"), overlap, first_of_equals=False)
+    kept = suppressed(score, is_candidate, boxes, rule, before=before, most=most)
+    left, above, width, height = boxes.map(lambda part: picked(part, kept.index)).parts
+    shape = (images, fixed(kept.score.shape[1], "the number of boxes"))
+    image = np.broadcast_to(np.arange(images, dtype=np.float32)[:, None], shape)
+    image_column = Expression(build, build.constant(image, "image"))
+    table = beside([image_column, left, above, left + width, above + height, kept.score])
+    rows = chosen_rows(kept.is_kept.reshape(shape[0] * shape[1]), images * most)
+    return _tops(build, layer, rows, rows.filled(table))
+
+
+def _of_map(build: LayerBuilder, layer: Layer, index: int, x: Value) -> tuple[Boxes, Expression]:
+    """Upper left corners and sides (N, H W) in pixels, and scores: the best class's above the background's."""
+    param = layer.param
+    if len(x.shape) != 4 or fixed(x.shape[1], "the number of channels") < _COORDINATES + 2:
+        raise misfit(
+            layer,
+            index,
+            x,
+            "(N, C + 4, H, W), with C at least 2",
+            because="a place has scores, the background's first, and four coordinates",
+            fix="give it the maps that the net was trained with",
+        )
+    images, channels, height, width = (fixed(dim, "a size of a map") for dim in x.shape)
+    classes, stride = channels - _COORDINATES, param.downsample_rate[index]
+    given = exact(build, x).reshape(images, channels, height * width)
+    best = given.slice(1, 1, classes - 1).largest(1)
+    score = (best - given.slice(1, 0)).reshape(images, height * width)
+    moves = [given.slice(1, classes + place).reshape(images, height * width) for place in range(_COORDINATES)]
+    moves = _as_learned(layer, moves)
+    reach, stretch = 1 / param.field_xyr, math.log(param.field_whr)
+    y, x_ = np.meshgrid(np.arange(height), np.arange(width), indexing="ij")
+    corners, sides = [], []
+    for axis, (places, field, end) in enumerate(
+        ((x_, param.field_w[index], width * stride), (y, param.field_h[index], height * stride))
+    ):
+        middle = ((places.reshape(1, -1) + 0.5) * stride).astype(np.float32)
+        centre = moves[axis].at_least(-reach).at_most(reach) * field + Expression(
+            build, build.constant(middle, "places")
+        )
+        side = moves[2 + axis].at_least(-stretch).at_most(stretch).exp() * field
+        corner = (centre - side / 2).at_least(0)
+        corners.append(corner)
+        sides.append(side.at_most(end - corner))
+    return Boxes(*corners, *sides), score
+
+
+@layer_rule("DecodeBBox")
+def decode_bbox(build: LayerBuilder, layer: Layer, code: Value, region: Value) -> list[Value]:
+    """Regions of interest moved by the codes of class 1, for the next stage of a cascade.
+
+    Becomes: arithmetic, Concat.
+    Bottoms: codes (R, 8) of two classes, regions (R, 5) image, x1, y1, x2, y2. Tops: (R, 5, 1, 1).
+    Source: zhaoweicai/mscnn ``src/caffe/layers/decode_bbox_layer.cpp``, ``DecodeBBoxesWithPrior`` in
+    ``src/caffe/util/math_functions.cpp``; zhaoweicai/cascade-rcnn, the layer of the same name.
+    """
+    for index, (bottom, numbers, what) in enumerate(
+        ((code, 8, "four codes of the background and of the object"), (region, 5, "image and corners"))
+    ):
+        if len(bottom.shape) < 2 or element_count(bottom.shape[1:]) != numbers:
+            raise misfit(
+                layer,
+                index,
+                bottom,
+                f"(R, {numbers})",
+                because=f"a region has {numbers} numbers: {what}",
+                fix="give it the blob that the net was trained with",
+            )
+    if code.shape[0] != region.shape[0]:
+        raise misfit(
+            layer,
+            0,
+            code,
+            f"({region.shape[0]}, 8)",
+            because=f'bottom "{layer.bottom_blob(1)}" has {region.shape[0]} regions',
+            fix="give it the codes of these very regions",
+        )
+    rows = region.shape[0]
+    codes = exact(build, code).reshape(rows, 8).slice(1, 4, 4).split(1)
+    image, *corners = exact(build, region).reshape(rows, 5).split(1)
+    moves = _as_learned(layer, codes)
+    ends: list[tuple[Expression, Expression]] = []
+    for axis in range(2):
+        first, last = corners[axis], corners[axis + 2]
+        side, centre = last - first + 1, (last + first) * 0.5
+        new = side * moves[axis + 2].exp()
+        start = moves[axis] * side + centre - (new - 1) / 2
+        ends.append((start, start + new - 1))
+    table = concatenated([image, ends[0][0], ends[1][0], ends[0][1], ends[1][1]], 1)
+    return [table.reshape(rows, 5, 1, 1).value]
+
+
+def _as_learned(layer: Layer, moves: list[Expression]) -> list[Expression]:
+    """Moves times the standard deviations plus the means that they were normalized with, if any are stated."""
+    param: Any = layer.message.bbox_reg_param
+    means, deviations = [*param.bbox_mean], [*param.bbox_std]
+    if not means or not deviations:
+        return moves
+    if len(means) != 4 or len(deviations) != 4:
+        raise NetError(
+            f"bbox_reg_param states {len(means)} means and {len(deviations)} standard deviations, expected 4 of each",
+            fix="state bbox_mean and bbox_std for x, y, w and h",
+        )
+    return [
+        move * float(deviation) + float(mean)
+        for move, mean, deviation in zip(moves, means, deviations, strict=True)
+    ]
+
+
+def _tops(build: LayerBuilder, layer: Layer, rows: Rows, table: Expression) -> list[Value]:
+    """The regions, and perhaps the regions with their scores; where there is none, the fork invents one."""
+    size = fixed(table.shape[0], "the number of rows")
+    is_any = rows.count > 0
+    count = is_any.chosen(rows.count, 1)
+    with_scores = _WITHOUT_BOX * 0
+    tops = []
+    for columns, alone in ((5, _WITHOUT_BOX[:, :5]), (6, with_scores)):
+        nothing: Array = np.concatenate([alone, np.full((size - 1, columns), -1, np.float32)])
+        invented = Expression(build, build.constant(nothing, "nothing"))
+        found = is_any.reshape(1, 1).chosen(table.slice(1, 0, columns), invented)
+        tops.append(found.reshape(size, columns, 1, 1).value)
+    return counted_tops(build, layer, count, tops[: len(layer.tops)])

@@ -1,0 +1,135 @@
+"""BoxOutput and DecodeBBox give what the loops of zhaoweicai/mscnn give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.surgery.ir import Array
+from prototrt.tests.small_nets import WAYS, has_engine, op, rewritten
+
+FIELDS, STRIDES, LEAST_SCORE, LEAST_SIZE = ((24, 32), (40, 48)), (8, 16), 0.2, 10
+BATCH, CLASSES = 2, 2
+MEANS, DEVIATIONS = (0.01, 0.0, 0.0, 0.02), (0.1, 0.1, 0.2, 0.2)
+NORMALIZATION = "bbox_reg_param {{ {} }}".format(
+    " ".join([*(f"bbox_mean: {mean}" for mean in MEANS), *(f"bbox_std: {std}" for std in DEVIATIONS)])
+)
+
+
+def maps(seed: int) -> list[Array]:
+    random = np.random.default_rng(seed)
+    shapes = ((BATCH, CLASSES + 4, 5, 7), (BATCH, CLASSES + 4, 3, 4))
+    return [random.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def box_output(fields: str, least_score: float = LEAST_SCORE) -> str:
+    bases = "".join(
+        f"field_w: {width} field_h: {height} downsample_rate: {stride} "
+        for (width, height), stride in zip(FIELDS, STRIDES, strict=True)
+    )
+    sizes = f"fg_thr: {least_score} min_size: {LEAST_SIZE}"
+    param = f"box_output_param {{ {bases} {sizes} {fields} }}"
+    return op("BoxOutput", f"{param} {NORMALIZATION}", ["b0", "b1"], ["rois", "scored"])
+
+
+def boxes_of_the_fork(bottoms: list[Array], image: int) -> Iterator[tuple[float, int, list[float]]]:
+    """Score, number and x, y, width, height of what ``Forward_cpu`` finds in an image."""
+    number = 0
+    for bottom, (field_w, field_h), stride in zip(bottoms, FIELDS, STRIDES, strict=True):
+        _, _, height, width = bottom.shape
+        for h in range(height):
+            for w in range(width):
+                place = bottom[image, :, h, w]
+                score = max(place[1:CLASSES]) - place[0]
+                x, y, across, down = (
+                    float(code) * deviation + mean
+                    for code, deviation, mean in zip(place[CLASSES:], DEVIATIONS, MEANS, strict=True)
+                )
+                x = min(max(x, -0.5), 0.5) * field_w + (w + 0.5) * stride
+                y = min(max(y, -0.5), 0.5) * field_h + (h + 0.5) * stride
+                across = field_w * math.exp(min(max(across, -math.log(2)), math.log(2)))
+                down = field_h * math.exp(min(max(down, -math.log(2)), math.log(2)))
+                x, y = max(x - across / 2, 0), max(y - down / 2, 0)
+                across, down = min(across, width * stride - x), min(down, height * stride - y)
+                if score >= LEAST_SCORE and across >= LEAST_SIZE and down >= LEAST_SIZE:
+                    yield float(score), number, [x, y, across, down]
+                    number += 1
+
+
+def overlap(a: list[float], b: list[float], mode: str) -> float:
+    width = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
+    height = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
+    common = width * height if width > 0 and height > 0 else 0.0
+    areas = a[2] * a[3], b[2] * b[3]
+    whole = {"IOMU": min(areas), "IOFU": areas[0]}.get(mode, sum(areas) - common)
+    return common / whole
+
+
+def rows_of_the_fork(bottoms: list[Array], mode: str, before: int, most: int) -> list[list[float]]:
+    rows = []
+    for image in range(BATCH):
+        kept: list[tuple[float, int, list[float]]] = []
+        for box in sorted(boxes_of_the_fork(bottoms, image), reverse=True)[:before]:
+            if all(overlap(other[2], box[2], mode) <= 0.4 for other in kept):
+                kept.append(box)
+        for score, _, (x, y, width, height) in kept[:most]:
+            rows.append([image, x, y, x + width, y + height, score])
+    return rows
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize(
+    ("mode", "before", "most"), [("IOU", 1000, 1000), ("IOMU", 30, 1000), ("IOFU", 1000, 5)]
+)
+def test_box_output(mode: str, before: int, most: int, on: str) -> None:
+    bottoms = maps(3)
+    limits = f"max_nms_num: {before} max_post_nms_num: {most}" if before < 1000 or most < 1000 else ""
+    layer = box_output(f'iou_thr: 0.4 nms_type: "{mode}" {limits}'.replace("max_nms_num: 1000", ""))
+    inputs = {"b0": bottoms[0], "b1": bottoms[1]}
+    graph = rewritten(layer, {name: array.shape for name, array in inputs.items()})
+    found = prototrt.Session(graph, on=on, cut=True).run(inputs)
+    expected = np.array(rows_of_the_fork(bottoms, mode, before, most), np.float32)
+    np.testing.assert_allclose(found["scored"][..., 0, 0], expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found["rois"][..., 0, 0], expected[:, :5], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_without_any_box(on: str) -> None:
+    """The fork invents a region, and gives it no score."""
+    bottoms = maps(3)
+    inputs = {"b0": bottoms[0], "b1": bottoms[1]}
+    graph = rewritten(box_output("", least_score=99), {name: array.shape for name, array in inputs.items()})
+    found = prototrt.Session(graph, on=on, cut=True).run(inputs)
+    assert found["rois"][..., 0, 0].tolist() == [[0, 1, 1, 10, 10]]
+    assert found["scored"][..., 0, 0].tolist() == [[0, 0, 0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_decode_bbox(on: str) -> None:
+    random = np.random.default_rng(5)
+    codes = random.standard_normal((4, 8)).astype(np.float32)
+    corners = random.integers(0, 50, (4, 2))
+    regions = np.concatenate([np.arange(4)[:, None], corners, corners + 20], 1).astype(np.float32)
+    expected = []
+    for code, (image, x1, y1, x2, y2) in zip(codes[:, 4:].astype(float), regions, strict=True):
+        dx, dy, dw, dh = code * DEVIATIONS + MEANS
+        width, height = (x2 - x1 + 1) * math.exp(dw), (y2 - y1 + 1) * math.exp(dh)
+        x = dx * (x2 - x1 + 1) + (x1 + x2) / 2 - (width - 1) / 2
+        y = dy * (y2 - y1 + 1) + (y1 + y2) / 2 - (height - 1) / 2
+        expected.append([image, x, y, x + width - 1, y + height - 1])
+    inputs = {"codes": codes, "regions": regions}
+    layer = op("DecodeBBox", NORMALIZATION, list(inputs))
+    graph = rewritten(layer, {name: array.shape for name, array in inputs.items()})
+    found = prototrt.Session(graph, on=on).run(inputs)["y"]
+    assert found.shape == (4, 5, 1, 1)
+    np.testing.assert_allclose(found[..., 0, 0], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.trt
+def test_builds() -> None:
+    shapes = {f"b{index}": bottom.shape for index, bottom in enumerate(maps(0))}
+    assert has_engine(rewritten(box_output("iou_thr: 0.4"), shapes))
