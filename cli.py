@@ -183,7 +183,7 @@ def dot(
     from prototrt.converter.pictures import dot_text, is_page, write_picture
 
     if verification is not None and not is_page(target):
-        raise click.UsageError("--verification is for pages: give -o FILE.html, too")
+        raise click.UsageError("--verification is for pages: also give -o FILE.html")
     if target is None:
         text, warnings = dot_text(options, rewriting, stage)
         click.echo(text, nl=False)

@@ -86,7 +86,7 @@ _ROWS = (
     LayerType("Normalize", ("norm_param", "normalize_param")),
     LayerType("ROIAlign", ("roi_pooling_param",)),
     LayerType("SpatialTransformer", ("st_param",)),
-    # Factors, one a channel.
+    # Factors, one per channel.
     LayerType("Axpy", example=("NxC", "NxCxHxW")),
     # Recurrent: x, cont, and what every step reads.
     LayerType("GRU", ("recurrent_param",), example=_STEPS),

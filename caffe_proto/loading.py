@@ -96,7 +96,7 @@ def _refuse_for_caffe2(file: str, given: Mapping[str, object]) -> None:
         is_one = len(options) == 1
         raise NetError(
             Worded(
-                "this is a net of Caffe2, to which {} {} nothing",
+                "this is a Caffe2 net, for which {} {} nothing",
                 Worded.joined(" and ", options),
                 "means" if is_one else "mean",
             ),
@@ -213,7 +213,7 @@ def _complete_layers(entries: Sequence[Entry], file: str) -> None:
         raise NetError("the net has no layers", where=file, fix=fix)
     for entry in entries:
         if not entry.message.type:
-            fix = 'say what it is, as in type: "Convolution"'
+            fix = 'set its type, as in type: "Convolution"'
             raise NetError("the layer has no type", origin=entry.origin(file), fix=fix)
         # Caffe takes a layer without a name; messages and nodes need one.
         entry.message.name = entry.message.name or f"{entry.message.type}_{entry.line}"
@@ -224,7 +224,7 @@ def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
         return NoWeights() if seed is None else RandomWeights(seed=seed)
     if seed is not None:
         raise WeightsError(
-            "weights are given and random weights are asked for, expected one of them",
+            "weights and random weights are both given, expected one of them",
             fix="leave one of them out",
         )
     file = os.fsdecode(weights)

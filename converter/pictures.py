@@ -82,7 +82,7 @@ def rendered(text: str, suffix: str, target: str) -> bytes:
             f"Graphviz's program dot failed with exit code {made.returncode}",
             where=target,
             because=told[-1] if told else None,
-            fix="write .dot, and look at it with another program",
+            fix="write .dot, and open it with another program",
         )
     return made.stdout
 

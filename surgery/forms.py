@@ -44,7 +44,7 @@ def _exceeds(steps: int | str) -> bool:
 def _unknown(node: Node, steps: str) -> ConversionError:
     return NetError(
         Worded(
-            "runs {} steps, which are known only when the engine runs, but {} writes them out",
+            "runs {} steps, a number known only when the engine runs, but {} writes them out",
             steps,
             Option("sequence", "unroll"),
         ),

@@ -79,7 +79,7 @@ LOWERINGS = {
 }
 """What each backend asks for of the rewritten graph, just before it reads it."""
 
-_NO_PRODUCT = "fp16 changes nothing: no layer of the net is a product that float16 can compute"
+_NO_PRODUCT = "fp16 has no effect: the net has no product that float16 can compute"
 
 
 def all_passes() -> Mapping[str, Pass]:

@@ -103,7 +103,7 @@ def test_json_is_printed_alone() -> None:
     result = batch(models("random-weights: 1", "needs: rtx"), "--json")
     assert json.loads(result.stdout)["models"][0]["status"] == "converted"
     assert result.stderr.splitlines()[-1] == (
-        "warning: needs: is read with --scheduler alone; it was ignored for lstm"
+        "warning: needs: applies only with --scheduler; ignored for lstm"
     )
 
 

@@ -74,7 +74,7 @@ def unmade_output(net: Any) -> None:
 BROKEN: dict[str, tuple[Break, str]] = {
     "link_to_nothing": (
         entry("link_external", 4, b"lstm/i2hh"),
-        f'{RECURRENT}, link_external "lstm/i2hh": no operator before this one makes it, and it is no input'
+        f'{RECURRENT}, link_external "lstm/i2hh": no earlier operator writes it, and it is not an input'
         " of the net\n  fix: did you mean lstm/i2h?",
     ),
     "state_without_write": (
@@ -104,7 +104,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
         entry("initial_recurrent_state_ids", 0, 9),
         f"{RECURRENT}: initial_recurrent_state_ids has 9, expected an input from 0 to 5\n"
         "  because the operator has 6 inputs\n"
-        "  fix: mend the arguments, or export the net again",
+        "  fix: correct the arguments, or export the net again",
     ),
     "unequal_lists": (
         second_offset,
@@ -118,16 +118,16 @@ BROKEN: dict[str, tuple[Break, str]] = {
     ),
     "cycle": (
         cycle,
-        'predict_net.pb: operator 0 (FC), input "lstm/hidden_state_all": no operator before this one makes'
-        " it, and it is no input of the net\n"
-        "  because operator 1 (RecurrentNetwork), which makes it, comes later\n"
-        "  fix: put the operators in the order in which they run, and let no two read each other",
+        'predict_net.pb: operator 0 (FC), input "lstm/hidden_state_all": no earlier operator writes'
+        " it, and it is not an input of the net\n"
+        "  because operator 1 (RecurrentNetwork), which writes it, comes later\n"
+        "  fix: order the operators so that each reads only blobs written before it",
     ),
     "own_output": (
         own_output,
-        'predict_net.pb: operator 0 (FC), input "lstm/i2h": no operator before this one makes it, and it is'
-        " no input of the net\n"
-        "  because only this operator makes it, and none can read what it has yet to write",
+        'predict_net.pb: operator 0 (FC), input "lstm/i2h": no earlier operator writes it, and it is'
+        " not an input of the net\n"
+        "  because only this operator writes it, and an operator cannot read its own output",
     ),
     "unknown_operator": (
         unknown_operator,
@@ -137,7 +137,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
     "argument_of_another_kind": (
         text_axis,
         'predict_net.pb: operator 0 (FC): argument "axis" holds a text, expected a whole number\n'
-        "  fix: mend the arguments, or export the net again",
+        "  fix: correct the arguments, or export the net again",
     ),
     "unmade_output": (
         unmade_output,
@@ -193,8 +193,8 @@ def test_convert_writes_nothing(case: str, folder: Path) -> None:
 def test_predict_net_that_is_cut_short(size: int, folder: Path) -> None:
     (folder / "predict_net.pb").write_bytes((FOLDER / "predict_net.pb").read_bytes()[:size])
     assert refusal() == (
-        "predict_net.pb: this is no Caffe2 net, or one that is cut short or damaged\n"
-        f"  because the file has {size} bytes, and they end inside a field or are none{GET}"
+        "predict_net.pb: this is not a Caffe2 net, or it is truncated or damaged\n"
+        f"  because the file has {size} bytes and ends inside a field, or is empty{GET}"
     )
 
 
@@ -202,8 +202,8 @@ def test_a_name_that_is_no_text(folder: Path) -> None:
     data = (FOLDER / "predict_net.pb").read_bytes()
     (folder / "predict_net.pb").write_bytes(data.replace(b"cell_init", b"cell\x93init"))
     assert refusal() == (
-        "predict_net.pb: this is no Caffe2 net, or a damaged one\n"
-        f"  because a name in it is no text (UTF-8){GET}"
+        "predict_net.pb: this is not a Caffe2 net, or it is damaged\n"
+        f"  because a name in it is not valid UTF-8{GET}"
     )
 
 
@@ -270,8 +270,8 @@ def test_deploy_writes_no_prototxt_of_it(folder: Path) -> None:
     result = CliRunner().invoke(main, ["deploy", "predict_net.pb", "-o", "deploy.prototxt"])
     assert result.exit_code == 3
     assert result.output == (
-        "error: predict_net.pb: this is a net of Caffe2, which has no prototxt of Caffe's\n"
-        "  fix: give it to the other commands as it is: a predict net has nothing that serves training alone\n"
+        "error: predict_net.pb: this is a Caffe2 net, which has no Caffe prototxt\n"
+        "  fix: give it to the other commands unchanged: a predict net has no training layers\n"
     )
     assert [path.name for path in folder.iterdir()] == ["predict_net.pb"]
 
@@ -287,7 +287,7 @@ def test_deploy_writes_no_prototxt_of_it(folder: Path) -> None:
 def test_what_is_said_of_a_prototxt(given: dict[str, Any], message: str) -> None:
     with pytest.raises(NetError) as raised:
         prototrt.load(FOLDER / "predict_net.pb", FOLDER / "init_net.pb", **given)
-    assert str(raised.value) == (f"{FOLDER / 'predict_net.pb'}: this is a net of Caffe2, to which {message}")
+    assert str(raised.value) == (f"{FOLDER / 'predict_net.pb'}: this is a Caffe2 net, for which {message}")
 
 
 def test_state_of_the_net_itself_stays() -> None:

@@ -121,7 +121,7 @@ USAGE = {
     ),
     "a verification without a page": (
         ["dot", DEPLOY, "--verification", "checks.json", "-o", "net.svg"],
-        "--verification is for pages: give -o FILE.html, too",
+        "--verification is for pages: also give -o FILE.html",
     ),
 }
 

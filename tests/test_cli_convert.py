@@ -151,7 +151,7 @@ def test_one_engine_for_any_number_of_windows(tmp_path: Path) -> None:
 def test_ranges_of_what_is_no_input(tmp_path: Path) -> None:
     result = run("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "x.plan"), "--max-shapes", "image:9x9")
     assert result.exit_code == 3
-    assert 'a shape is given for "image", which is no input' in result.stderr
+    assert 'a shape is given for "image", which is not an input' in result.stderr
 
 
 def test_state_must_be_a_known_one(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_verify_expects_nothing_of_invented_inputs() -> None:
     result = CliRunner().invoke(main, ["verify", DEPLOY, WEIGHTS, "--expect", "out.npz"])
     assert result.exit_code == 3
     assert result.stderr == (
-        "error: out.npz: outputs are expected of inputs that are not given\n  fix: give --inputs FILE.npz, too\n"
+        "error: out.npz: expected outputs are given without inputs\n  fix: also give --inputs FILE.npz\n"
     )
 
 

@@ -64,7 +64,7 @@ def test_every_input_needs_a_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert result.exit_code == 3
     assert os.listdir(tmp_path) == []
     assert result.stderr == (
-        'error: train_val.prototxt: a shape is given for "image", which is no input\n'
+        'error: train_val.prototxt: a shape is given for "image", which is not an input\n'
         "  fix: the inputs are data, cont\n"
         'train_val.prototxt:21: layer "data" (Input), top "data": the file states no shape\n'
         "  fix: give one: --shape data:NxCxHxW\n"
@@ -83,10 +83,10 @@ def test_auxiliary_losses_fall_away_and_other_tasks_stay(
     assert [layer.name for layer in model.layers] == ["in", "low", "high", "prob", "age"]
     assert model.outputs == ("age", "prob")
     assert model.warnings[3:6] == (
-        'net.prototxt:5: layer "side" (InnerProduct): dropped: nothing that is deployed needs it',
-        'net.prototxt:6: layer "loss1" (SoftmaxWithLoss): dropped: it only helps to train, as it has '
+        'net.prototxt:5: layer "side" (InnerProduct): dropped: the deployed net does not need it',
+        'net.prototxt:6: layer "loss1" (SoftmaxWithLoss): dropped: it only helps training, because it has '
         'loss_weight 0.3 and measures by the same labels as "loss3" with loss_weight 1',
-        'net.prototxt:7: layer "top1" (Accuracy): dropped: it only measures',
+        'net.prototxt:7: layer "top1" (Accuracy): dropped: it only computes a metric',
     )
     graph = expand(model).graph
     assert [value.shape for value in graph.outputs] == [(2, 1), (2, 2)]

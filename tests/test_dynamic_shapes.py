@@ -149,7 +149,7 @@ def test_message(arguments: dict[str, Any], message: str) -> None:
         ),
         (
             {"min_shapes": {"x": (1, 3, 6), "cont": (1, 3)}, "sequence": "unroll", "force": True},
-            'layer "lstm" (LSTM): runs x.0 steps, which are known only when the engine runs,'
+            'layer "lstm" (LSTM): runs x.0 steps, a number known only when the engine runs,'
             ' but sequence="unroll" writes them out\n'
             '  fix: use sequence="loop", or give x.0 one size in min_shapes and max_shapes',
         ),

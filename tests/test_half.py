@@ -165,7 +165,7 @@ def test_overflow_is_found_by_verify(tmp_path: Path) -> None:
     assert result.stderr.splitlines()[-2:] == [
         f'error: {net}:2: layer "op" (InnerProduct), blob "y": network and reference part here:'
         " they differ by inf, expected at most 0.001",
-        "  because in call 0 one of them has NaN or infinity where the other has not",
+        "  because in call 0 only one of them has NaN or infinity at some elements",
     ]
 
 

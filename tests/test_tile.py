@@ -113,7 +113,7 @@ def test_convert_has_no_plugin_on_rtx(tmp_path: Path) -> None:
     result = converted(tmp_path / "digits.plan", "--backend", "rtx", "--tile", "plugin")
     assert result.exit_code == 4
     assert result.stderr == (
-        "error: backend rtx cannot be given the Tile plugin\n"
+        "error: backend rtx cannot use the Tile plugin\n"
         "  because TensorRT for RTX takes no plugins\n"
         "  fix: use --tile broadcast, the default, or --tile native: both give the same numbers;"
         " or --backend enterprise\n"

@@ -6,7 +6,7 @@ from prototrt.caffe_proto.advice import CUT_BEFORE_OPERATOR
 
 GIVE_SHAPES_AND_INIT_NET = "give the shapes and the init net that belong to this predict net"
 GIVE_INIT_NET = "give the init net of this predict net"
-MEND_ARGUMENTS = "mend the arguments, or export the net again"
+MEND_ARGUMENTS = "correct the arguments, or export the net again"
 EXPORT_AGAIN = "export the net again"
 EXPORT_LINKS_AGAIN = "export the net again: its links do not fit together"
 CUT_BEFORE = CUT_BEFORE_OPERATOR

@@ -147,16 +147,16 @@ def parse_binary(message: Message, data: bytes, file: str) -> None:
         message.ParseFromString(data)
     except DecodeError as error:
         raise UnreadableFileError(
-            "this is no Caffe2 net, or one that is cut short or damaged",
+            "this is not a Caffe2 net, or it is truncated or damaged",
             where=file,
-            because=f"the file has {len(data)} bytes, and they end inside a field or are none",
+            because=f"the file has {len(data)} bytes and ends inside a field, or is empty",
             fix="get the file again",
         ) from error
     if not _names_are_text(message):
         raise UnreadableFileError(
-            "this is no Caffe2 net, or a damaged one",
+            "this is not a Caffe2 net, or it is damaged",
             where=file,
-            because="a name in it is no text (UTF-8)",
+            because="a name in it is not valid UTF-8",
             fix="get the file again",
         )
 

@@ -47,7 +47,7 @@ def read_fills(file: str, *, allow_unknown: bool = False) -> list[Fill]:
         return _from_binary(buffer, file)
     if b"op" not in head and b"external" not in head:
         raise UnreadableFileError(
-            "this is no init net",
+            "this is not an init net",
             where=file,
             because="it holds no operators",
             fix="give the init net of the predict net: prototrt convert predict_net.pb init_net.pb",

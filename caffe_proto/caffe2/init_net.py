@@ -92,7 +92,7 @@ def _refuse_again(fill: Fill, computed: Mapping[str, Fill]) -> None:
     for name in fill.message.output:
         if name in computed:
             raise UnsupportedLayerError(
-                f'fills "{name}", which {computed[name].origin.subject} has computed before',
+                f'fills "{name}", which {computed[name].origin.subject} has already computed',
                 fix="export the weights as GivenTensorFill",
             )
 
@@ -133,7 +133,7 @@ def filled(fill: Fill, seed: int | None) -> StoredBlob:
     kind, arguments = fill.message.type, Arguments(fill.message)
     shape = arguments.integers("shape")
     if len(fill.message.input):
-        raise UnsupportedLayerError("takes its shape from a blob", fix="export it with the argument shape")
+        raise UnsupportedLayerError("reads its shape from a blob", fix="export it with the argument shape")
     if any(dim < 0 for dim in shape) or prod(shape) > LARGEST_COUNT:
         raise WeightsError(
             f"shape is {shape}, expected sizes from 0 up and at most {LARGEST_COUNT} elements",

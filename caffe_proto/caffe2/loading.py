@@ -60,7 +60,7 @@ def _read(
     if is_database(predict):
         if init is not None:
             raise NetError(
-                f"holds its weights, but {init} is given, too", where=predict, fix="give this file alone"
+                f"holds its weights, but {init} is also given", where=predict, fix="give this file alone"
             )
         return read_database(predict)
     net = read_net(predict, "a predict net", allow_unknown=allow_unknown)

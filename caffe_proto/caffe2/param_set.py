@@ -74,7 +74,7 @@ def set_parameter(fill: Fill, blobs: MutableMapping[str, StoredBlob | PackedBlob
     if weights is None or not isinstance(values, StoredBlob):
         missing = message.input[1] if weights is None else message.input[2]
         raise NetError(
-            "no operator before this one fills it",
+            "no earlier operator fills it",
             blob=f'input "{missing}"',
             fix="give the init net of this predict net, whole",
         )

@@ -76,16 +76,16 @@ def refuse_strangers(found: Untangled, accesses: Sequence[Access], describe: Cal
         later = next((access for access in accesses if blob in access.writes), None)
         because, fix = None, None
         if later is not None and later.origin == read.origin:
-            because = "only this operator makes it, and none can read what it has yet to write"
+            because = "only this operator writes it, and an operator cannot read its own output"
         elif later is not None:
-            because = f"{describe(later)}, which makes it, comes later"
-            fix = "put the operators in the order in which they run, and let no two read each other"
+            because = f"{describe(later)}, which writes it, comes later"
+            fix = "order the operators so that each reads only blobs written before it"
         elif known:
             close = close_names(blob, known)
             fix = (
                 f"{'did you mean' if close else 'the blobs are'} {choices(blob, known)}{'?' if close else ''}"
             )
-        problem = "no operator before this one makes it, and it is no input of the net"
+        problem = "no earlier operator writes it, and it is not an input of the net"
         errors.append(
             NetError(problem, origin=read.origin, blob=f'{read.role} "{blob}"', because=because, fix=fix)
         )

@@ -37,7 +37,7 @@ def cut_training(entries: Sequence[Entry], file: str) -> Deployed:
     kept = [replacement for index in range(len(entries)) for replacement in cut.replacements(index)]
     if not kept:
         fix = "give the net for another phase, or the deploy prototxt"
-        raise NetError("nothing is left of the net when training is cut away", where=file, fix=fix)
+        raise NetError("no layer is left when the training layers are removed", where=file, fix=fix)
     return Deployed(kept, cut.warnings, cut.shapes)
 
 
@@ -170,7 +170,7 @@ class _Cut:
         is_silent = not tops and self.made.issuperset(self.names.bottoms[index])
         if is_silent or self._is_kept(index):
             return [entry]
-        self._warn(entry, "dropped: nothing that is deployed needs it")
+        self._warn(entry, "dropped: the deployed net does not need it")
         return []
 
     def _inputs(self, index: int) -> list[Entry]:
@@ -178,7 +178,7 @@ class _Cut:
         numbers = [number for number, value in enumerate(tops) if value in self.wanted]
         for number, blob in enumerate(entry.message.top):
             if number not in numbers:
-                self._warn(entry, f'dropped its top "{blob}": nothing that is deployed needs it')
+                self._warn(entry, f'dropped its top "{blob}": the deployed net does not need it')
         return [self._input(entry, number, alone=len(numbers) == 1) for number in numbers]
 
     def _input(self, entry: Entry, number: int, *, alone: bool) -> Entry:
@@ -218,11 +218,11 @@ class _Cut:
             main = self.helped[index]
             because = f"it has loss_weight {self._weight(index):g} and measures by the same labels"
             told = f'"{self.entries[main].message.name}" with loss_weight {self._weight(main):g}'
-            self._warn(entry, f"dropped: it only helps to train, as {because} as {told}")
+            self._warn(entry, f"dropped: it only helps training, because {because} as {told}")
             return []
         kind = _facts(entry).answer
         if kind is None or not predictions or self._is_answered(predictions[0], kind):
-            self._warn(entry, "dropped: it only measures")
+            self._warn(entry, "dropped: it only computes a metric")
             return []
         position = self.names.bottoms[index].index(predictions[0])
         layer = message_class("LayerParameter")(type=kind, bottom=[entry.message.bottom[position]])

@@ -25,9 +25,9 @@ def deploy_text(model: Model, shapes: Shapes | None = None) -> str:
     given = shapes or {}
     if model.framework != "caffe":
         raise NetError(
-            "this is a net of Caffe2, which has no prototxt of Caffe's",
+            "this is a Caffe2 net, which has no Caffe prototxt",
             where=model.file,
-            fix="give it to the other commands as it is: a predict net has nothing that serves training alone",
+            fix="give it to the other commands unchanged: a predict net has no training layers",
         )
     raise_all(list(_problems(model, given)))
     net = message_class("NetParameter")(name=model.name)
@@ -54,7 +54,7 @@ def _problems(model: Model, given: Shapes) -> Iterator[ConversionError]:
     blobs = [blob for layer in inputs for blob in layer.tops]
     for name in given:
         if name not in blobs:
-            problem = f'a shape is given for "{name}", which is no input'
+            problem = f'a shape is given for "{name}", which is not an input'
             fix = f"the inputs are {', '.join(blobs) or 'none'}"
             yield NetError(problem, where=model.file, fix=fix)
     for layer in inputs:
@@ -64,8 +64,8 @@ def _problems(model: Model, given: Shapes) -> Iterator[ConversionError]:
 def _without_shape(layer: Layer, given: Shapes, layers: Sequence[Layer]) -> Iterator[ConversionError]:
     count = len(layer.message.input_param.shape)
     if count > 1 and count != len(layer.tops):
-        problem = f"has {count} shapes for {len(layer.tops)} tops, expected 1 or one a top"
-        yield NetError(problem, origin=layer.origin, fix="state shape once, or once a top")
+        problem = f"has {count} shapes for {len(layer.tops)} tops, expected 1 or one per top"
+        yield NetError(problem, origin=layer.origin, fix="state shape once, or once per top")
     for index, blob in enumerate(layer.tops):
         if blob not in given and not count:
             fix = Worded("give one: {}", shape_option(blob, layers))

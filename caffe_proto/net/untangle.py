@@ -82,10 +82,10 @@ def _read(walk: _Walk, entry: Entry, blob: str, later: Sequence[Entry]) -> _Valu
     problem = "no layer before this one makes it"
     because, fix = None, None
     if writer is entry:
-        because = "only this layer makes it, and no layer can read what it has yet to write"
+        because = "only this layer writes it, and a layer cannot read its own output"
     elif writer is not None:
-        because = f'layer "{writer.message.name}", which makes it, comes later, in line {writer.line}'
-        fix = "put the layers in the order in which they run, and let no two read each other"
+        because = f'layer "{writer.message.name}", which writes it, comes later, in line {writer.line}'
+        fix = "order the layers so that each reads only blobs written before it"
     elif walk.values:
         close = close_names(blob, walk.values)
         fix = f"{'did you mean' if close else 'the blobs before it are'} {choices(blob, walk.values)}"
@@ -106,11 +106,11 @@ def _write(walk: _Walk, entry: Entry, blob: str, position: int) -> _Value:
         walk.blame(
             entry,
             NetError(
-                "the blob is made twice",
+                "the blob is written twice",
                 origin=entry.origin(walk.file),
                 blob=f'top "{blob}"',
-                because=f"{maker} makes it, too",
-                fix="give one of the two tops another name, or read the blob to write it in place",
+                because=f"{maker} also writes it",
+                fix="rename one of the two tops, or make the layer work in place by reading the blob",
             ),
         )
     walk.values.setdefault(blob, []).append(value)
@@ -131,8 +131,8 @@ def _blame_writers_of_what_others_read(walk: _Walk) -> None:
                     "the blob is written in place while others read it",
                     origin=new.writer.origin(walk.file),
                     blob=f'top "{blob}"',
-                    because=f"it is read by layer {told}: Caffe finds it made twice",
-                    fix="give the top another name, and let the layers behind it read that",
+                    because=f"it is read by layer {told}: to Caffe it is written twice",
+                    fix="give the top another name, and let the later layers read that",
                 )
                 walk.blame(new.writer, error)
 

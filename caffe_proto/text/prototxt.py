@@ -253,7 +253,7 @@ class _Reader:
                 awaited.append(_CLOSING[token.text])
             elif token.text in ("}", ">", "]"):
                 if token.text != awaited.pop():
-                    raise self._broken(token, path, f"found {token}, which closes nothing that is open")
+                    raise self._broken(token, path, f"found {token}, but nothing is open")
                 if not awaited:
                     return
 
@@ -319,7 +319,7 @@ def _fix_of_unknown(name: str, names: list[str], *, is_of_net: bool, can_be_drop
     )
 
 
-_MEND = "mend the text here or right before, or get the file again if it is damaged"
+_MEND = "correct the text here or just before, or get the file again if it is damaged"
 
 
 def _fix_of_value(known: FieldDescriptor) -> str:

@@ -158,7 +158,7 @@ def _escaped(match: re.Match[str]) -> bytes:
     try:
         return chr(int(short or long, 16)).encode()
     except (ValueError, OverflowError):
-        raise BadValueError("a string", f"{match.group()}, which is no character") from None
+        raise BadValueError("a string", f"{match.group()}, which is not a character") from None
 
 
 def text_from_bytes(data: bytes) -> str:

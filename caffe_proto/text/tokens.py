@@ -103,7 +103,7 @@ class Tokens:
         rest = self._text[offset : offset + 80].split("\n", 1)[0]
         if rest[0] in "\"'":
             return UnreadableFileError(
-                f"a string begins here and does not end in this line: {rest[:40]}",
+                f"a string begins here and does not end on this line: {rest[:40]}",
                 where=where,
                 fix=f"close the string with {rest[0]}",
             )
@@ -116,5 +116,5 @@ class Tokens:
         return UnreadableFileError(
             f"the character {rest[0]!r} has no meaning here",
             where=where,
-            fix='remove it, begin a comment with "#", or put quotes around a text',
+            fix='remove it, start a comment with "#", or put quotes around a text',
         )

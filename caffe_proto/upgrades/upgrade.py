@@ -208,14 +208,14 @@ def _input_shapes(message: Message, where: str) -> list[list[int]]:
     if message.input_shape:
         if len(message.input_shape) != count:
             problem = f"found {len(message.input_shape)} input_shape, expected {count}, one for each input"
-            because = "Caffe leaves out what has no partner, without a word"
+            because = "Caffe silently ignores the rest"
             raise NetError(problem, where=where, because=because, fix="give each input its input_shape")
         return [list(shape.dim) for shape in message.input_shape]
     if dims and len(dims) != 4 * count:
         raise NetError(
             f"found {len(dims)} input_dim, expected {4 * count}, four for each input",
             where=where,
-            because="Caffe leaves out what is too much, without a word" if len(dims) > 4 * count else None,
+            because="Caffe silently ignores the rest" if len(dims) > 4 * count else None,
             fix="give four input_dim for each input, or an input_shape for another number of axes",
         )
     return [dims[4 * index : 4 * index + 4] for index in range(count)] if dims else []

@@ -166,8 +166,8 @@ def _v1_layer(old: Message, origin: Origin) -> tuple[Message, list[str]]:
         raise NetError(
             problem,
             origin=origin,
-            because="this layer has the form that Caffe first had",
-            fix="write such a type, or the net in the form of today",
+            because="this layer has Caffe's first format (V0)",
+            fix="use one of these types, or write the net in the current format",
         )
     new.name = flat.name
     new.type = new.DESCRIPTOR.fields_by_name["type"].enum_type.values_by_name[_TYPES[flat.type]].number

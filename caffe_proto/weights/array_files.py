@@ -76,7 +76,7 @@ def open_npz(file: str) -> ArrayFileWeights:
 def _layer_and_index(key: str, file: str) -> tuple[str, int]:
     layer, slash, index = key.rpartition("/")
     if not (slash and layer and index.isascii() and index.isdigit() and len(index) < 6):
-        fix = 'save each blob under its layer and its place, as in np.savez(file, **{"conv1/0": weights})'
+        fix = 'save each blob under its layer and its index, as in np.savez(file, **{"conv1/0": weights})'
         raise WeightsError(f'the key is "{key}", expected LAYER/INDEX', where=file, fix=fix)
     return layer, int(index)
 

@@ -24,7 +24,7 @@ def read_binaryproto(path: str | os.PathLike[str]) -> Array:
     try:
         array = stored_blob(data, 0, len(data), file, "the blob").array
     except WireError as error:
-        problem = f"this is not {_WHAT}, or a damaged one"
+        problem = f"this is not {_WHAT}, or it is damaged"
         raise UnreadableFileError(problem, where=file, because=error.problem, fix=fix) from error
     if not array.size:
         raise UnreadableFileError(f"the file holds no numbers, expected {_WHAT}", where=file, fix=fix)

@@ -29,5 +29,5 @@ def damage_told(file: str, size: int, what: str) -> Iterator[None]:
 
 def damaged(file: str, what: str, because: str) -> UnreadableFileError:
     return UnreadableFileError(
-        f"this is no {what}, or a damaged one", where=file, because=because, fix="get the file again"
+        f"this is not a valid {what}, or it is damaged", where=file, because=because, fix="get the file again"
     )

@@ -87,7 +87,7 @@ def _reshaped(common: StoredBlob, own: StoredBlob | None, entry: Entry, index: i
             f"the stored shape is {own.shape}, but it shares its numbers with a blob of shape {common.shape}",
             origin=entry.origin(file),
             blob=f"blob {index}",
-            fix="give the two blobs different param names, or get the weights file of this net",
+            fix="give the two blobs different param names, or use the weights file of this net",
         )
     shape = own.shape
     return replace(own, read=lambda: common.array.reshape(shape))

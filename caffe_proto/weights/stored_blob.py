@@ -90,13 +90,14 @@ def add_numbers(runs: list[Run], buffer: Buffer, item: Field, end: int, size: in
         length = item.end - item.start
         if length % size:
             raise WireError(
-                item.start, f"the numbers at byte {item.start} have {length} bytes, no multiple of {size}"
+                item.start,
+                f"the numbers at byte {item.start} have {length} bytes, which is not a multiple of {size}",
             )
         if length:
             runs.append(Run(item.start, length // size, size))
         return item.end
     if item.end - item.start != size:
-        raise WireError(item.start, f"the number at byte {item.start} has not {size} bytes")
+        raise WireError(item.start, f"the number at byte {item.start} does not have {size} bytes")
     first, step = item.start - 1, size + 1  # the key of these fields has one byte
     count = _rows_alike(buffer, first, step, (end - first) // step)
     runs.append(Run(item.start, count, step))

@@ -60,7 +60,7 @@ def fields(buffer: Buffer, start: int, end: int) -> Iterator[Field]:
         if field.wire is Wire.GROUP:
             position = _end_of_group(buffer, field, end)
         elif field.wire is Wire.GROUP_END:
-            raise WireError(field.start, f"the group that ends before byte {field.start} was never begun")
+            raise WireError(field.start, f"the group that ends before byte {field.start} has no start")
         else:
             yield field
 
@@ -69,7 +69,7 @@ def _field(buffer: Buffer, position: int, end: int) -> Field:
     key, start = varint(buffer, position, end)
     number, kind = key >> 3, key & 7
     if not 0 < number < 1 << 29 or kind > Wire.FIXED32:
-        raise WireError(position, f"byte {position} begins no field")
+        raise WireError(position, f"byte {position} is not the start of a field")
     wire = Wire(kind)
     value, stop = 0, start
     if wire is Wire.VARINT:
@@ -96,7 +96,7 @@ def _end_of_group(buffer: Buffer, opening: Field, end: int) -> int:
         if field.wire is Wire.GROUP:
             opened.append(field.number)
         elif field.wire is Wire.GROUP_END and field.number != opened.pop():
-            raise WireError(field.start, f"the group that ends before byte {field.start} was never begun")
+            raise WireError(field.start, f"the group that ends before byte {field.start} has no start")
     return position
 
 

@@ -127,6 +127,4 @@ def refuse_contradictions(
     if weights is not None and seed is not None and not is_netdef(prototxt):
         raise place.error("the model has weights and random-weights", fix="leave one of them out")
     if options["expect"] and not options["inputs"]:
-        raise place.error(
-            "outputs are expected of inputs that are not given", fix="give inputs: FILE.npz, too"
-        )
+        raise place.error("expected outputs are given without inputs", fix="also give inputs: FILE.npz")

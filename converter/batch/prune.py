@@ -51,7 +51,7 @@ def prune(folder: str, older_than: float | None = None, max_bytes: int | None = 
     root = Path(folder)
     if not (root / "new").is_dir():
         raise ConversionError(
-            "is no cache of prototrt",
+            "is not a prototrt cache",
             where=folder,
             fix=Worded("give the folder that a batch was given as {}", Option("cache")),
         )

@@ -94,7 +94,7 @@ class _Run:
 
     def one(self, entry: Entry) -> Outcome:
         if self.ended.is_set():
-            return Outcome(entry, Status.SKIPPED, message="not begun, as another model failed")
+            return Outcome(entry, Status.SKIPPED, message="not started because another model failed")
         outcome = self._outcome(entry)
         if not outcome.status.is_good and not self._keep_going:
             self.ended.set()

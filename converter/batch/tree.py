@@ -69,9 +69,9 @@ def read_yaml(path: str) -> Place:
         raise UnreadableFileError(f"cannot be read: {problem}", where=path, fix="give a YAML file") from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConversionError(f"is no YAML: {error.problem}", where=f"{path}:{line}") from error
+        raise ConversionError(f"is not YAML: {error.problem}", where=f"{path}:{line}") from error
     except yaml.YAMLError as error:
-        raise ConversionError(f"is no YAML: {error}", where=path) from error
+        raise ConversionError(f"is not YAML: {error}", where=path) from error
     if node is None:
         raise ConversionError("is empty", where=path, fix="write models: and a list of models")
     return _place(node, path, ())
@@ -80,7 +80,7 @@ def read_yaml(path: str) -> Place:
 def _place(node: Any, path: str, outer: tuple[Any, ...]) -> Place:
     where = f"{path}:{node.start_mark.line + 1}"
     if node in outer:
-        raise ConversionError("an alias stands inside what it stands for", where=where)
+        raise ConversionError("an alias contains itself", where=where)
     if node.id == "scalar":
         return Place(node.value, where, node.style is None)
     if node.id == "sequence":
@@ -93,7 +93,7 @@ def _pairs(node: Any, path: str, outer: tuple[Any, ...]) -> Iterator[tuple[str, 
     for key, value in node.value:
         line = key.start_mark.line + 1
         if key.id != "scalar":
-            raise ConversionError("a key is no word", where=f"{path}:{line}")
+            raise ConversionError("a key is not a word", where=f"{path}:{line}")
         if key.value in seen:
             raise ConversionError(
                 f'"{key.value}" is given twice, first in line {seen[key.value]}', where=f"{path}:{line}"

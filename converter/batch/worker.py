@@ -89,7 +89,7 @@ class Worker:
     def _death(self, entry: Entry, returncode: int, verdict: Status | None) -> tuple[Status, str]:
         """What the end of the process means."""
         if verdict is Status.TIMED_OUT:
-            late = f"not done after {entry.timeout:g} s\n  fix: raise its timeout in {entry.where}"
+            late = f"not finished after {entry.timeout:g} s\n  fix: raise its timeout in {entry.where}"
             return verdict, f"{entry.prototxt}: {late}"
         last = self._last_words()
         was_killed = returncode == -signal.SIGKILL and not self._stopped  # so does Linux when memory runs out

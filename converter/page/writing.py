@@ -34,7 +34,7 @@ def _graphviz() -> str:
         text = GRAPHVIZ.read_text(encoding="utf-8")
     except OSError as error:
         raise ConversionError(
-            "a page needs Graphviz for browsers, which is not there",
+            "a page needs Graphviz for browsers, which is missing",
             where=str(GRAPHVIZ),
             fix="run `make vendor` in the repository and install it again, or install a wheel from `make wheel`",
         ) from error

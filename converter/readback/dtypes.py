@@ -41,7 +41,7 @@ class Tensor:
             return cls(tensor.name, dtype, tuple(tensor.shape))
         except (RuntimeError, ValueError) as error:
             raise BuildError(
-                f'TensorRT finds no shape for tensor "{tensor.name}"',
+                f'TensorRT cannot compute a shape for tensor "{tensor.name}"',
                 where=where,
                 fix="see TensorRT's log or error recorder for what it refuses in this layer",
             ) from error

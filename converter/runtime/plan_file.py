@@ -54,7 +54,7 @@ def load_plan(path: str | os.PathLike[str], trust: bool = False) -> PlanFile:
     ``EngineError`` and ``UnreadableFileError``.
     """
     file = os.fspath(path)
-    plan = _read(file, "give the plan that prototrt convert has written")
+    plan = _read(file, "give a plan written by prototrt convert")
     if not Path(f"{file}.json").exists():
         if not trust:
             raise EngineError(
@@ -89,14 +89,14 @@ def plan_with_manifest(file: str, plan: bytes | memoryview, manifest: Mapping[st
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UnreadableFileError(
-            "is no manifest of prototrt",
+            "is not a prototrt manifest",
             where=where,
             because=f"it is wrong or missing: {error}",
             fix="write the manifest again with prototrt convert",
         ) from error
     if found != stated:
         raise EngineError(
-            f"is not the plan that its manifest is about: its SHA-256 is {found}, expected {stated}",
+            f"is not the plan that its manifest describes: its SHA-256 is {found}, expected {stated}",
             where=file,
             fix="convert the model again, or find the files that belong together",
         )

@@ -64,7 +64,7 @@ def unread_arrays(path: str, feeds: Sequence[Feeds], inputs: Iterable[str]) -> l
     if not others:
         return []
     shown = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
-    return [f"{path}: not read, as the inputs are {', '.join(names)}: {shown}"]
+    return [f"{path}: not read: the inputs are {', '.join(names)}: {shown}"]
 
 
 def write_results(path: str, results: Sequence[Mapping[str, Array]]) -> None:
@@ -106,5 +106,5 @@ def _reason(error: Exception) -> str:
     """numpy takes any file that it does not know for a pickle, and advises to load it all the same."""
     text = str(error)
     if "pickle" in text:
-        return "it holds something else than arrays of numbers"
+        return "it holds objects that are not arrays of numbers"
     return text.splitlines()[0] if text else "it ends too early"

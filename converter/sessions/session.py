@@ -163,7 +163,8 @@ class Session:
         """The engine that runs, to be shared with another session. Raises ``NetError`` if there is none."""
         if self._engine is None:
             raise NetError(
-                "this session runs on no engine", fix='make it with on="engine", and ask before it is closed'
+                "this session does not run an engine",
+                fix='make it with on="engine", and ask before it is closed',
             )
         return self._engine
 

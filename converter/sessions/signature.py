@@ -104,7 +104,7 @@ class Signature:
             raise ShapeError(
                 f'input "{value.name}" has {symbol} = {size}, expected {span.min} to {span.max}',
                 fix=Worded(
-                    "give it a size between, or the net another range with {} and {}",
+                    "give it a size in this range, or give the net another range with {} and {}",
                     Option("min_shapes"),
                     Option("max_shapes"),
                 ),

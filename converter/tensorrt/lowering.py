@@ -40,9 +40,9 @@ def refuse_data_dependent(graph: Graph) -> None:
     raise_all(
         [
             UnsupportedLayerError(
-                "how much comes out hangs on what its bottoms hold",
+                "its output size depends on input values",
                 origin=origin,
-                because="the sizes in an engine follow from those of its inputs alone",
+                because="sizes in an engine depend only on the sizes of its inputs",
                 fix=WITHOUT_ENGINE,
             )
             for origin in dict.fromkeys(node.origin for node in walk(graph) if node.op.data_dependent)

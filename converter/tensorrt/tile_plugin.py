@@ -21,7 +21,7 @@ def refuse_tile_plugin(backend: Backend) -> None:
     """Raise where the backend takes no plugins."""
     if backend.plugins == "none":
         raise BuildError(
-            "backend rtx cannot be given the Tile plugin",
+            "backend rtx cannot use the Tile plugin",
             because="TensorRT for RTX takes no plugins",
             fix=Worded("{}; or {}", _WITHOUT, Option("backend", "enterprise")),
         )

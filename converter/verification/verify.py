@@ -73,9 +73,9 @@ class Verification:
         """Also where the difference is no part of the largest magnitude."""
         difference = first.difference
         if not math.isfinite(difference.max_abs):
-            return "one of them has NaN or infinity where the other has not"
+            return "only one of them has NaN or infinity at some elements"
         if not math.isfinite(difference.max_rel):
-            return f"{first.against} is zero everywhere, {first.way} is not"
+            return f"{first.against} is zero everywhere, but {first.way} is not"
         return (
             f"{difference.max_rel:.2g} of the largest magnitude is more than"
             f" {self.precision} explains: {self.tolerance.reason}"
@@ -126,9 +126,9 @@ def verify_files(
     names = [value.name for value in graph.inputs]
     if expect and not inputs and names:
         raise NetError(
-            "outputs are expected of inputs that are not given",
+            "expected outputs are given without inputs",
             where=expect,
-            fix=Worded("give {}, too", Option("inputs", "FILE.npz")),
+            fix=Worded("also give {}", Option("inputs", "FILE.npz")),
         )
     feeds = read_feeds(inputs, names, calls) if inputs else seeded_feeds(graph, calls or 1, seed)
     if inputs:

@@ -54,7 +54,7 @@ def dropout(build: Builder, operator: Operator, x: Value) -> list[Value]:
     Becomes: nothing.
     """
     if not operator.arguments.flag("is_test"):
-        build.warn("is_test is not set: it is taken as inference, which drops nothing")
+        build.warn("is_test is not set: prototrt assumes inference, which drops nothing")
     return [x]
 
 
@@ -111,7 +111,7 @@ def scatter_assign(build: Builder, operator: Operator, data: Value, index: Value
         raise ShapeError(
             f"index {places.max()} is outside the {len(array)} rows",
             blob=f'input "{operator.bottom_blob(1)}"',
-            fix="store indices of rows that there are",
+            fix="store indices of existing rows",
         )
     changed = np.array(array)
     changed[places] = values

@@ -80,7 +80,7 @@ def operands(build: Builder, operator: Operator, a: Value, b: Value) -> tuple[Va
     if a.dtype is not b.dtype:
         raise ShapeError(
             f"the inputs hold {a.dtype.value} and {b.dtype.value}, expected one type",
-            fix="put a Cast before it",
+            fix="insert a Cast before it",
         )
     arguments = operator.arguments
     if not arguments.flag("broadcast"):
@@ -152,7 +152,7 @@ def weighted_sum(build: Builder, operator: Operator, x: Value, weight: Value, *o
     pairs = [x, weight, *others]
     if len(pairs) % 2:
         raise NetError(
-            f"has {len(pairs)} inputs, expected a weight behind each blob",
+            f"has {len(pairs)} inputs, expected a weight after each blob",
             fix=MEND_ARGUMENTS,
         )
     parts = []
@@ -203,7 +203,7 @@ def _selected(
         raise ShapeError(
             f"holds {condition.dtype.value}, expected bool",
             blob=f'input "{operator.bottom_blob(0)}"',
-            fix="put a comparison or a Cast before it",
+            fix="insert a comparison or a Cast before it",
         )
     if a.shape != b.shape or a.dtype is not b.dtype:
         raise ShapeError(
@@ -288,5 +288,5 @@ def refuse_mixed_types(*values: Value) -> None:
     if len({value.dtype for value in values}) > 1:
         raise NetError(
             f"inputs hold {', '.join(value.dtype.value for value in values)}, expected one type",
-            fix="put a Cast in front of the operator",
+            fix="insert a Cast before the operator",
         )

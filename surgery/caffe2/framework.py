@@ -34,7 +34,7 @@ class Caffe2(Framework):
             return []
         because = f"Caffe2's nets state none; the inputs are {', '.join(inputs)}"
         if model.weights.file is None:
-            because += "; without an init net, weights are inputs, too"
+            because += "; without an init net, weights are inputs as well"
         problem = f"no shape is given for {', '.join(missing)}"
         shapes = dict.fromkeys(missing, ("SIZE", "SIZE"))
         return [MissingShapesError(problem, where=model.file, because=because, shapes=shapes)]

@@ -102,7 +102,7 @@ def _repeated(operator: Operator, shape: Shape, axis: int, mode: str) -> int:
     end = axis_of(operator, shape, -1, "repeat_from_axis")
     if end <= axis or arguments.has("batch"):
         raise UnsupportedLayerError(
-            f"repeat_from_axis is {end}, expected an axis behind axis {axis}, and no batch",
+            f"repeat_from_axis is {end}, expected an axis after axis {axis}, and no batch",
             fix=CUT_BEFORE,
         )
     return end

@@ -74,7 +74,7 @@ def layer_norm(
         y = build.add(MULTIPLY, y, _over(build, operator, 1, scale, x, axis), hint="scaled")
         y = build.add(ADD, y, _over(build, operator, 2, shift, x, axis), hint="shifted")
     elif scale is not None:
-        build.warn("elementwise_affine is not set: the inputs scale and bias mean nothing, as in Caffe2")
+        build.warn("elementwise_affine is not set: the inputs scale and bias are ignored, as in Caffe2")
     statistics = [build.reshape(value, (*x.shape[:axis], 1)) for value in (mean, deviation)]
     return [y, *statistics]
 
@@ -101,7 +101,7 @@ def spatial_bn(
     """
     refuse_order(operator)
     if not operator.arguments.flag("is_test"):
-        build.warn("is_test is not set: it is taken as inference, with the stored statistics")
+        build.warn("is_test is not set: prototrt assumes inference and uses the stored statistics")
     parts = [known(build, operator, 1 + i, value) for i, value in enumerate((scale, shift, mean, variance))]
     for index, part in enumerate(parts, 1):
         if part.shape != x.shape[1:2]:

@@ -98,7 +98,7 @@ def expect_whole_numbers(operator: Operator, value: Value, index: int) -> None:
         raise ShapeError(
             f"holds {value.dtype.value}, expected int32",
             blob=f'input "{operator.bottom_blob(index)}"',
-            fix="put a Cast before it",
+            fix="insert a Cast before it",
         )
 
 

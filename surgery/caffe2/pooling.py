@@ -70,7 +70,7 @@ def _needed(geometry: Geometry, x: Value, axis: int) -> int:
         )
     if (out - 1) * stride >= inside:
         raise ShapeError(
-            f"the last window of axis {2 + axis} lies behind the input {x.shape}",
+            f"the last window of axis {2 + axis} starts after the end of the input {x.shape}",
             fix="use a smaller window or a larger input",
         )
     return max((out - 1) * stride + window - inside, 0)

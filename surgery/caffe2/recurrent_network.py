@@ -71,7 +71,7 @@ class Unfolding:
             sequences.append(self.build.aligned(numbers(self.build, self.steps, "timesteps"), 2, 0))
         elif not sequences:
             raise UnsupportedLayerError(
-                f"the step net reads no sequence, and the number of its steps is {self.steps}, which is not known",
+                f"the step net reads no sequence, and its number of steps, {self.steps}, is not known",
                 fix="give the number of steps one size",
             )
         else:

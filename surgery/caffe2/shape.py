@@ -194,7 +194,7 @@ def _adds_axis(build: Builder, operator: Operator) -> bool:
     if not operator.arguments.flag("add_axis"):
         return False
     if not operator.arguments.has("axis"):
-        build.warn("states add_axis without axis: it means nothing, as in Caffe2")
+        build.warn("states add_axis without axis: add_axis is ignored, as in Caffe2")
     return operator.arguments.has("axis")
 
 

@@ -83,7 +83,7 @@ class StepNet:
     def _read(self, blobs: Mapping[str, Value], operator: Operator, name: str) -> Value:
         if name not in blobs:
             raise NetError(
-                "the blob is no tensor here",
+                "the blob is not a tensor here",
                 origin=operator.origin,
                 blob=f'input "{name}"',
                 fix=CUT_BEFORE,
@@ -113,7 +113,7 @@ class StepNet:
             if is_state:
                 return False
             raise UnsupportedLayerError(
-                f'the step net writes "{link.inside}" into "{link.outside}", which is no state',
+                f'the step net writes "{link.inside}" into "{link.outside}", which is not a state',
                 fix="make it a state: add it to recurrent_states",
             )
         if is_state:

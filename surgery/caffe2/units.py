@@ -68,7 +68,7 @@ def masked(
     if len(others) != expected:
         names = "seq_lengths and timestep" if expected == 2 else "timestep"
         raise NetError(
-            f"has {len(others)} inputs behind the gates, expected {names}",
+            f"has {len(others)} inputs after the gates, expected {names}",
             because=f"sequence_lengths is {expected - 1}",
             fix=MEND_ARGUMENTS,
         )

@@ -61,7 +61,7 @@ def transposed_geometry_of(build: Builder, operator: Operator, shape: Shape) -> 
     geometry = _stated(build, operator, shape)
     if any(step != 1 for step in geometry.dilation):
         raise UnsupportedLayerError(
-            f"dilation is {geometry.dilation}, expected 1: Caffe2 has no other here",
+            f"dilation is {geometry.dilation}, expected 1: Caffe2 supports no other value here",
             fix=CUT_BEFORE,
         )
     if _legacy_of(operator) == CAFFE_POOLING:
@@ -185,7 +185,7 @@ def _all_or_none(build: Builder, operator: Operator, names: tuple[str, ...]) -> 
     stated = [name for name in names if operator.arguments.has(name)]
     if stated and len(stated) < len(names):
         build.warn(
-            f"states {', '.join(stated)} without the rest of {', '.join(names)}: it means nothing, as in Caffe2"
+            f"states {', '.join(stated)} without the rest of {', '.join(names)}: ignored, as in Caffe2"
         )
     return len(stated) == len(names)
 

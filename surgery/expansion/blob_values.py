@@ -33,10 +33,10 @@ class BlobValues:
         name = layer.bottoms[index]
         if name in self.absent:
             raise NetError(
-                "the blob is no tensor here",
+                "the blob is not a tensor here",
                 origin=layer.origin,
                 blob=f'{layer.bottom_word} "{layer.bottom_blob(index)}"',
-                because="its operator gives only what an engine can give",
+                because="the operator returns only outputs that an engine can return",
                 fix=CUT_BEFORE_OPERATOR,
             )
         if name not in self.values:
@@ -51,11 +51,11 @@ class BlobValues:
         nothing = [name for name in wanted if name in self.absent]
         if nothing and (was_asked_for or len(nothing) == len(wanted)):
             raise NetError(
-                f"{', '.join(nothing)} hold no tensor, and can be no outputs",
+                f"{', '.join(nothing)} hold no tensor and cannot be outputs",
                 where=file,
                 fix=Worded("ask for other blobs with {}", Option("outputs")),
             )
-        self._build.warnings += [f"{file}: output {name} is left out: it is no tensor" for name in nothing]
+        self._build.warnings += [f"{file}: output {name} is left out: it is not a tensor" for name in nothing]
         return [self.values[name] for name in wanted if name not in nothing]
 
     def final_states(self) -> list[Value]:

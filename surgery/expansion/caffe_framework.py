@@ -97,7 +97,7 @@ class Caffe(Framework):
         if stored and not {layer.name for layer in model.layers}.intersection(stored):
             shown = ", ".join(f'"{name}"' for name in stored[:5]) + (", ..." if len(stored) > 5 else "")
             raise WeightsError(
-                f"none of its layers is in the net {model.file}: it has weights for {shown}",
+                f"no layer of this file is in the net {model.file}: it has weights for {shown}",
                 where=model.weights.file,
                 because="layers are matched by name",
                 fix=GIVE_THEIR_NET,
@@ -105,7 +105,7 @@ class Caffe(Framework):
 
     def _refuse_layers_without_tops(self, model: Model) -> None:
         """What computes something that nobody can read is a mistake: most often an in-place layer without its top."""
-        fix = "give it a top; one that works in place has its bottom for a top"
+        fix = "give it a top; a layer in place has its bottom as its top"
         raise_all(
             [
                 NetError("has no top", origin=layer.origin, fix=fix)
@@ -133,5 +133,5 @@ class Caffe(Framework):
                 kept[name] = None
                 continue
             kept |= dict.fromkeys(read)
-            warnings[f"{layer.origin}: is code, not kept in the file: the net ends before it"] = None
+            warnings[f"{layer.origin}: its Python code is not in the file: the net ends before it"] = None
         return list(kept), list(warnings)

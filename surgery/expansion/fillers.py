@@ -31,7 +31,7 @@ def filled(filler: Any, sizes: tuple[int, ...]) -> Array | None:
     if sizes[3] > WIDEST:
         raise ShapeError(
             f"shape is {sizes}, expected at most {WIDEST} x {WIDEST}",
-            because="its filler is bilinear, and is written out",
+            because="its bilinear filler is stored element by element",
             fix="store the numbers in the weights file",
         )
     tent = _tent(sizes[3])

@@ -114,7 +114,7 @@ class LayerBuilder(Builder):
         specs, blobs = len(layer.shared), self._unread + len(self._read)
         if specs > blobs:
             raise NetError(
-                f"param is stated {specs} times, expected at most {blobs}, once a blob of the layer",
+                f"param is stated {specs} times, expected at most {blobs}, once per blob of the layer",
                 origin=layer.origin,
                 fix=f"remove param {blobs}" if specs == blobs + 1 else f"remove param {blobs} to {specs - 1}",
             )
@@ -181,7 +181,7 @@ class LayerBuilder(Builder):
         problem = f"{bad} of {array.size} numbers are NaN or infinite"
         if self.options.strict:
             fix = Worded(
-                "get the weights file again, or leave out {} to go on with such numbers", Option("strict")
+                "get the weights file again, or omit {} to continue with such numbers", Option("strict")
             )
             raise WeightsError(problem, origin=layer.origin, blob=f"blob {index} ({what})", fix=fix)
         self.warnings.append(f"{layer.origin}, blob {index} ({what}): {problem}")
@@ -248,7 +248,7 @@ def refuse_in_place(layer: Layer, because: str) -> None:
     """For layers whose top must not be their bottom, where Caffe ends the process."""
     if layer.bottom_blob(0) in layer.message.top:
         raise NetError(
-            "works in place, which this layer cannot",
+            "this layer cannot work in place",
             blob=f'top "{layer.bottom_blob(0)}"',
             because=because,
             fix="give the top a name of its own",

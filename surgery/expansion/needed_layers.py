@@ -18,9 +18,9 @@ def wanted_blobs(model: Model, outputs: Sequence[str] | None) -> list[str]:
         names = [name for name in model.outputs if name not in inputs]
         if not names:
             raise NetError(
-                "the net computes nothing: no layer writes a blob that is left over",
+                "the net computes nothing: every blob is read by another layer",
                 where=model.file,
-                fix=Worded("give the net a layer that computes something, or {}", CHOOSE_ANOTHER_NET),
+                fix=Worded("add a layer that computes something, or {}", CHOOSE_ANOTHER_NET),
             )
         return names
     written = {name for layer in model.layers for name in layer.tops}

@@ -24,7 +24,9 @@ def warn_of_overwriting(
     names = zip(layer.message.bottom, layer.message.top, bottoms, tops, strict=False)
     shapes = [(bottom.shape, top.shape) for read, written, bottom, top in names if read == written]
     if any(in_place is InPlace.OVERWRITES or measure(old) != measure(new) for old, new in shapes):
-        build.warn("works in place, where Caffe overwrites what it still has to read: taken as if it did not")
+        build.warn(
+            "works in place, and Caffe overwrites elements that it still has to read: the result here is that of a copy"
+        )
 
 
 def _multiplies(layer: Layer) -> bool:

@@ -70,7 +70,7 @@ def shapes_of_nothing(model: Model, names: Collection[str]) -> list[ConversionEr
     inputs = [top for layer in model.layers if layer.type == "Input" for top in layer.tops]
     return [
         NetError(
-            f'a shape is given for "{name}", which is no input',
+            f'a shape is given for "{name}", which is not an input',
             where=model.file,
             fix=f"the inputs are {', '.join(inputs) or 'none'}",
         )
@@ -83,7 +83,7 @@ def refuse_states_of_nothing(model: Model, given: Mapping[str, Array], known: Co
     for name in given:
         if name not in known:
             raise NetError(
-                f'an initial state is given for "{name}", which is no state',
+                f'an initial state is given for "{name}", which is not a state',
                 where=model.file,
                 fix=f"the states are {', '.join(sorted(known)) or 'none'}",
             )

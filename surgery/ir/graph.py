@@ -331,7 +331,7 @@ def fixed(dim: Dim, what: str) -> int:
         return dim
     if isinstance(dim, DataSize):
         raise ShapeError(
-            f"{what} has as many elements as the data say ({dim}), but its size must be known here",
+            f"the size of {what} depends on the input's values ({dim}), but it must be known here",
             fix=CUT_BEFORE_LAYER,
         )
     raise ShapeError(

@@ -47,7 +47,8 @@ class Profile:
                     f"axis {axis} has the size {span.opt}, expected at least 1",
                     blob=f'top "{name}"',
                     fix=Worded(
-                        "mend the shape in the file, or give one: {}", Option("shapes", {name: _sound(usual)})
+                        "correct the shape in the file, or give one: {}",
+                        Option("shapes", {name: _sound(usual)}),
                     ),
                 )
             if not 1 <= span.min <= span.opt <= span.max:

@@ -76,7 +76,7 @@ def im2col(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     geometry = Geometry(layer, x.shape, has_outputs=False)
     if not geometry.spatial:
         raise ShapeError(
-            f"shape is {x.shape}, expected at least one axis behind axis {geometry.axis}, that of the channels",
+            f"shape is {x.shape}, expected at least one axis after the channel axis, {geometry.axis}",
             blob=f'bottom "{layer.bottom_blob(0)}"',
             fix="set axis to one further in front, or add a Reshape before this layer",
         )
@@ -140,7 +140,7 @@ class Geometry:
             if min(values, default=1) < 1:
                 raise NetError(
                     f"{name} is {min(values)}, expected at least 1",
-                    because="TensorRT has no kernel that lies on one place" if name == "dilation" else None,
+                    because="TensorRT has no kernels over zero axes" if name == "dilation" else None,
                     fix=f"write a positive number for {name}",
                 )
 
@@ -205,7 +205,7 @@ def _sizes(param: Any, name: str, spatial: int, default: int | None) -> tuple[in
         if spatial != 2:
             raise NetError(
                 f"{height} and {width} are for 2 spatial axes, the bottom has {spatial}",
-                fix=f"state {plain}, once or once an axis",
+                fix=f"state {plain}, once or once per axis",
             )
         _refuse_half(param, name, height, width)
         return getattr(param, height), getattr(param, width)
@@ -231,6 +231,6 @@ def _per_axis(values: list[int], name: str, spatial: int, default: int | None) -
         raise NetError(
             f"{name} is stated {len(values)} times, expected once or {spatial} times",
             because=f"the bottom has {spatial} spatial axes",
-            fix=f"state {name} once for all axes, or once an axis",
+            fix=f"state {name} once for all axes, or once per axis",
         )
     return tuple(values * spatial if len(values) == 1 else values)

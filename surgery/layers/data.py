@@ -26,8 +26,8 @@ def input_layer(build: LayerBuilder, layer: Layer) -> list[Value]:
     shapes = layer.param.shape
     if len(shapes) not in (0, 1, len(layer.tops)):
         raise NetError(
-            f"has {len(shapes)} shapes for {len(layer.tops)} tops, expected 1 or one a top",
-            fix="state shape once, or once a top",
+            f"has {len(shapes)} shapes for {len(layer.tops)} tops, expected 1 or one per top",
+            fix="state shape once, or once per top",
         )
     stated = [
         tuple(shapes[index if len(shapes) > 1 else 0].dim) if shapes else None
@@ -57,8 +57,8 @@ def dummy_data(build: LayerBuilder, layer: Layer) -> list[Value]:
     count = len(layer.tops)
     if len(param.data_filler) not in (0, 1, count):
         raise NetError(
-            f"has {len(param.data_filler)} fillers for {count} tops, expected 0, 1 or one a top",
-            fix="state data_filler once, or once a top",
+            f"has {len(param.data_filler)} fillers for {count} tops, expected 0, 1 or one per top",
+            fix="state data_filler once, or once per top",
         )
     tops = []
     for index, shape in enumerate(_dummy_shapes(param, count)):
@@ -84,14 +84,14 @@ def _dummy_shapes(param: Any, count: int) -> list[tuple[int, ...]]:
     if any(len(sizes) for sizes in legacy):
         if len(param.shape) or any(len(sizes) not in (1, count) for sizes in legacy):
             raise NetError(
-                "needs either shape or num, channels, height and width, each once or once a top",
+                "needs either shape or num, channels, height and width, each once or once per top",
                 fix="write shape { dim: ... } instead of num, channels, height and width",
             )
         return [tuple(sizes[index if len(sizes) > 1 else 0] for sizes in legacy) for index in range(count)]
     if len(param.shape) not in (1, count):
         raise NetError(
-            f"has {len(param.shape)} shapes for {count} tops, expected 1 or one a top",
-            fix="state shape once, or once a top",
+            f"has {len(param.shape)} shapes for {count} tops, expected 1 or one per top",
+            fix="state shape once, or once per top",
         )
     return [tuple(param.shape[index if len(param.shape) > 1 else 0].dim) for index in range(count)]
 

@@ -63,7 +63,7 @@ def _coefficients(build: LayerBuilder, layer: Layer, count: int) -> list[float]:
     if stated and len(stated) != count:
         raise NetError(
             f"has {len(stated)} coefficients for {count} bottoms, expected one each",
-            fix="state coeff once a bottom, or not at all",
+            fix="state coeff once per bottom, or not at all",
         )
     if stated and param.operation == param.PROD:
         raise NetError("coeff is for the operation SUM only", fix="remove coeff")
@@ -159,7 +159,7 @@ def log(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     param = layer.param
     log_base = _log_of_base(param.base)
     if log_base == 0:
-        raise NetError("base is 1, to which there is no logarithm", fix="use another base, or none for e")
+        raise NetError("base is 1, which has no logarithm", fix="use another base, or omit it for e")
     y = build.add(LOG, build.shifted(build.scaled(x, param.scale), param.shift))
     return [build.scaled(y, 1 / log_base)]
 

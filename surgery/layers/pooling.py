@@ -103,7 +103,7 @@ def _level(build: LayerBuilder, param: Any, x: Value, level: int) -> Value:
         raise NetError(
             f"pyramid_height is {param.pyramid_height}, but level {level} cuts {sizes[0]} x {sizes[1]}"
             f" elements into {bins} x {bins} windows",
-            because=f"that takes a pad of {pad} around windows of {window}, and a pad must be the smaller",
+            because=f"this needs a pad of {pad} around windows of {window}, and a pad must be smaller than its window",
             fix=f"use a pyramid_height of at most {level}",
         )
     _refuse_padded_stochastic(param, pad)

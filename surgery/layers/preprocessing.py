@@ -29,7 +29,7 @@ def preprocessed(build: LayerBuilder, layer: Layer, x: Value) -> Value:
         return x
     transform = layer.message.transform_param
     if transform.mirror:
-        build.warn("mirror is left out: Caffe mirrors at random")
+        build.warn("mirror is ignored: Caffe mirrors at random")
     mean = _mean(build, layer, x)
     centred = x if mean is None else build.add(SUBTRACT, x, build.constant(mean, "mean"), hint="centred")
     return build.scaled(centred, transform.scale)
@@ -57,9 +57,9 @@ def _mean(build: LayerBuilder, layer: Layer, x: Value) -> Array | None:
     channels = fixed(x.shape[1], "axis 1 (channels)")
     if len(transform.mean_value) not in (1, channels):
         raise NetError(
-            f"has {len(transform.mean_value)} mean_value, expected 1 or {channels}, one a channel",
+            f"has {len(transform.mean_value)} mean_value, expected 1 or {channels}, one per channel",
             blob="transform_param",
-            fix="state mean_value once, or once a channel",
+            fix="state mean_value once, or once per channel",
         )
     return np.array(transform.mean_value, np.float32).reshape(1, -1, 1, 1)
 
@@ -94,9 +94,9 @@ def _found(name: str, layer: Layer) -> str:
         if candidate.exists():
             return str(candidate)
     raise UnreadableFileError(
-        f"mean_file {name} is not there",
+        f"mean_file {name} does not exist",
         origin=layer.origin,
         blob="transform_param",
         because="it is looked for in the working directory, then from the folder of the prototxt",
-        fix=Worded("put it there, or leave out {} and subtract the mean yourself", Option("preprocess")),
+        fix=Worded("put it there, or omit {} and subtract the mean yourself", Option("preprocess")),
     )

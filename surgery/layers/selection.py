@@ -24,7 +24,7 @@ def crop(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[Value
         raise ShapeError(
             f"shape is {like.shape}, expected at least {len(x.shape)} axes",
             blob=f'bottom "{layer.bottom_blob(1)}"',
-            because=f'it says how large each axis of "{layer.bottom_blob(0)}", {x.shape}, becomes',
+            because=f'it gives the size of each axis of "{layer.bottom_blob(0)}", {x.shape}, becomes',
             fix=f"add a Reshape before this layer to give this bottom {len(x.shape)} axes",
         )
     y = x
@@ -110,7 +110,7 @@ def _items(layer: Layer, selector: Value) -> int:
     """How many items a selector chooses from."""
     if not selector.shape or any(dim != 1 for dim in selector.shape[1:]):
         raise ShapeError(
-            f"shape is {selector.shape}, expected (N,), perhaps with axes of size 1 behind it",
+            f"shape is {selector.shape}, expected (N,), optionally followed by axes of size 1",
             blob=f'bottom "{layer.bottom_blob(len(layer.bottoms) - 1)}"',
             because="the last bottom of a Filter says which items stay",
             fix="add a Reshape before this layer to give this bottom one axis",

@@ -56,7 +56,7 @@ def _refuse_other_count(layer: Layer, shape: Shape, target: Shape) -> None:
             f"shape is {shape}, which cannot become {target}",
             blob=f'bottom "{layer.bottom_blob(0)}"',
             because="the numbers of elements differ",
-            fix="let one size be -1: it takes what is left",
+            fix="set one size to -1: it takes the remaining elements",
         )
 
 
@@ -113,7 +113,7 @@ def flatten(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     # Right before axis there is nothing to flatten: Caffe inserts an axis of size 1.
     if last < first - 1:
         raise NetError(
-            f"end_axis is {layer.param.end_axis}, expected axis {first} or one behind it",
+            f"end_axis is {layer.param.end_axis}, expected axis {first} or a later one",
             fix="use a larger end_axis, or -1 for the last one",
         )
     build.memory.share([*layer.bottoms, *layer.tops])
@@ -181,7 +181,7 @@ def _cuts(points: list[int], size: int, count: int) -> list[int]:
     if any(end <= start for start, end in zip([0, *points], [*points, size], strict=True)):
         raise NetError(
             f"slice_point is {points}, expected growing numbers between 0 and {size}",
-            fix="state each place to cut at once, from the front to the back",
+            fix="state each slice point once, in increasing order",
         )
     return points
 

@@ -87,7 +87,7 @@ class Deconvolution(Op):
         out = self.stride[axis] * (size - 1) + extent - 2 * self.pad[axis]
         if out < 1:
             raise ShapeError(
-                f"the pad {self.pad[axis]} cuts away all of axis {2 + axis}, which becomes"
+                f"the pad {self.pad[axis]} removes all of axis {2 + axis}, which becomes"
                 f" {out + 2 * self.pad[axis]} before",
                 fix="use a smaller pad",
             )

@@ -176,7 +176,7 @@ def broadcast(*shapes: Shape) -> Shape:
     if len({len(shape) for shape in shapes}) != 1:
         raise ShapeError(
             f"shapes {' and '.join(map(str, shapes))} have different numbers of axes",
-            fix="give them as many axes, with a Reshape in front of the layer",
+            fix="give them as many axes, with a Reshape before the layer",
         )
     return tuple(_broadcast_dim(dims, shapes) for dims in zip(*shapes, strict=True))
 

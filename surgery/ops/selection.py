@@ -42,7 +42,7 @@ class Gather(Op):
         if outside.size:
             raise ShapeError(
                 f"index {outside[0]} is outside the {len(table)} rows that it picks from",
-                fix=f"feed indices from 0 to {len(table) - 1}",
+                fix=f"give indices from 0 to {len(table) - 1}",
             )
         return [table[index]]
 
@@ -66,7 +66,7 @@ class Scatter(Op):
         if outside.size:
             raise ShapeError(
                 f"index {outside[0]} is outside the {self.size} places that there are",
-                fix=f"feed indices from 0 to {self.size - 1}",
+                fix=f"give indices from 0 to {self.size - 1}",
             )
         y = np.zeros((*x.shape[:-1], self.size), x.dtype)
         for row, places, elements in zip(*(a.reshape(-1, a.shape[-1]) for a in (y, index, x)), strict=True):

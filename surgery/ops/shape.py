@@ -139,7 +139,7 @@ class ReverseSequence(Op):
         outside = lengths[(lengths < 0) | (lengths > len(x))]
         if outside.size:
             raise ShapeError(
-                f"length {outside[0]} is not one of 0 to {len(x)}", fix="give lengths that the sequences have"
+                f"length {outside[0]} is not one of 0 to {len(x)}", fix="give lengths from 0 to T"
             )
         y = np.array(x)
         for column, length in enumerate(lengths):

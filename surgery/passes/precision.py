@@ -54,9 +54,11 @@ from prototrt.surgery.ops import (
 class Role(enum.Enum):
     """What float16 does to a primitive."""
 
-    PRODUCT = "computes in float16: products are what it makes fast, and weights what it makes small"
-    FOLLOWS = "computes in float16 where all that it reads is, but for the bodies of Scans; else in float32"
-    WIDE = "computes in float32: it sums up, decides, counts, or has a range that float16 has not"
+    PRODUCT = "computes in float16: products run faster and weights are half as large"
+    FOLLOWS = (
+        "computes in float16 if all its inputs are float16, except in the bodies of Scans; else in float32"
+    )
+    WIDE = "computes in float32: it sums, decides, counts, or needs more range than float16 has"
     AS_IT_IS = "reads whatever there is"
 
 

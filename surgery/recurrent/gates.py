@@ -35,7 +35,7 @@ def permuted(rows: Array, source: str, target: str) -> Array:
     if source == target or is_repeated(rows):
         return rows
     if len(rows) % len(source):
-        raise ValueError(f"{len(rows)} rows are no {len(source)} gates of one size")
+        raise ValueError(f"{len(rows)} rows cannot be divided into {len(source)} gates")
     blocks = dict(zip(source, np.split(rows, len(source)), strict=True))
     return np.concatenate([blocks[gate] for gate in target])
 

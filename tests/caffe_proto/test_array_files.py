@@ -65,7 +65,7 @@ HDF5_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "strange name": (
         {"data/a/b/weights": NUMBERS},
         'm.h5: the key is "a/b/weights", expected LAYER/INDEX\n'
-        '  fix: save each blob under its layer and its place, as in np.savez(file, **{"conv1/0": weights})',
+        '  fix: save each blob under its layer and its index, as in np.savez(file, **{"conv1/0": weights})',
     ),
     "missing blob": (
         {"data/a/b/1": NUMBERS},
@@ -128,7 +128,7 @@ NPZ_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "key": (
         {"weights": NUMBERS},
         'm.npz: the key is "weights", expected LAYER/INDEX\n'
-        '  fix: save each blob under its layer and its place, as in np.savez(file, **{"conv1/0": weights})',
+        '  fix: save each blob under its layer and its index, as in np.savez(file, **{"conv1/0": weights})',
     ),
     "objects": (
         {"a/b/0": np.array([None])},
@@ -187,8 +187,7 @@ def test_weights_and_random_weights(write: Write) -> None:
     with pytest.raises(WeightsError) as caught:
         load(write(NET), "m.h5", random_weights=1)
     assert str(caught.value) == (
-        "weights are given and random weights are asked for, expected one of them\n"
-        "  fix: leave one of them out"
+        "weights and random weights are both given, expected one of them\n  fix: leave one of them out"
     )
 
 

@@ -26,7 +26,7 @@ FIX = "  fix: give the file that Caffe's compute_image_mean wrote, or get it aga
 MISTAKES = {
     "cut short": (
         MEAN[:-1],
-        "m: this is not a mean file (.binaryproto), or a damaged one\n"
+        "m: this is not a mean file (.binaryproto), or it is damaged\n"
         "  because the field at byte 8 is 1 bytes longer than what holds it\n" + FIX,
     ),
     "caffemodel": (

@@ -163,8 +163,8 @@ def test_sha256(write: Write) -> None:
 
 SOUND = present(blob(dims=[2, 3], data=FLOATS))
 DAMAGED = (
-    "m.caffemodel: this is no caffemodel, or a damaged one\n  because {}\n  fix: get the file again".format
-)
+    "m.caffemodel: this is not a valid caffemodel, or it is damaged\n  because {}\n  fix: get the file again"
+).format
 MISTAKES = {
     "empty": (b"", "m.caffemodel: the file is empty\n  fix: give a caffemodel, or get the file again"),
     "web page": (
@@ -194,10 +194,10 @@ MISTAKES = {
         f"  because the file has {len(SOUND) - 1} bytes\n"
         "  fix: get the file again",
     ),
-    "no message": (b"\x00" * 64, DAMAGED("byte 0 begins no field")),
-    "wire type 7": (b"\x0f\x00\x00", DAMAGED("byte 0 begins no field")),
+    "no message": (b"\x00" * 64, DAMAGED("byte 0 is not the start of a field")),
+    "wire type 7": (b"\x0f\x00\x00", DAMAGED("byte 0 is not the start of a field")),
     "endless number": (b"\xff" * 64, DAMAGED("the number at byte 0 has more than ten bytes")),
-    "end of no group": (b"\x0c\x00", DAMAGED("the group that ends before byte 1 was never begun")),
+    "end of no group": (b"\x0c\x00", DAMAGED("the group that ends before byte 1 has no start")),
     "group without end": (b"\x0b\x08\x00", DAMAGED("the group before byte 1 does not end")),
     "groups in groups": (b"\x13" * 100, DAMAGED("the group before byte 1 does not end")),
     "no layers": (
@@ -213,7 +213,7 @@ MISTAKES = {
     ),
     "numbers of odd length": (
         raw_layer(b"\x2a\x03123"),
-        DAMAGED("the numbers at byte 11 have 3 bytes, no multiple of 4"),
+        DAMAGED("the numbers at byte 11 have 3 bytes, which is not a multiple of 4"),
     ),
     "shape of another count": (
         present(blob(dims=[2, 4], data=FLOATS)),

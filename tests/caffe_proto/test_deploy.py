@@ -34,9 +34,9 @@ CASES = {
         [DATA, FC, layer("Accuracy", "acc", "s y", "acc"), LOSS],
         ["Input  -> x", "InnerProduct x -> s", "Softmax s -> prob"],
         [
-            'net.prototxt:1: layer "in" (Data): dropped its top "y": nothing that is deployed needs it',
+            'net.prototxt:1: layer "in" (Data): dropped its top "y": the deployed net does not need it',
             'net.prototxt:1: layer "in" (Data): became the input "x"',
-            'net.prototxt:3: layer "acc" (Accuracy): dropped: it only measures',
+            'net.prototxt:3: layer "acc" (Accuracy): dropped: it only computes a metric',
             'net.prototxt:4: layer "loss" (SoftmaxWithLoss): became a Softmax, which makes "prob"',
         ],
     ),
@@ -44,9 +44,9 @@ CASES = {
         [DATA, FC, layer("Softmax", "p", "s", "p"), LOSS],
         ["Input  -> x", "InnerProduct x -> s", "Softmax s -> p"],
         [
-            'net.prototxt:1: layer "in" (Data): dropped its top "y": nothing that is deployed needs it',
+            'net.prototxt:1: layer "in" (Data): dropped its top "y": the deployed net does not need it',
             'net.prototxt:1: layer "in" (Data): became the input "x"',
-            'net.prototxt:4: layer "loss" (SoftmaxWithLoss): dropped: it only measures',
+            'net.prototxt:4: layer "loss" (SoftmaxWithLoss): dropped: it only computes a metric',
         ],
     ),
     "the loss shows the answer": (
@@ -205,7 +205,7 @@ CASES = {
         ["Input  -> u", "Split u -> x", "InnerProduct x -> s", "Softmax s -> prob"],
         [
             'net.prototxt:1: layer "in" (Data): became the input "u"',
-            'net.prototxt:2: layer "labels" (Data): dropped its top "w": nothing that is deployed needs it',
+            'net.prototxt:2: layer "labels" (Data): dropped its top "w": the deployed net does not need it',
             'net.prototxt:3: layer "change" (DetectNetTransformation): dropped: it changes data while a net is trained',
             'net.prototxt:5: layer "loss" (SoftmaxWithLoss): became a Softmax, which makes "prob"',
         ],
@@ -291,7 +291,7 @@ def test_nothing_left(write: Write) -> None:
     with pytest.raises(ConversionError) as caught:
         load(write(DATA))
     assert str(caught.value) == (
-        "net.prototxt: nothing is left of the net when training is cut away\n"
+        "net.prototxt: no layer is left when the training layers are removed\n"
         "  fix: give the net for another phase, or the deploy prototxt"
     )
 

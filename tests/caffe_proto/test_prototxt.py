@@ -202,7 +202,7 @@ MISTAKES = {
     ),
     "half a character": (
         'name: "\\ud83d"',
-        "net.prototxt:1: name is \\ud83d, which is no character, expected a string\n"
+        "net.prototxt:1: name is \\ud83d, which is not a character, expected a string\n"
         "  fix: write such a value, or leave name out",
     ),
     "given twice": (
@@ -261,17 +261,17 @@ MISTAKES = {
     "missing colon": (
         'layer { name "a" }',
         'net.prototxt:1, name: found "a", expected : after name\n'
-        "  fix: mend the text here or right before, or get the file again if it is damaged",
+        "  fix: correct the text here or just before, or get the file again if it is damaged",
     ),
     "missing value": (
         'layer { name: "a" type: }',
         'net.prototxt:1: layer "a" (no type): found }, expected a value for type\n'
-        "  fix: mend the text here or right before, or get the file again if it is damaged",
+        "  fix: correct the text here or just before, or get the file again if it is damaged",
     ),
     "message without brace": (
         'layer { name: "a" relu_param: 1 }',
         'net.prototxt:1: layer "a" (no type), relu_param: found 1, expected { after relu_param\n'
-        "  fix: mend the text here or right before, or get the file again if it is damaged",
+        "  fix: correct the text here or just before, or get the file again if it is damaged",
     ),
     "end within a block that is dropped": (
         'layer { name: "a" foo {',
@@ -285,16 +285,16 @@ MISTAKES = {
     "no name": (
         "layer { 5 }",
         "net.prototxt:1: found 5, expected the name of a field\n"
-        "  fix: mend the text here or right before, or get the file again if it is damaged",
+        "  fix: correct the text here or just before, or get the file again if it is damaged",
     ),
     "bad list": (
         "input: ['a' }",
         "net.prototxt:1, input: found }, expected , or ] in the list\n"
-        "  fix: mend the text here or right before, or get the file again if it is damaged",
+        "  fix: correct the text here or just before, or get the file again if it is damaged",
     ),
     "open string": (
         'name: "abc\nlayer {}',
-        'net.prototxt:1: a string begins here and does not end in this line: "abc\n'
+        'net.prototxt:1: a string begins here and does not end on this line: "abc\n'
         '  fix: close the string with "',
     ),
     "number with letters": (
@@ -304,12 +304,12 @@ MISTAKES = {
     "strange character": (
         "// a comment",
         "net.prototxt:1: found /, expected the name of a field\n"
-        "  fix: mend the text here or right before, or get the file again if it is damaged",
+        "  fix: correct the text here or just before, or get the file again if it is damaged",
     ),
     "stranger character": (
         "name = 'a'",
         "net.prototxt:1: the character '=' has no meaning here\n"
-        '  fix: remove it, begin a comment with "#", or put quotes around a text',
+        '  fix: remove it, start a comment with "#", or put quotes around a text',
     ),
     "required field": (
         'layer { name: "c" type: "Clip" clip_param { max: 1 } }',

@@ -101,7 +101,7 @@ def test_shared_blobs_of_different_size(write: Write) -> None:
     assert str(caught.value) == (
         'net.prototxt:1: layer "a" (InnerProduct), blob 0: the stored shape is (2, 3), '
         "but it shares its numbers with a blob of shape (3,)\n"
-        "  fix: give the two blobs different param names, or get the weights file of this net"
+        "  fix: give the two blobs different param names, or use the weights file of this net"
     )
 
 

@@ -104,13 +104,13 @@ MISTAKES = {
     "order": (
         ["in: -> x", "a: x h -> y", "b: y -> h"],
         'net.prototxt:2: layer "a" (DummyLayer), bottom "h": no layer before this one makes it\n'
-        '  because layer "b", which makes it, comes later, in line 3\n'
-        "  fix: put the layers in the order in which they run, and let no two read each other",
+        '  because layer "b", which writes it, comes later, in line 3\n'
+        "  fix: order the layers so that each reads only blobs written before it",
     ),
     "reads itself": (
         ["in: -> x", "a: x y -> y"],
         'net.prototxt:2: layer "a" (DummyLayer), bottom "y": no layer before this one makes it\n'
-        "  because only this layer makes it, and no layer can read what it has yet to write",
+        "  because only this layer writes it, and a layer cannot read its own output",
     ),
     "all at once": (
         ["in: -> x", "a: foo -> y", "b: bar -> y"],
@@ -118,40 +118,40 @@ MISTAKES = {
         "  fix: the blobs before it are x\n"
         'net.prototxt:3: layer "b" (DummyLayer), bottom "bar": no layer before this one makes it\n'
         "  fix: the blobs before it are x or y\n"
-        'net.prototxt:3: layer "b" (DummyLayer), top "y": the blob is made twice\n'
-        '  because layer "a" (DummyLayer) in line 2 makes it, too\n'
-        "  fix: give one of the two tops another name, or read the blob to write it in place\n"
+        'net.prototxt:3: layer "b" (DummyLayer), top "y": the blob is written twice\n'
+        '  because layer "a" (DummyLayer) in line 2 also writes it\n'
+        "  fix: rename one of the two tops, or make the layer work in place by reading the blob\n"
         "3 problems",
     ),
     "one layer, one top twice": (
         ["in: -> x", "a: x -> y y"],
-        'net.prototxt:2: layer "a" (DummyLayer), top "y": the blob is made twice\n'
-        '  because layer "a" (DummyLayer) in line 2 makes it, too\n'
-        "  fix: give one of the two tops another name, or read the blob to write it in place",
+        'net.prototxt:2: layer "a" (DummyLayer), top "y": the blob is written twice\n'
+        '  because layer "a" (DummyLayer) in line 2 also writes it\n'
+        "  fix: rename one of the two tops, or make the layer work in place by reading the blob",
     ),
     "the second of two bottoms": (
         ["in: -> x y", "a: x y -> y"],
-        'net.prototxt:2: layer "a" (DummyLayer), top "y": the blob is made twice\n'
-        '  because layer "in" (Input) in line 1 makes it, too\n'
-        "  fix: give one of the two tops another name, or read the blob to write it in place",
+        'net.prototxt:2: layer "a" (DummyLayer), top "y": the blob is written twice\n'
+        '  because layer "in" (Input) in line 1 also writes it\n'
+        "  fix: rename one of the two tops, or make the layer work in place by reading the blob",
     ),
     "in place while others read": (
         ["in: -> x", "c: x -> y", "before: y -> b", "r: y -> y", "after: y -> a"],
         'net.prototxt:4: layer "r" (DummyLayer), top "y": the blob is written in place while others read it\n'
-        '  because it is read by layer "before" in line 3: Caffe finds it made twice\n'
-        "  fix: give the top another name, and let the layers behind it read that",
+        '  because it is read by layer "before" in line 3: to Caffe it is written twice\n'
+        "  fix: give the top another name, and let the later layers read that",
     ),
     "in place, and read once more by the same layer": (
         ["in: -> x", "c: x -> y", "r: y y -> y"],
         'net.prototxt:3: layer "r" (DummyLayer), top "y": the blob is written in place while others read it\n'
-        '  because it is read by layer "r" in line 3: Caffe finds it made twice\n'
-        "  fix: give the top another name, and let the layers behind it read that",
+        '  because it is read by layer "r" in line 3: to Caffe it is written twice\n'
+        "  fix: give the top another name, and let the later layers read that",
     ),
     "in place twice": (
         ["in: -> x", "a: x -> x x"],
-        'net.prototxt:2: layer "a" (DummyLayer), top "x": the blob is made twice\n'
-        '  because layer "a" (DummyLayer) in line 2 makes it, too\n'
-        "  fix: give one of the two tops another name, or read the blob to write it in place",
+        'net.prototxt:2: layer "a" (DummyLayer), top "x": the blob is written twice\n'
+        '  because layer "a" (DummyLayer) in line 2 also writes it\n'
+        "  fix: rename one of the two tops, or make the layer work in place by reading the blob",
     ),
 }
 

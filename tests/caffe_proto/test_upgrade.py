@@ -125,20 +125,20 @@ MISTAKES = {
     "too many input_dim": (
         "input: 'a' input_dim: [1, 2, 3, 4, 5]",
         "net.prototxt:1: found 5 input_dim, expected 4, four for each input\n"
-        "  because Caffe leaves out what is too much, without a word\n"
+        "  because Caffe silently ignores the rest\n"
         "  fix: give four input_dim for each input, or an input_shape for another number of axes",
     ),
     "input_shape": (
         "input: 'a'\ninput: 'b' input_shape { dim: 1 }",
         "net.prototxt:1: found 1 input_shape, expected 2, one for each input\n"
-        "  because Caffe leaves out what has no partner, without a word\n"
+        "  because Caffe silently ignores the rest\n"
         "  fix: give each input its input_shape",
     ),
     "unknown V0 type": (
         "layers { layer { name: 'a' type: 'Pool' } }",
         'net.prototxt:1: layer "a" (Pool): the type is "Pool", expected pool\n'
-        "  because this layer has the form that Caffe first had\n"
-        "  fix: write such a type, or the net in the form of today",
+        "  because this layer has Caffe's first format (V0)\n"
+        "  fix: use one of these types, or write the net in the current format",
     ),
     "V0 size below 0": (
         "layers { layer { name: 'a' type: 'images' new_height: -1 } top: 'x' }",
@@ -164,7 +164,7 @@ MISTAKES = {
     "no type": (
         "layer { name: 'a' }",
         'net.prototxt:1: layer "a" (no type): the layer has no type\n'
-        '  fix: say what it is, as in type: "Convolution"',
+        '  fix: set its type, as in type: "Convolution"',
     ),
 }
 

@@ -40,11 +40,11 @@ def test_a_blob_whose_own_name_ends_in_a_number(tmp_path: Path) -> None:
 def test_arrays_that_nobody_reads_are_named() -> None:
     feeds = [{"data": np.zeros(1), "dat": np.zeros(1)}, {"dat": np.zeros(1), "cont/0": np.zeros(1)}]
     assert unread_arrays("in.npz", feeds, ["data", "cont"]) == [
-        "in.npz: not read, as the inputs are data, cont: dat, cont/0"
+        "in.npz: not read: the inputs are data, cont: dat, cont/0"
     ]
     assert unread_arrays("in.npz", feeds[:1], ["data", "dat"]) == []
     (many,) = unread_arrays("in.npz", [dict.fromkeys("abcdef", np.zeros(1))], ["x"])
-    assert many == "in.npz: not read, as the inputs are x: a, b, c, d, e, ..."
+    assert many == "in.npz: not read: the inputs are x: a, b, c, d, e, ..."
 
 
 def test_more_inputs_than_calls(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_pickled_objects_are_not_loaded(tmp_path: Path) -> None:
         read_feeds(path, ["data"])
     assert str(caught.value) == (
         f"{path}: is not an npz file\n"
-        "  because it holds something else than arrays of numbers\n"
+        "  because it holds objects that are not arrays of numbers\n"
         '  fix: write it with numpy.savez("in.npz", NAME=array, ...)'
     )
 

@@ -46,4 +46,4 @@ def test_the_program_fails() -> None:
     first, because, fix = str(raised.value).splitlines()
     assert first == "net.svg: Graphviz's program dot failed with exit code 1"
     assert because.startswith("  because Error: ")
-    assert fix == "  fix: write .dot, and look at it with another program"
+    assert fix == "  fix: write .dot, and open it with another program"

@@ -97,8 +97,8 @@ def test_the_first_layer_is_named_though_only_outputs_are_compared(wrong: str) -
 @pytest.mark.parametrize(
     ("expected", "why"),
     [
-        (0.0, "expected is zero everywhere, reference is not"),
-        (np.nan, "one of them has NaN or infinity where the other has not"),
+        (0.0, "expected is zero everywhere, but reference is not"),
+        (np.nan, "only one of them has NaN or infinity at some elements"),
     ],
 )
 def test_a_difference_that_is_no_part_of_anything(expected: float, why: str) -> None:
@@ -169,7 +169,7 @@ def test_files_of_a_golden_with_state(tmp_path: Path) -> None:
 def test_arrays_that_nobody_reads_are_told(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", x=FEEDS[0]["x"], y=FEEDS[0]["x"])
     found = verify_files(small_net(), [], str(tmp_path / "in.npz"))
-    assert found.warnings == (f"{tmp_path / 'in.npz'}: not read, as the inputs are x: y",)
+    assert found.warnings == (f"{tmp_path / 'in.npz'}: not read: the inputs are x: y",)
 
 
 def test_as_dict_is_json(wrong: str) -> None:

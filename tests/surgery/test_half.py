@@ -134,7 +134,7 @@ def test_a_net_without_products_is_told_of() -> None:
     graph = half(op("TanH"))
     assert precision_of(graph) == "fp32"
     assert [told(warning) for warning in graph.warnings] == [
-        "net.prototxt: fp16 changes nothing: no layer of the net is a product that float16 can compute"
+        "net.prototxt: fp16 has no effect: the net has no product that float16 can compute"
     ]
 
 

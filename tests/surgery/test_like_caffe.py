@@ -55,7 +55,7 @@ OP = 'net.prototxt:2: layer "op"'
 REFUSED = {
     "a layer without top": (
         op("ReLU", "", ["x"], []) + RELU,
-        f"{OP} (ReLU): has no top\n  fix: give it a top; one that works in place has its bottom for a top",
+        f"{OP} (ReLU): has no top\n  fix: give it a top; a layer in place has its bottom as its top",
     ),
     "more than an int": (
         op("Pooling", "pooling_param { kernel_size: 2 stride: 4294967295 }"),
@@ -70,11 +70,11 @@ REFUSED = {
     "all of a kernel on one place": (
         op("Convolution", "convolution_param { num_output: 1 kernel_size: 2 dilation: 0 }"),
         f"{OP} (Convolution): dilation is 0, expected at least 1\n"
-        "  because TensorRT has no kernel that lies on one place\n  fix: write a positive number for dilation",
+        "  because TensorRT has no kernels over zero axes\n  fix: write a positive number for dilation",
     ),
     "slices in place": (
         op("Slice", "", ["x"], ["x", "y"]),
-        f'{OP} (Slice), top "x": works in place, which this layer cannot\n'
+        f'{OP} (Slice), top "x": this layer cannot work in place\n'
         "  because the tops are parts of the bottom\n  fix: give the top a name of its own",
     ),
     "loss weights of what nobody reads": (

@@ -106,7 +106,7 @@ def test_without_preprocess_it_is_told_and_no_file_is_needed() -> None:
 
 def test_mirroring_is_left_out() -> None:
     assert graph_of("crop_size: 2 scale: 2 mirror: true").warnings[-1] == (
-        'net/net.prototxt:1: layer "in" (Input): mirror is left out: Caffe mirrors at random'
+        'net/net.prototxt:1: layer "in" (Input): mirror is ignored: Caffe mirrors at random'
     )
 
 
@@ -128,9 +128,9 @@ def test_any_batch() -> None:
 MISTAKES = {
     "no file": (
         FILE,
-        'net/net.prototxt:1: layer "in" (Input), transform_param: mean_file mean.binaryproto is not there\n'
+        'net/net.prototxt:1: layer "in" (Input), transform_param: mean_file mean.binaryproto does not exist\n'
         "  because it is looked for in the working directory, then from the folder of the prototxt\n"
-        "  fix: put it there, or leave out preprocess and subtract the mean yourself",
+        "  fix: put it there, or omit preprocess and subtract the mean yourself",
     ),
     "both means": (
         f"{FILE} mean_value: 1",
@@ -141,8 +141,8 @@ MISTAKES = {
     "two values for three channels": (
         "mean_value: 1 mean_value: 2",
         'net/net.prototxt:1: layer "in" (Input), transform_param: '
-        "has 2 mean_value, expected 1 or 3, one a channel\n"
-        "  fix: state mean_value once, or once a channel",
+        "has 2 mean_value, expected 1 or 3, one per channel\n"
+        "  fix: state mean_value once, or once per channel",
     ),
 }
 

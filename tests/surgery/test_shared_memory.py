@@ -125,7 +125,7 @@ def test_exposed_tops_of_one_step_share_memory(on: str, written: str, other: str
 
 TOLD = (
     'works in place on the top of LSTM "lstm": in Caffe that changes the state where T is 1,'
-    " here it never does, since T varies"
+    " here it never does, because T varies"
 )
 
 

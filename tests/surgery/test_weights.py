@@ -73,7 +73,7 @@ def test_strict_refuses_nan_and_infinity(rewrite: Rewrite) -> None:
         rewrite(fc("fc"), broken(), strict=True)
     assert str(caught.value) == (
         'net.prototxt:2: layer "fc" (InnerProduct), blob 0 (weights): 2 of 6 numbers are NaN or infinite\n'
-        "  fix: get the weights file again, or leave out strict to go on with such numbers"
+        "  fix: get the weights file again, or omit strict to continue with such numbers"
     )
 
 
@@ -97,7 +97,7 @@ def test_weights_of_another_net(rewrite: Rewrite) -> None:
     with pytest.raises(ConversionError) as caught:
         rewrite(fc("a") + fc("b"), arrays)
     assert str(caught.value) == (
-        "weights.npz: none of its layers is in the net net.prototxt: it has weights for "
+        "weights.npz: no layer of this file is in the net net.prototxt: it has weights for "
         '"layer0", "layer1", "layer2", "layer3", "layer4", ...\n'
         "  because layers are matched by name\n"
         "  fix: use the prototxt that these weights were trained with"
@@ -194,7 +194,7 @@ def test_permissive_sharing_where_only_the_owner_is_stored() -> None:
 
 def test_more_param_than_blobs() -> None:
     assert refusal(op("ReLU", "param { lr_mult: 1 }"), {"x": (2, 3)}) == (
-        'net.prototxt:2: layer "op" (ReLU): param is stated 1 times, expected at most 0, once a blob of the layer\n'
+        'net.prototxt:2: layer "op" (ReLU): param is stated 1 times, expected at most 0, once per blob of the layer\n'
         "  fix: remove param 0"
     )
 

@@ -51,7 +51,7 @@ def warnings_of(options: BatchOptions, result: BatchResult) -> list[str]:
     told = [f"{outcome.entry.name}: {warning}" for outcome in result.outcomes for warning in outcome.warnings]
     needy = [outcome.entry.name for outcome in result.outcomes if outcome.entry.needs]
     if needy and options.scheduler is None:
-        told.append(f"needs: is read with --scheduler alone; it was ignored for {', '.join(needy)}")
+        told.append(f"needs: applies only with --scheduler; ignored for {', '.join(needy)}")
     return told
 
 

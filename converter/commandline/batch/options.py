@@ -30,18 +30,21 @@ batch_options = gathered(
     "options",
     click.argument("models", metavar="MODELS.yaml", type=click.Path()),
     click.option(
-        "-o", "folder", required=True, metavar="FOLDER", help="Engines go here; it is made if needed."
+        "-o", "folder", required=True, metavar="FOLDER", help="The folder for engines; created if needed."
     ),
     click.option(
-        "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at once; by default one a core."
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Number of processes; by default one per core.",
     ),
     click.option("--scheduler", metavar="tcp://HOST:PORT", help="Convert on this Dask cluster."),
     click.option("--keep-going", is_flag=True, help="Convert the others when a model fails."),
     click.option("--report-junit", type=OutputFile(), help="JUnit XML, as GitLab and Jenkins read it."),
-    click.option("--report-json", type=OutputFile(), help="All that is known of each model."),
+    click.option("--report-json", type=OutputFile(), help="All facts about each model."),
     click.option("--report-md", type=OutputFile(), help="A table in Markdown, for the page of a job."),
     click.option(
-        "--cache", metavar="FOLDER", help="Keep conversions, and convert again only what has changed."
+        "--cache", metavar="FOLDER", help="Cache conversions here; convert only models that changed."
     ),
 )
 

@@ -37,7 +37,7 @@ def activation_named(text: str, field: str) -> Op:
     kinds = {_squashed(known): kind for known, kind in _KINDS.items()}
     if not form or name not in kinds:
         raise NetError(
-            f'{field} is "{text}", which is no activation of a cell', fix=f"use {_offered(name or text)}"
+            f'{field} is "{text}", which is not an activation of a cell', fix=f"use {_offered(name or text)}"
         )
     return _made(kinds[name], form["numbers"] or "", text, field)
 

@@ -75,7 +75,7 @@ OPTIONS: Mapping[str, RecurrentOption] = {
     "cell_clip": RecurrentOption(limit),
     "coupled_input_forget": RecurrentOption(flag),
     "forget_bias": RecurrentOption(
-        number, excludes="coupled_input_forget", because="a forget gate of 1 - i has no bias of its own"
+        number, excludes="coupled_input_forget", because="a forget gate of 1 - i has no bias"
     ),
     "gate_activation": RecurrentOption(activation),
     "hidden": RecurrentOption(several_sizes),
@@ -114,8 +114,8 @@ def check_options(layer: Layer, known: Collection[str]) -> None:
             continue
         if field.name not in known:
             raise NetError(
-                f"states {field.name}, which means nothing for a layer of this type",
-                fix=f"remove it; understood are {', '.join(sorted(known))}",
+                f"states {field.name}, which does not apply to layers of this type",
+                fix=f"remove it; the supported fields are {', '.join(sorted(known))}",
             )
     for name in sorted(known):
         _check(param, name, OPTIONS[name])
@@ -172,13 +172,13 @@ def hidden_sizes(param: Any) -> list[int]:
     if not sizes or min(sizes) < 1:
         raise NetError(
             f"num_layers is {param.num_layers} and hidden {sizes}, expected sizes of at least 1",
-            fix="state hidden once a layer, or one size and num_layers",
+            fix="state hidden once per layer, or one size and num_layers",
         )
     if param.HasField("num_layers") and param.num_layers != len(sizes):
         raise NetError(
             f"hidden is stated {len(sizes)} times, expected {param.num_layers}",
             because="of num_layers",
-            fix="state hidden once a layer, or one size and num_layers",
+            fix="state hidden once per layer, or one size and num_layers",
         )
     if param.HasField("num_output") and param.num_output != sizes[-1]:
         raise NetError(

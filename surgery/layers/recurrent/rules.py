@@ -125,6 +125,6 @@ def _check_initial(bottoms: Bottoms, stack: Stack) -> None:
             raise NetError(
                 "states expose_hidden with layers of different sizes",
                 because="the states of all layers are one blob",
-                fix="give all layers one size, or leave expose_hidden out: states are bindings then",
+                fix="give all layers one size, or omit expose_hidden, so that states become bindings",
             )
         bottoms.expect(bottoms.first_state + index, value, (len(sizes), bottoms.streams, sizes[0]))

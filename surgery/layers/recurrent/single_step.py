@@ -21,7 +21,7 @@ def share_single_step(build: LayerBuilder, layer: Layer, tops: list[Value], stat
         build.memory.tell(
             layer.tops[:2],
             f'the top of LSTM "{layer.name}": in Caffe that changes the state where T is 1,'
-            " here it never does, since T varies",
+            " here it never does, because T varies",
         )
     if steps != 1:
         return

@@ -92,7 +92,7 @@ def test_a_tensor_in_several_records(tmp_path: Path) -> None:
 
 W = tensor("w", dims=[2], float_data=[3, 4])
 META = nets(PREDICT_NET_TYPE=ADD)
-DAMAGED = "this is no minidb of Caffe2, or a damaged one\n  because {}\n  fix: get the file again"
+DAMAGED = "this is not a valid minidb of Caffe2, or it is damaged\n  because {}\n  fix: get the file again"
 
 
 @pytest.mark.parametrize(
@@ -149,5 +149,5 @@ def test_weights_twice() -> None:
     with pytest.raises(ConversionError) as caught:
         prototrt.load(file, "init_net.pb")
     assert str(caught.value) == (
-        f"{file}: holds its weights, but init_net.pb is given, too\n  fix: give this file alone"
+        f"{file}: holds its weights, but init_net.pb is also given\n  fix: give this file alone"
     )

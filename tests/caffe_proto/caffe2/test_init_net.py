@@ -96,7 +96,7 @@ def test_a_name_that_is_longer_than_its_argument(tmp_path: Path) -> None:
     with pytest.raises(ConversionError) as caught:
         open_init_net(str(tmp_path / "init_net.pb"), None)
     assert str(caught.value) == (
-        f"{tmp_path}/init_net.pb: this is no init net, or a damaged one\n"
+        f"{tmp_path}/init_net.pb: this is not a valid init net, or it is damaged\n"
         "  because the field at byte 27 is 91 bytes longer than what holds it\n"
         "  fix: get the file again"
     )
@@ -159,7 +159,7 @@ def test_operators_that_compute_weights_are_kept_for_the_net(tmp_path: Path) -> 
                 made("Relu", "v", "w"),
                 made("ConstantFill", "v", shape={"ints": [2]}),
             ],
-            'operator 2 (ConstantFill): fills "v", which operator 1 (Relu) has computed before\n'
+            'operator 2 (ConstantFill): fills "v", which operator 1 (Relu) has already computed\n'
             "  fix: export the weights as GivenTensorFill",
         ),
     ],

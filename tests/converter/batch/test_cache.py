@@ -266,7 +266,7 @@ def test_prune_touches_nothing_else(cache: Cache, tmp_path: Path) -> None:
     with pytest.raises(ConversionError) as raised:
         prune(str(tmp_path))
     assert str(raised.value) == (
-        f"{tmp_path}: is no cache of prototrt\n  fix: give the folder that a batch was given as cache"
+        f"{tmp_path}: is not a prototrt cache\n  fix: give the folder that a batch was given as cache"
     )
 
 

@@ -150,7 +150,7 @@ MISTAKES = {
     "empty": ("", "models.yaml: is empty\n  fix: write models: and a list of models"),
     "no yaml": (
         "models: [\n",
-        "models.yaml:2: is no YAML: expected the node content, but found '<stream end>'",
+        "models.yaml:2: is not YAML: expected the node content, but found '<stream end>'",
     ),
     "no models": (
         "defaults: {}\n",
@@ -236,9 +236,9 @@ MISTAKES = {
     ),
     "outputs of no inputs": (
         MODEL + "  expect: x.npz\n",
-        "models.yaml:2: outputs are expected of inputs that are not given\n  fix: give inputs: FILE.npz, too",
+        "models.yaml:2: expected outputs are given without inputs\n  fix: also give inputs: FILE.npz",
     ),
-    "an endless alias": ("models: &m\n- *m\n", "models.yaml:1: an alias stands inside what it stands for"),
+    "an endless alias": ("models: &m\n- *m\n", "models.yaml:1: an alias contains itself"),
 }
 
 

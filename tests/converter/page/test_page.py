@@ -245,7 +245,7 @@ def test_graphviz_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     result = dot(DEPLOY, "-o", str(tmp_path / "net.html"))
     assert result.exit_code == 3
     assert result.stderr == (
-        f"error: {tmp_path / 'graphviz.js'}: a page needs Graphviz for browsers, which is not there\n"
+        f"error: {tmp_path / 'graphviz.js'}: a page needs Graphviz for browsers, which is missing\n"
         "  fix: run `make vendor` in the repository and install it again, or install a wheel from `make wheel`\n"
     )
     assert not (tmp_path / "net.html").exists()

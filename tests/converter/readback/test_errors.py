@@ -170,7 +170,7 @@ def test_network_that_tensorrt_refuses(capfd: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(BuildError) as caught:
         evaluate(network, a=numbers(2, 3), b=numbers(2, 4))
     assert str(caught.value).endswith(
-        ': TensorRT finds no shape for tensor "y"\n'
+        ': TensorRT cannot compute a shape for tensor "y"\n'
         "  fix: see TensorRT's log or error recorder for what it refuses in this layer"
     )
 

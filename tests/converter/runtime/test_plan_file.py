@@ -70,7 +70,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
     "a plan that is not there": (
         lambda path: path.unlink(),
         UnreadableFileError,
-        "{plan}: cannot be read: No such file or directory\n  fix: give the plan that prototrt convert has written",
+        "{plan}: cannot be read: No such file or directory\n  fix: give a plan written by prototrt convert",
     ),
     "no manifest": (
         lambda path: Path(f"{path}.json").unlink(),
@@ -82,7 +82,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
     "another plan": (
         lambda path: path.write_bytes(b"vtrt"),
         EngineError,
-        "{plan}: is not the plan that its manifest is about: its SHA-256 is"
+        "{plan}: is not the plan that its manifest describes: its SHA-256 is"
         " 6692da290662549a02614f022b983fea853e38eb02d90c2dfe1cac92a68e7d94, expected {sha256}\n"
         "  fix: convert the model again, or find the files that belong together",
     ),
@@ -102,41 +102,41 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
     "no flavour": (
         edited(lambda manifest: manifest["tensorrt"].pop("flavour")),
         UnreadableFileError,
-        "{plan}.json: is no manifest of prototrt\n  because it is wrong or missing: 'flavour'\n"
+        "{plan}.json: is not a prototrt manifest\n  because it is wrong or missing: 'flavour'\n"
         "  fix: write the manifest again with prototrt convert",
     ),
     "an unknown type": (
         edited(lambda manifest: manifest["inputs"][0].update(dtype="complex64")),
         UnreadableFileError,
-        "{plan}.json: is no manifest of prototrt\n"
+        "{plan}.json: is not a prototrt manifest\n"
         "  because it is wrong or missing: 'complex64' is not a valid DType\n"
         "  fix: write the manifest again with prototrt convert",
     ),
     "an unknown flavour": (
         edited(lambda manifest: manifest["tensorrt"].update(flavour="lite")),
         UnreadableFileError,
-        "{plan}.json: is no manifest of prototrt\n"
+        "{plan}.json: is not a prototrt manifest\n"
         "  because it is wrong or missing: the flavour 'lite' of TensorRT, expected rtx or enterprise\n"
         "  fix: write the manifest again with prototrt convert",
     ),
     "a size without range": (
         edited(lambda manifest: manifest["outputs"][0].update(shape=["B", 8])),
         UnreadableFileError,
-        "{plan}.json: is no manifest of prototrt\n"
+        "{plan}.json: is not a prototrt manifest\n"
         "  because it is wrong or missing: the size 'B' of 'h', which is no number and has no range\n"
         "  fix: write the manifest again with prototrt convert",
     ),
     "a count that is no output": (
         edited(lambda manifest: manifest["outputs"][0].update(counted_by={"2": "rows"})),
         UnreadableFileError,
-        "{plan}.json: is no manifest of prototrt\n"
+        "{plan}.json: is not a prototrt manifest\n"
         "  because it is wrong or missing: 'h' is counted by 'rows', which is no output\n"
         "  fix: write the manifest again with prototrt convert",
     ),
     "loops that are neither": (
         edited(lambda manifest: manifest.update(has_loops="maybe")),
         UnreadableFileError,
-        "{plan}.json: is no manifest of prototrt\n"
+        "{plan}.json: is not a prototrt manifest\n"
         "  because it is wrong or missing: has_loops is 'maybe', expected true or false\n"
         "  fix: write the manifest again with prototrt convert",
     ),
@@ -277,7 +277,7 @@ def test_a_session_without_an_engine() -> None:
     with prototrt.Session(dynamic_graph()) as session, pytest.raises(ConversionError) as caught:
         session.engine.context()
     assert str(caught.value) == (
-        'this session runs on no engine\n  fix: make it with on="engine", and ask before it is closed'
+        'this session does not run an engine\n  fix: make it with on="engine", and ask before it is closed'
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 ORDER = ': order is "NHWC", expected "NCHW"\n  fix: export the net in NCHW'
-WHOLE = ', input "{}": holds float32, expected int32\n  fix: put a Cast before it'
+WHOLE = ', input "{}": holds float32, expected int32\n  fix: insert a Cast before it'
 
 REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
     ("MaxPool", "image", {}, ": states no kernel\n  fix: export the net again"),
@@ -19,26 +19,26 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "MaxPool",
         "volume",
         {"kernel": 2},
-        ": kernel has 2 entries, expected 3\n  fix: mend the arguments, or export the net again",
+        ": kernel has 2 entries, expected 3\n  fix: correct the arguments, or export the net again",
     ),
     (
         "MaxPool",
         "image",
         {"kernels": [2]},
-        ": kernels has 1 entries, expected 2\n  fix: mend the arguments, or export the net again",
+        ": kernels has 1 entries, expected 2\n  fix: correct the arguments, or export the net again",
     ),
     (
         "MaxPool",
         "image",
         {"kernel": 2, "pads": [1, 1]},
-        ": pads has 2 entries, expected 4\n  fix: mend the arguments, or export the net again",
+        ": pads has 2 entries, expected 4\n  fix: correct the arguments, or export the net again",
     ),
     (
         "MaxPool",
         "image",
         {"kernel": 2, "stride": 2, "pads": [0, 0, 2, 0]},
         ": the padding is (0, 0, 2, 0), expected less than the kernel (2, 2)\n"
-        "  fix: mend the arguments, or export the net again",
+        "  fix: correct the arguments, or export the net again",
     ),
     (
         "AveragePool",
@@ -52,13 +52,13 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "image",
         {"kernel": 2, "pad": 0, "legacy_pad": 2},
         ": legacy_pad is 2, with which no padding may be stated\n"
-        "  fix: mend the arguments, or export the net again",
+        "  fix: correct the arguments, or export the net again",
     ),
     (
         "MaxPool",
         "image",
         {"kernel": 1, "stride": 4, "legacy_pad": 3},
-        ": the last window of axis 3 lies behind the input (1, 2, 5, 6)\n"
+        ": the last window of axis 3 starts after the end of the input (1, 2, 5, 6)\n"
         "  fix: use a smaller window or a larger input",
     ),
     (
@@ -66,7 +66,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "image kernel",
         {"kernel": 3, "dilation": 2, "legacy_pad": 3},
         ": legacy_pad is 3 and dilation (2, 2), expected 1\n"
-        "  fix: mend the arguments, or export the net again",
+        "  fix: correct the arguments, or export the net again",
     ),
     (
         "Conv",
@@ -135,7 +135,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "Shape",
         "rows",
         {"axes": [-1]},
-        ": axes are [-1], expected axes from 0 to 1\n  fix: mend the arguments, or export the net again",
+        ": axes are [-1], expected axes from 0 to 1\n  fix: correct the arguments, or export the net again",
     ),
     ("Pow", "rows", {}, ": states no exponent\n  fix: add the argument exponent, as in exponent: 2.0"),
     (
@@ -143,14 +143,14 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "sequences",
         {"dim": 0},
         ": axis 0 has 3 elements, expected an even number\n"
-        "  fix: mend the arguments, or export the net again",
+        "  fix: correct the arguments, or export the net again",
     ),
     (
         "LeakyRelu",
         "rows",
         {"alpha": 1},
         ': argument "alpha" holds a whole number, expected a number\n'
-        "  fix: mend the arguments, or export the net again",
+        "  fix: correct the arguments, or export the net again",
     ),
     (
         "Cast",
@@ -164,7 +164,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "rows",
         {"num_reduce_dim": 3},
         ": num_reduce_dim is 3, but the input has 2 axes: (2, 4)\n"
-        "  fix: mend the arguments, or export the net again",
+        "  fix: correct the arguments, or export the net again",
     ),
     (
         "ReduceSum",
@@ -177,7 +177,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "rows",
         {"k": 5},
         ": k is 5, expected from 1 to 4, the size of axis 1\n"
-        "  fix: mend the arguments, or export the net again",
+        "  fix: correct the arguments, or export the net again",
     ),
     (
         "GroupNorm",
@@ -218,8 +218,8 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "WeightedSum",
         "rows one rows",
         {},
-        ": has 3 inputs, expected a weight behind each blob\n"
-        "  fix: mend the arguments, or export the net again",
+        ": has 3 inputs, expected a weight after each blob\n"
+        "  fix: correct the arguments, or export the net again",
     ),
     (
         "WeightedSum",
@@ -232,7 +232,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "Where",
         "rows weights weights",
         {},
-        ', input "rows": holds float32, expected bool\n  fix: put a comparison or a Cast before it',
+        ', input "rows": holds float32, expected bool\n  fix: insert a comparison or a Cast before it',
     ),
     (
         "ResizeNearest",

@@ -157,13 +157,13 @@ def test_sequence_mask_repeats_from_an_axis(last: int, on: str) -> None:
             ["x"],
             {"mode": "sequence"},
             'has 1 inputs, expected 2 inputs for mode "sequence"\n'
-            "  fix: mend the arguments, or export the net again",
+            "  fix: correct the arguments, or export the net again",
         ),
         (
             ["x", "lengths"],
             {"mode": "upper"},
             'has 2 inputs, expected 1 input for mode "upper"\n'
-            "  fix: mend the arguments, or export the net again",
+            "  fix: correct the arguments, or export the net again",
         ),
         (
             ["x", "lengths"],
@@ -174,7 +174,7 @@ def test_sequence_mask_repeats_from_an_axis(last: int, on: str) -> None:
         (
             ["x"],
             {"mode": "upper", "batch": 1},
-            "batch is 1, expected an axis before axis 1\n  fix: mend the arguments, or export the net again",
+            "batch is 1, expected an axis before axis 1\n  fix: correct the arguments, or export the net again",
         ),
     ],
 )
@@ -227,7 +227,7 @@ def test_layer_norm_does_not_look_at_its_scale_unless_told(on: str) -> None:
     weights = {"scale": numbers(4, seed=1), "shift": numbers(4, seed=2)}
     graph = check(one("LayerNorm", ["x", *weights], ["y", "m", "s"]), {"x": x}, weights, {"y": expected}, on)
     assert [warning.partition("_net.pb: ")[2] for warning in graph.warnings] == [
-        "operator 0 (LayerNorm): elementwise_affine is not set: the inputs scale and bias mean nothing, as in Caffe2"
+        "operator 0 (LayerNorm): elementwise_affine is not set: the inputs scale and bias are ignored, as in Caffe2"
     ]
 
 
@@ -278,7 +278,7 @@ def test_legacy_broadcast(
         (
             {"axis_str": "K"},
             'operator 0 (Add): axis_str is "K", expected one letter of the order "NCHW"\n'
-            "  fix: mend the arguments, or export the net again",
+            "  fix: correct the arguments, or export the net again",
         ),
         (
             {"axis": 2},
@@ -389,7 +389,7 @@ def test_weights_that_the_init_net_computes(on: str) -> None:
         (
             [2],
             [1.0],
-            'input "index": index 2 is outside the 2 rows\n  fix: store indices of rows that there are',
+            'input "index": index 2 is outside the 2 rows\n  fix: store indices of existing rows',
         ),
     ],
 )

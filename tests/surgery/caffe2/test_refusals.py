@@ -72,9 +72,9 @@ def test_concat_states_its_axis_once() -> None:
             "MaxPool",
             {"kernel": 2, "pad_t": 1, "pad_b": 1},
             1,
-            "states pad_t, pad_b without the rest of pad_t, pad_l, pad_b, pad_r: it means nothing, as in Caffe2",
+            "states pad_t, pad_b without the rest of pad_t, pad_l, pad_b, pad_r: ignored, as in Caffe2",
         ),
-        ("Split", {"add_axis": 1}, 2, "states add_axis without axis: it means nothing, as in Caffe2"),
+        ("Split", {"add_axis": 1}, 2, "states add_axis without axis: add_axis is ignored, as in Caffe2"),
     ],
 )
 def test_what_caffe2_does_not_look_at(

@@ -242,11 +242,11 @@ X = {"x": (1, 4, 5, 5)}
 REFUSED: dict[str, str] = {
     "num_output: 2": (
         "kernel_size is stated 0 times, expected once or 2 times\n  because the bottom has 2 spatial axes\n"
-        "  fix: state kernel_size once for all axes, or once an axis"
+        "  fix: state kernel_size once for all axes, or once per axis"
     ),
     "num_output: 2 kernel_size: 2 kernel_size: 2 kernel_size: 2": (
         "kernel_size is stated 3 times, expected once or 2 times\n  because the bottom has 2 spatial axes\n"
-        "  fix: state kernel_size once for all axes, or once an axis"
+        "  fix: state kernel_size once for all axes, or once per axis"
     ),
     "num_output: 2 kernel_size: 2 kernel_h: 2": (
         "states both kernel_size and kernel_h or kernel_w\n"
@@ -317,7 +317,7 @@ def test_pad_that_cuts_everything_is_refused() -> None:
 
 def test_im2col_of_channels_alone_is_refused() -> None:
     assert refused("Im2col", "kernel_size: 2", {"x": (1, 4)}, 'bottom: "x"') == (
-        'net.prototxt:2: layer "c" (Im2col), bottom "x": shape is (1, 4), expected at least one axis behind axis 1,'
-        " that of the channels\n"
+        'net.prototxt:2: layer "c" (Im2col), bottom "x": shape is (1, 4), expected at least one axis after the'
+        " channel axis, 1\n"
         "  fix: set axis to one further in front, or add a Reshape before this layer"
     )

@@ -40,18 +40,18 @@ def test_dummy_data(on: str, param: str) -> None:
 
 OP = 'net.prototxt:1: layer "op" (DummyData)'
 REFUSED = {
-    "": f"{OP}: has 0 shapes for 2 tops, expected 1 or one a top\n  fix: state shape once, or once a top",
+    "": f"{OP}: has 0 shapes for 2 tops, expected 1 or one per top\n  fix: state shape once, or once per top",
     "shape { dim: 2 } num: 1": (
-        f"{OP}: needs either shape or num, channels, height and width, each once or once a top\n"
+        f"{OP}: needs either shape or num, channels, height and width, each once or once per top\n"
         "  fix: write shape { dim: ... } instead of num, channels, height and width"
     ),
     "num: 1 channels: 1 height: 1": (
-        f"{OP}: needs either shape or num, channels, height and width, each once or once a top\n"
+        f"{OP}: needs either shape or num, channels, height and width, each once or once per top\n"
         "  fix: write shape { dim: ... } instead of num, channels, height and width"
     ),
     "shape { dim: 2 } data_filler { } data_filler { } data_filler { }": (
-        f"{OP}: has 3 fillers for 2 tops, expected 0, 1 or one a top\n"
-        "  fix: state data_filler once, or once a top"
+        f"{OP}: has 3 fillers for 2 tops, expected 0, 1 or one per top\n"
+        "  fix: state data_filler once, or once per top"
     ),
     "shape { dim: 2 } shape { dim: 0 }": f'{OP}, top "b": shape is (0,), expected sizes of at least 1\n'
     "  fix: write positive sizes into dummy_data_param",
@@ -70,7 +70,7 @@ REFUSED = {
     ),
     'shape { dim: [1, 1, 1025, 1025] } data_filler { type: "bilinear" }': (
         f"{OP}: shape is (1, 1, 1025, 1025), expected at most 1024 x 1024\n"
-        "  because its filler is bilinear, and is written out\n"
+        "  because its bilinear filler is stored element by element\n"
         "  fix: store the numbers in the weights file"
     ),
 }
@@ -132,7 +132,7 @@ def test_embed_cuts_ids_towards_zero() -> None:
 def test_id_outside_is_refused_by_the_reference() -> None:
     assert failure(lambda: run(EMBED, {"ids": np.array([5], np.float32)}, ROWS)) == (
         'net.prototxt:2: layer "e" (Embed): index 5 is outside the 5 rows that it picks from\n'
-        "  fix: feed indices from 0 to 4"
+        "  fix: give indices from 0 to 4"
     )
 
 

@@ -229,7 +229,7 @@ def test_three_axes_are_refused() -> None:
 def test_too_high_pyramid_is_refused() -> None:
     assert refusal(layer("pyramid_height: 40", kind="SPP"), X) == (
         'net.prototxt:2: layer "p" (SPP): pyramid_height is 40, but level 2 cuts 4 x 5 elements into 4 x 4 windows\n'
-        "  because that takes a pad of (0, 2) around windows of (1, 2), and a pad must be the smaller\n"
+        "  because this needs a pad of (0, 2) around windows of (1, 2), and a pad must be smaller than its window\n"
         "  fix: use a pyramid_height of at most 2"
     )
 

@@ -54,7 +54,7 @@ def test_refused_crop(param: str) -> None:
 def test_crop_to_a_blob_of_fewer_axes_is_refused() -> None:
     assert refusal(crop(""), {"x": (2, 3, 6, 5), "like": (3, 2)}) == (
         f'{CROP}, bottom "like": shape is (3, 2), expected at least 4 axes\n'
-        '  because it says how large each axis of "x", (2, 3, 6, 5), becomes\n'
+        '  because it gives the size of each axis of "x", (2, 3, 6, 5), becomes\n'
         "  fix: add a Reshape before this layer to give this bottom 4 axes"
     )
 
@@ -79,7 +79,7 @@ def test_batch_reindex_builds() -> None:
 def test_index_outside_is_refused_by_the_reference(wrong: int) -> None:
     assert failure(lambda: run(REINDEX, {"x": numbers(3, 2), "index": np.array([0, wrong], np.float32)})) == (
         f'net.prototxt:3: layer "op" (BatchReindex): index {wrong} is outside the 3 rows that it picks from\n'
-        "  fix: feed indices from 0 to 2"
+        "  fix: give indices from 0 to 2"
     )
 
 
@@ -157,15 +157,15 @@ def test_nothing_may_be_left(kind: str, param: str, shape: tuple[int, ...]) -> N
 def test_what_needs_the_size_is_refused() -> None:
     after = 'layer { name: "cut" type: "Slice" bottom: "y" top: "p" top: "q" slice_param { axis: 0 } }'
     assert refusal(FILTER + after, SHAPES) == (
-        'net.prototxt:5: layer "cut" (Slice): axis 0 has as many elements as the data say (op_count),'
-        " but its size must be known here\n"
+        'net.prototxt:5: layer "cut" (Slice): the size of axis 0 depends on the input\'s values (op_count),'
+        " but it must be known here\n"
         '  fix: cut the net before this layer with outputs=["BLOB"]'
     )
 
 
 NO_ENGINE = (
-    'net.prototxt:4: layer "op" (Filter): how much comes out hangs on what its bottoms hold\n'
-    "  because the sizes in an engine follow from those of its inputs alone\n"
+    'net.prototxt:4: layer "op" (Filter): its output size depends on input values\n'
+    "  because sizes in an engine depend only on the sizes of its inputs\n"
     '  fix: run it with on="reference", or cut the net before it with outputs=["BLOB"]'
 )
 
@@ -187,8 +187,8 @@ def test_filter_is_refused_for_the_network(graph: Graph) -> None:
 
 def test_selector_of_several_columns_is_refused() -> None:
     assert refusal(FILTER, {**SHAPES, "s": (4, 2)}) == (
-        'net.prototxt:4: layer "op" (Filter), bottom "s": shape is (4, 2), expected (N,), perhaps with axes'
-        " of size 1 behind it\n"
+        'net.prototxt:4: layer "op" (Filter), bottom "s": shape is (4, 2), expected (N,), optionally followed'
+        " by axes of size 1\n"
         "  because the last bottom of a Filter says which items stay\n"
         "  fix: add a Reshape before this layer to give this bottom one axis"
     )

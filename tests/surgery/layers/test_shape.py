@@ -163,7 +163,7 @@ REFUSED = {
     ),
     ("Reshape", "shape { dim: 7 dim: 2 }"): (
         f'{OP} (Reshape), bottom "x": shape is (2, 3, 4, 5), which cannot become (7, 2)\n'
-        "  because the numbers of elements differ\n  fix: let one size be -1: it takes what is left"
+        "  because the numbers of elements differ\n  fix: set one size to -1: it takes the remaining elements"
     ),
     ("Reshape", "shape { dim: 2 dim: 3 dim: 4 dim: 5 dim: 0 }"): (
         f"{OP} (Reshape): dim 4 is 0, which copies axis 4, but the bottom has 4 axes: (2, 3, 4, 5)\n"
@@ -181,7 +181,7 @@ REFUSED = {
         "  fix: use a num_axes from 0 to 4, or -1 for all"
     ),
     ("Flatten", "axis: 3 end_axis: 1"): (
-        f"{OP} (Flatten): end_axis is 1, expected axis 3 or one behind it\n"
+        f"{OP} (Flatten): end_axis is 1, expected axis 3 or a later one\n"
         "  fix: use a larger end_axis, or -1 for the last one"
     ),
     ("Flatten", "axis: -5"): (
@@ -221,11 +221,11 @@ def test_refused(kind: str, param: str) -> None:
 
 SLICES_REFUSED = {
     "slice_point: 2 slice_point: 1": "slice_point is [2, 1], expected growing numbers between 0 and 3\n"
-    "  fix: state each place to cut at once, from the front to the back",
+    "  fix: state each slice point once, in increasing order",
     "slice_point: 1 slice_point: 3": "slice_point is [1, 3], expected growing numbers between 0 and 3\n"
-    "  fix: state each place to cut at once, from the front to the back",
+    "  fix: state each slice point once, in increasing order",
     "slice_point: 0 slice_point: 1": "slice_point is [0, 1], expected growing numbers between 0 and 3\n"
-    "  fix: state each place to cut at once, from the front to the back",
+    "  fix: state each slice point once, in increasing order",
     "slice_point: 1": "has 1 slice points for 3 tops, expected 2\n"
     "  fix: state slice_point once between two tops",
     "axis: 2": "4 elements cannot be cut into 3 equal parts\n  fix: state slice_point",
@@ -242,7 +242,7 @@ def test_refused_slice(param: str) -> None:
 @pytest.mark.parametrize(("kind", "param"), [("Reshape", "shape { dim: -1 }"), ("Flatten", "")])
 def test_other_shape_in_place_is_refused(kind: str, param: str) -> None:
     assert refusal(layer(kind, param, tops=["x"]), {"x": X}) == (
-        f'{OP} ({kind}), top "x": works in place, which this layer cannot\n'
+        f'{OP} ({kind}), top "x": this layer cannot work in place\n'
         "  because the top has another shape than the bottom\n"
         "  fix: give the top a name of its own"
     )
@@ -257,7 +257,7 @@ CANNOT_BE_IN_PLACE = {
 @pytest.mark.parametrize("kind", CANNOT_BE_IN_PLACE)
 def test_layer_that_caffe_refuses_in_place(kind: str) -> None:
     assert refusal(layer(kind, tops=["x"]), {"x": X}) == (
-        f'{OP} ({kind}), top "x": works in place, which this layer cannot\n'
+        f'{OP} ({kind}), top "x": this layer cannot work in place\n'
         f"  because {CANNOT_BE_IN_PLACE[kind]}\n"
         "  fix: give the top a name of its own"
     )

@@ -115,7 +115,7 @@ def test_what_a_framework_lacks() -> None:
 def test_sizes_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match=r"^the vector has 5 numbers, expected 12$"):
         weights.from_cudnn(np.zeros(5), "RNN", 2, 2)
-    with pytest.raises(ValueError, match=r"^5 rows are no 4 gates of one size$"):
+    with pytest.raises(ValueError, match=r"^5 rows cannot be divided into 4 gates$"):
         weights.reordered(np.zeros((5, 1)), "LSTM", "caffe", "onnx")
     with pytest.raises(ValueError, match=r"^there are 4 blobs, expected a multiple of 3: 3 per direction$"):
         weights.from_caffe([np.zeros(1)] * 4)

@@ -86,14 +86,14 @@ REFUSALS = [
         "eltwise_param { coeff: 1 }",
         [(2,), (2,)],
         'net.prototxt:3: layer "op" (Eltwise): has 1 coefficients for 2 bottoms, expected one each\n'
-        "  fix: state coeff once a bottom, or not at all",
+        "  fix: state coeff once per bottom, or not at all",
     ),
     Message(
         "Eltwise",
         "eltwise_param { operation: MAX coeff: 1 }",
         [(2,), (2,)],
         'net.prototxt:3: layer "op" (Eltwise): has 1 coefficients for 2 bottoms, expected one each\n'
-        "  fix: state coeff once a bottom, or not at all",
+        "  fix: state coeff once per bottom, or not at all",
     ),
     Message(
         "Eltwise",
@@ -134,8 +134,8 @@ REFUSALS = [
         "Log",
         "log_param { base: 1 }",
         [(2,)],
-        'net.prototxt:2: layer "op" (Log): base is 1, to which there is no logarithm\n'
-        "  fix: use another base, or none for e",
+        'net.prototxt:2: layer "op" (Log): base is 1, which has no logarithm\n'
+        "  fix: use another base, or omit it for e",
     ),
 ]
 

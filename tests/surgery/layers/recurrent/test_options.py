@@ -70,7 +70,7 @@ def test_activation(text: str, expected: Op) -> None:
     [
         (
             'num_output: 2 cell_activation: "Relu5"',
-            'cell_activation is "Relu5", which is no activation of a cell\n  fix: use ReLU, ReLU6 or ELU',
+            'cell_activation is "Relu5", which is not an activation of a cell\n  fix: use ReLU, ReLU6 or ELU',
         ),
         (
             'num_output: 2 cell_activation: "Clip"',
@@ -83,9 +83,9 @@ def test_activation(text: str, expected: Op) -> None:
         ),
         (
             "num_output: 2 linear_before_reset: true",
-            "states linear_before_reset, which means nothing for a layer of this type\n"
-            "  fix: remove it; understood are bidirectional, candidate_activation, cell_activation, cell_clip,"
-            " coupled_input_forget, forget_bias, gate_activation, hidden, input_clip, num_layers,"
+            "states linear_before_reset, which does not apply to layers of this type\n"
+            "  fix: remove it; the supported fields are bidirectional, candidate_activation, cell_activation,"
+            " cell_clip, coupled_input_forget, forget_bias, gate_activation, hidden, input_clip, num_layers,"
             " num_nonrecurrent_proj, num_proj, past_end, peephole, proj_clip, projection_activation, reverse,"
             " sequence_lengths",
         ),
@@ -96,7 +96,7 @@ def test_activation(text: str, expected: Op) -> None:
         (
             "num_output: 2 forget_bias: 1 coupled_input_forget: true",
             "states both forget_bias and coupled_input_forget\n"
-            "  because a forget gate of 1 - i has no bias of its own\n"
+            "  because a forget gate of 1 - i has no bias\n"
             "  fix: remove forget_bias or coupled_input_forget",
         ),
         (
@@ -107,12 +107,12 @@ def test_activation(text: str, expected: Op) -> None:
         (
             "hidden: 3 hidden: 0",
             "num_layers is 1 and hidden [3, 0], expected sizes of at least 1\n"
-            "  fix: state hidden once a layer, or one size and num_layers",
+            "  fix: state hidden once per layer, or one size and num_layers",
         ),
         (
             "hidden: 3 hidden: 2 num_layers: 3",
             "hidden is stated 2 times, expected 3\n  because of num_layers\n"
-            "  fix: state hidden once a layer, or one size and num_layers",
+            "  fix: state hidden once per layer, or one size and num_layers",
         ),
         (
             "hidden: 3 num_output: 2",
@@ -162,7 +162,7 @@ def test_layers_of_different_sizes_expose_no_states(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f'{tmp_path}/net.prototxt:5: layer "l" (LSTM): states expose_hidden with layers of different sizes\n'
         "  because the states of all layers are one blob\n"
-        "  fix: give all layers one size, or leave expose_hidden out: states are bindings then"
+        "  fix: give all layers one size, or omit expose_hidden, so that states become bindings"
     )
 
 
