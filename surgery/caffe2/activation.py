@@ -91,7 +91,7 @@ def leaky_relu(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 @operator_rule("PRelu")
 def prelu(build: Builder, operator: Operator, x: Value, slope: Value) -> list[Value]:
-    """``x`` where it is positive, else ``slope * x``; one slope for each channel, or one in all.
+    """``x`` where it is positive, else ``slope * x``; one slope for each channel, or one for all.
 
     Becomes: PReLU.
     Channels are axis 1, or the last one with ``order`` NHWC.

@@ -82,7 +82,7 @@ def constant(build: Builder, operator: Operator, *like: Value) -> list[Value]:
 
 @operator_rule(*GIVEN)
 def given(build: Builder, operator: Operator) -> list[Value]:
-    """Numbers that the predict net itself holds.
+    """Numbers stored in the predict net itself.
 
     Becomes: a constant.
     """

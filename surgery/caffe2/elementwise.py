@@ -45,7 +45,7 @@ _DERIVED = {"GE": (GREATER, True, True), "LE": (GREATER, False, True), "LT": (GR
 
 @operator_rule(*_BINARY)
 def binary(build: Builder, operator: Operator, a: Value, b: Value) -> list[Value]:
-    """``a`` and ``b`` element by element; with ``broadcast`` 1 the second is stretched over the first.
+    """``a`` and ``b`` element by element; with ``broadcast`` 1 the second is broadcast over the first.
 
     Becomes: Add, Subtract, Multiply, Divide, Greater, Equal, And, Or.
     Legacy broadcasting: b meets the last axes of a, or those from ``axis`` on, or is one
@@ -56,7 +56,7 @@ def binary(build: Builder, operator: Operator, a: Value, b: Value) -> list[Value
 
 @operator_rule(*_DERIVED, "NE")
 def comparison(build: Builder, operator: Operator, a: Value, b: Value) -> list[Value]:
-    """Comparisons that are others turned round. Broadcasting as for Add.
+    """Comparisons expressed by others. Broadcasting as for Add.
 
     Becomes: Greater or Equal, Not.
     """
@@ -126,7 +126,7 @@ def _fit(covered: Shape, shape: Shape) -> bool:
 def fold(build: Builder, operator: Operator, x: Value, *others: Value) -> list[Value]:
     """The sum, the mean, the largest or the smallest of blobs of one shape.
 
-    Becomes: Add, Maximum or Minimum, one a further input; Multiply for Mean, LeakyReLU for SumRelu.
+    Becomes: Add, Maximum or Minimum, one per further input; Multiply for Mean, LeakyReLU for SumRelu.
     """
     for index, other in enumerate(others, 1):
         if other.shape != x.shape:
@@ -145,7 +145,7 @@ def fold(build: Builder, operator: Operator, x: Value, *others: Value) -> list[V
 
 @operator_rule("WeightedSum")
 def weighted_sum(build: Builder, operator: Operator, x: Value, weight: Value, *others: Value) -> list[Value]:
-    """The sum of blobs of one shape, each times the one number that is given behind it.
+    """The sum of blobs of one shape, each times the scalar that follows it.
 
     Becomes: Multiply, Add.
     """
@@ -170,7 +170,7 @@ def weighted_sum(build: Builder, operator: Operator, x: Value, weight: Value, *o
 
 @operator_rule("Xor")
 def exclusive_or(build: Builder, operator: Operator, a: Value, b: Value) -> list[Value]:
-    """True where one of both is. Broadcasting as for Add.
+    """True where exactly one of the two is. Broadcasting as for Add.
 
     Becomes: Or, And, Not.
     """
@@ -240,7 +240,7 @@ def row_multiply(build: Builder, operator: Operator, x: Value, weights: Value) -
 def elementwise_linear(
     build: Builder, operator: Operator, x: Value, scale: Value, shift: Value
 ) -> list[Value]:
-    """``x * scale + shift``, with one scale and one shift for each element from ``axis`` on.
+    """``x * scale + shift``, with one scale and one shift per element from ``axis`` on.
 
     Becomes: Multiply, Add.
     Inputs: x (N..., D...), scale and shift (D,).

@@ -106,7 +106,7 @@ def selu(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 @operator_rule("HardSigmoid")
 def hard_sigmoid(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """``alpha * x + beta``, kept between 0 and 1.
+    """``alpha * x + beta``, clipped to 0..1.
 
     Becomes: HardSigmoid.
     """

@@ -21,7 +21,7 @@ from prototrt.surgery.ops import Pad
 def resize_nearest(build: Builder, operator: Operator, x: Value, scales: Value | None = None) -> list[Value]:
     """Every element of the result is the element at its place divided by the scale, rounded down.
 
-    Becomes: Transpose, Gather, one an axis.
+    Becomes: Transpose, Gather, one per axis.
     Inputs: x (N, C, H, W), and (height scale, width scale) where they are no arguments.
     """
     for axis, scale in enumerate(_scales(build, operator, x, scales), 2):
@@ -36,9 +36,9 @@ def resize_nearest(build: Builder, operator: Operator, x: Value, scales: Value |
 def upsample_bilinear(
     build: Builder, operator: Operator, x: Value, scales: Value | None = None
 ) -> list[Value]:
-    """Between the elements of the input stand their weighted means; the corners stay corners.
+    """Interpolates linearly between the elements of the input; corners are aligned.
 
-    Becomes: MatMul, one an axis; Transpose, Gather, Subtract, Multiply, Add for large images.
+    Becomes: MatMul, one per axis; Transpose, Gather, Subtract, Multiply, Add for large images.
     Inputs: x (N, C, H, W), and (height scale, width scale) where they are no arguments.
     """
     of_rows, of_columns = _scales(build, operator, x, scales)

@@ -26,7 +26,7 @@ _WITH_INPUT = ("sequence", "window")
 
 @operator_rule("SequenceMask")
 def sequence_mask(build: Builder, operator: Operator, x: Value, rows_of: Value | None = None) -> list[Value]:
-    """``x`` with ``fill_val`` (minus infinity) in the places from its row's length on, or in others.
+    """``x`` with ``fill_val`` (minus infinity) from its row's length on, or elsewhere.
 
     Becomes: Greater, Select; Add and And for windows.
     Inputs: x (rows..., places...), cut at ``axis``; lengths (rows,), int32. With

@@ -33,7 +33,7 @@ def reduce(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 @operator_rule(*(f"Reduce{end}{kind}" for end in ("Front", "Back") for kind in ("Sum", "Mean", "Max")))
 def reduce_end(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """The sum, mean or largest over the first or the last ``num_reduce_dim`` axes, which vanish.
+    """The sum, mean or largest over the first or the last ``num_reduce_dim`` axes, which are removed.
 
     Becomes: Reduce.
     """
@@ -71,7 +71,7 @@ def sum_elements(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 @operator_rule("ArgMax", "ArgMin")
 def arg_extreme(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """Where along ``axis`` the first of the largest, or smallest, elements stands.
+    """The index along ``axis`` of the first largest, or smallest, element.
 
     Becomes: TopK; Negative for ArgMin; Reverse, Subtract, as TopK finds the last; Reshape without ``keepdims``.
     """
@@ -86,7 +86,7 @@ def arg_extreme(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 @operator_rule("TopK")
 def top_k(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """The ``k`` largest elements along ``axis``, from the largest on, and where they stand.
+    """The ``k`` largest elements along ``axis``, from the largest on, and their indices.
 
     Becomes: Reverse, TopK, Subtract: of equal elements Caffe2 takes the first.
     Outputs: the elements and their places; those in the flattened input are not given.

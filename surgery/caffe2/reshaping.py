@@ -62,7 +62,7 @@ def squeeze(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 @operator_rule("ExpandDims")
 def expand_dims(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """With axes of size 1 at the places ``dims`` of the result.
+    """Inserts axes of size 1 at the positions ``dims`` of the result.
 
     Becomes: Reshape.
     """
@@ -128,7 +128,7 @@ def prepend_dim(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 @operator_rule("MergeDim")
 def merge_dim(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """The first two axes as one.
+    """Merges the first two axes.
 
     Becomes: Reshape.
     """
@@ -143,7 +143,7 @@ def merge_dim(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 @operator_rule("Expand")
 def expand(build: Builder, operator: Operator, x: Value, shape: Value) -> list[Value]:
-    """Axes of size 1 repeated up to a shape, which stretches as in NumPy; where it has ones, x keeps its size.
+    """Axes of size 1 repeated up to a shape, broadcast as in NumPy; where it has ones, x keeps its size.
 
     Becomes: Reshape, Tile.
     """

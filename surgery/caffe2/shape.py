@@ -26,7 +26,7 @@ from prototrt.surgery.ops import Concat, Slice, Tile, Transpose
 
 @operator_rule("Concat", "DepthConcat")
 def concat(build: Builder, operator: Operator, x: Value, *others: Value) -> list[Value]:
-    """The inputs one behind the other along ``axis``, or along a new one with ``add_axis``.
+    """The inputs joined along ``axis``, or along a new one with ``add_axis``.
 
     Becomes: Concat.
     Outputs: the whole, and the sizes along the axis.
@@ -46,7 +46,7 @@ def concat(build: Builder, operator: Operator, x: Value, *others: Value) -> list
 def split(build: Builder, operator: Operator, x: Value, sizes: Value | None = None) -> list[Value]:
     """The input cut along ``axis`` into parts of the sizes ``split``, or into equal parts.
 
-    Becomes: Slice, one an output.
+    Becomes: Slice, one per output.
     """
     axis, count = _axis_of_parts(operator, x.shape), len(operator.tops)
     total = fixed(x.shape[axis], f"axis {axis}")
@@ -71,9 +71,9 @@ def split(build: Builder, operator: Operator, x: Value, sizes: Value | None = No
 def slice_operator(
     build: Builder, operator: Operator, x: Value, starts: Value | None = None, ends: Value | None = None
 ) -> list[Value]:
-    """A part of each axis, from ``starts`` to before ``ends``; -1 means the end, and so does what is beyond.
+    """A part of each axis, from ``starts`` to before ``ends``; -1 means the end, and so does a larger number.
 
-    Becomes: Slice, one an axis that is cut.
+    Becomes: Slice, one per axis that is cut.
     Source: caffe2 ``operators/slice_op.h``, ``SliceImpl``.
     """
     first, last = operator.arguments.integers("starts"), operator.arguments.integers("ends")
@@ -135,7 +135,7 @@ def reorder(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 @operator_rule("Tile")
 def tile(build: Builder, operator: Operator, x: Value, *stated: Value) -> list[Value]:
-    """``tiles`` copies one behind the other along ``axis``; inputs may hold either.
+    """``tiles`` copies along ``axis``; inputs may hold either.
 
     Becomes: Tile.
     Inputs: x, then one number of tiles, then the axis; both are else arguments.
@@ -173,7 +173,7 @@ def _number(build: Builder, operator: Operator, inputs: Sequence[Value], index: 
 
 @operator_rule("ChannelShuffle")
 def channel_shuffle(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """The channels of ``group`` groups, dealt out in turn.
+    """The channels of ``group`` groups, interleaved.
 
     Becomes: Reshape, Transpose.
     """

@@ -150,7 +150,7 @@ def _legacy(stated: Geometry, legacy: int, axis: int, size: int) -> tuple[int, i
 
 
 def _entries(build: Builder, operator: Operator, name: str, axes: int) -> tuple[int, ...]:
-    """``kernels``, one an axis; ``kernel`` stands for two of them, ``kernel_h`` with ``kernel_w`` for one each."""
+    """``kernels``, one per axis; ``kernel`` stands for two of them, ``kernel_h`` with ``kernel_w`` for one each."""
     arguments, sides = operator.arguments, (f"{name}_h", f"{name}_w")
     forms = {f"{name}s": arguments.integers(f"{name}s")}
     if arguments.has(name):

@@ -54,7 +54,7 @@ def relu6(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 @layer_rule("PReLU")
 def prelu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """``max(x, 0) + slope * min(x, 0)`` with learned slopes, one per channel or one in all.
+    """``max(x, 0) + slope * min(x, 0)`` with learned slopes, one per channel or one for all.
 
     Becomes: PReLU.
     Bottoms: ``x``, (N, C, ...), at least two axes. Tops: one, the shape of ``x``.

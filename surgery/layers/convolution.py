@@ -17,7 +17,7 @@ from prototrt.surgery.ops import Convolution, Deconvolution, Pad, Patches
 
 @layer_rule("Convolution")
 def convolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[Value]:
-    """Cross-correlation over the axes behind ``axis``, the same weights for every bottom.
+    """Cross-correlation over the axes after ``axis``, the same weights for every bottom.
 
     Becomes: Convolution.
     Bottoms: (N, C, ...), all of one shape. Tops: one a bottom, (N, num_output, ...).
@@ -31,7 +31,7 @@ def convolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> 
 
 @layer_rule("ConvolutionDepthwise", "DepthwiseConvolution")
 def depthwise(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[Value]:
-    """Convolution with one group a channel, unless ``group`` is stated. From forks.
+    """Convolution with one group per channel, unless ``group`` is stated. From forks.
 
     Becomes: Convolution.
     Bottoms, tops and blobs: as of Convolution.

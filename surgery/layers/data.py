@@ -18,7 +18,7 @@ from prototrt.surgery.layers.preprocessing import preprocessed
 
 @layer_rule("Input")
 def input_layer(build: LayerBuilder, layer: Layer) -> list[Value]:
-    """An input of the net, one a top; the old ``input`` fields are read as this layer.
+    """An input of the net, one per top; the old ``input`` fields are read as this layer.
 
     Becomes: an input of the engine.
     Source: caffe ``src/caffe/layers/input_layer.cpp``.
@@ -135,7 +135,7 @@ def parameter(build: LayerBuilder, layer: Layer) -> list[Value]:
 
 @layer_rule("Silence")
 def silence(build: LayerBuilder, layer: Layer, *bottoms: Value) -> list[Value]:
-    """Swallows its bottoms, so that they are no outputs of the net.
+    """Consumes its bottoms, so that they are not outputs of the net.
 
     Becomes: nothing.
     Source: caffe ``src/caffe/layers/silence_layer.cpp``.

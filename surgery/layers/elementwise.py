@@ -29,7 +29,7 @@ from prototrt.surgery.ops import (
 def eltwise(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others: Value) -> list[Value]:
     """Product, sum with coefficients, or maximum of blobs of one shape.
 
-    Becomes: Add, Multiply or Maximum, one a further bottom.
+    Becomes: Add, Multiply or Maximum, one per further bottom.
     Coefficients are for SUM; with MAX Caffe takes them and ignores them. A bottom whose coefficient is 0
     adds nothing, whatever it holds: the routine that adds does not look at it.
     Source: caffe ``src/caffe/layers/eltwise_layer.cpp``.
@@ -75,7 +75,7 @@ def _coefficients(build: LayerBuilder, layer: Layer, count: int) -> list[float]:
 
 @layer_rule("Axpy")
 def axpy(build: LayerBuilder, layer: Layer, factor: Value, x: Value, y: Value) -> list[Value]:
-    """``factor * x + y``, with one factor a channel of each item. From SENet.
+    """``factor * x + y``, with one factor per channel and item. From SENet.
 
     Becomes: Multiply, Add.
     Bottoms: factor (N, C) or (N, C, 1, 1), x (N, C, H, W), y of the same shape. Tops: one, of that shape.
@@ -112,9 +112,9 @@ def absolute_value(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 @layer_rule("Power")
 def power(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """``(shift + scale * x) ** power``. With a scale or a power of 0 Caffe does not look at ``x``.
+    """``(shift + scale * x) ** power``. With a scale or a power of 0 Caffe ignores ``x``.
 
-    Becomes: Multiply, Add, Power, each where it does something.
+    Becomes: Multiply, Add, Power, each only where needed.
     Of a negative number only whole powers are numbers; others are NaN.
     Source: caffe ``src/caffe/layers/power_layer.cpp``.
     """

@@ -71,9 +71,9 @@ def pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 @layer_rule("SPP")
 def spatial_pyramid_pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """Pooling into 1, 2 x 2, 4 x 4, ... windows, all of them flattened, one behind the other.
+    """Pooling into 1, 2 x 2, 4 x 4, ... windows, flattened and concatenated.
 
-    Becomes: MaxPool, or Pad and AveragePool, one a level; Reshape, Concat.
+    Becomes: MaxPool, or Pad and AveragePool, one per level; Reshape, Concat.
     Bottoms: (N, C, H, W). Tops: (N, C + 4 C + 16 C ...); with ``pyramid_height`` 1, (N, C, 1, 1).
     Source: caffe ``src/caffe/layers/spp_layer.cpp``.
     """

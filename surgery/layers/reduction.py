@@ -12,7 +12,7 @@ from prototrt.surgery.ops import ABS, MULTIPLY, Cast, Concat, Reduce, ReduceKind
 
 @layer_rule("Reduction")
 def reduction(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """``coeff`` times the sum, the sum of magnitudes or squares, or the mean, of all from ``axis`` on.
+    """``coeff`` times the sum, the sum of magnitudes or squares, or the mean, over all axes from ``axis`` on.
 
     Becomes: Abs or Multiply, Reduce, Multiply.
     Tops: one, the axes of the bottom in front of ``axis``; with axis 0 a single number.
@@ -31,7 +31,7 @@ def reduction(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 @layer_rule("ArgMax")
 def argmax(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """Where the ``top_k`` largest elements stand, or what they are; of equals the last comes first.
+    """The indices of the ``top_k`` largest elements, or their values; among equal elements the last comes first.
 
     Becomes: TopK, Cast, Concat, Reshape.
     Tops: with ``axis`` the shape of the bottom, with top_k elements along axis: indices, or

@@ -119,7 +119,7 @@ def unpooled(build: LayerBuilder, layer: Layer, x: Value, mask: Value, size: Pai
 
 @layer_rule("Unpooling")
 def unpooling(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = None) -> list[Value]:
-    """A MAX Pooling undone: each element goes where the mask says, all else is 0. From DeconvNet.
+    """Undoes a MAX Pooling: each element goes where the mask says, the rest is 0. From DeconvNet.
 
     Becomes: Cast, Scatter.
     The size is ``unpool_size``, or ``unpool_h`` and ``unpool_w``. The fields of the window change nothing.
@@ -148,9 +148,9 @@ def unpooling(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = 
 
 @layer_rule("Interp")
 def interp(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = None) -> list[Value]:
-    """Bilinear resizing whose corners stay corners. From PSPNet, DeepLab and yjxiong.
+    """Bilinear resizing with aligned corners. From PSPNet, DeepLab and yjxiong.
 
-    Becomes: Pad, MatMul, one an axis; for large images Transpose, Gather, Subtract, Multiply, Add.
+    Becomes: Pad, MatMul, one per axis; for large images Transpose, Gather, Subtract, Multiply, Add.
     ``pad_beg`` and ``pad_end``, 0 or less, first cut off rows and columns. The size is that of the second bottom,
     if there is one; else the first that fits: ``shrink_factor`` alone, ``zoom_factor`` alone, ``height`` and ``width``,
     both factors, the image first shrunk.
@@ -215,7 +215,7 @@ def _size_of_bottom(layer: Layer, like: Value) -> Pair:
 def resample(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = None) -> list[Value]:
     """Resizing by NEAREST, LINEAR or CUBIC weights, which ``antialias`` widens for smaller sizes. From FlowNet.
 
-    Becomes: MatMul, one an axis; for NEAREST Transpose, Gather.
+    Becomes: MatMul, one per axis; for NEAREST Transpose, Gather.
     The size is that of the second bottom, if there is one, else ``height`` and ``width``. Element x of a row stands at
     ``x * fx + fy / 2 - 0.5`` of the bottom, one of a column at ``y * fy + fx / 2 - 0.5``, with fx and fy the bottom's
     width and height over the top's: each axis has the half of the other one, as in the source.

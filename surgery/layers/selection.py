@@ -15,7 +15,7 @@ from prototrt.surgery.ops import Cast, Compress, Gather, Slice
 def crop(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[Value]:
     """The first bottom, cut to the sizes of the second from ``axis`` on, beginning at ``offset``.
 
-    Becomes: Slice, one an axis that is cut.
+    Becomes: Slice, one per axis that is cut.
     Bottoms: x, and a blob of whose shape the axes from ``axis`` on count.
     Source: caffe ``src/caffe/layers/crop_layer.cpp``.
     """
@@ -84,9 +84,9 @@ def batch_reindex(build: LayerBuilder, layer: Layer, x: Value, index: Value) -> 
 
 @layer_rule("Filter")
 def filter_layer(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others: Value) -> list[Value]:
-    """The items of each bottom for which the last bottom is not 0. Not for an engine: sizes hang on data.
+    """The items of each bottom for which the last bottom is not 0. Not for engines: the output size depends on data.
 
-    Becomes: Compress, one a top; on the reference evaluator only.
+    Becomes: Compress, one per top; on the reference evaluator only.
     Bottoms: blobs (N, ...), then the selector (N, 1, ...). Tops: one a bottom but the last, (n, ...).
     Source: caffe ``src/caffe/layers/filter_layer.cpp``.
     """

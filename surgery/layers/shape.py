@@ -102,7 +102,7 @@ def _rest(shape: Shape, target: Shape) -> Dim:
 
 @layer_rule("Flatten")
 def flatten(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """The axes from ``axis`` to ``end_axis`` as one.
+    """Merges the axes from ``axis`` to ``end_axis`` into one.
 
     Becomes: Reshape.
     Source: caffe ``src/caffe/layers/flatten_layer.cpp``.
@@ -123,7 +123,7 @@ def flatten(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 @layer_rule("Concat")
 def concat(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[Value]:
-    """The bottoms one behind the other along ``axis`` (in old files: ``concat_dim``).
+    """The bottoms joined along ``axis`` (in old files: ``concat_dim``).
 
     Becomes: Concat.
     Source: caffe ``src/caffe/layers/concat_layer.cpp``.
@@ -151,7 +151,7 @@ def _without(axis: int, shape: Shape) -> Shape:
 def slice_layer(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """The bottom cut along ``axis`` (in old files: ``slice_dim``) at ``slice_point``, or evenly.
 
-    Becomes: Slice, one a top.
+    Becomes: Slice, one per top.
     Source: caffe ``src/caffe/layers/slice_layer.cpp``.
     """
     axis = _axis(layer.param, "slice_dim", x.shape)
@@ -203,7 +203,7 @@ def _axis(param: Any, legacy: str, shape: Shape) -> int:
 
 @layer_rule("Tile")
 def tile(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """``tiles`` copies of the bottom one behind the other along ``axis``.
+    """``tiles`` copies of the bottom along ``axis``.
 
     Becomes: Tile.
     Source: caffe ``src/caffe/layers/tile_layer.cpp``.
@@ -251,7 +251,7 @@ def transpose(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 def reverse(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """The elements of ``axis`` from the last to the first; of several axes, if several are stated.
 
-    Becomes: Reverse, one an axis.
+    Becomes: Reverse, one per axis.
     Source: CTPN and caffe_ocr ``src/caffe/layers/reverse_layer.cpp``.
     """
     axes = [canonical_axis(axis, x.shape, "axis") for axis in layer.param.axis or [0]]
@@ -287,7 +287,7 @@ def shuffle_channel(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 @layer_rule("Reorg")
 def reorg(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """Pixels become channels, in the order of Darknet, which is none of space to depth; ``reverse`` goes back.
+    """Pixels become channels, in the order of Darknet, which differs from space-to-depth; ``reverse`` goes back.
 
     Becomes: Reshape, Transpose, Reshape.
     With s = ``stride``: the items (C, H, W) are read as (C / s^2, H s, W s); every s-th row and column of that, from

@@ -102,7 +102,7 @@ def gathered(table: Expression, index: Expression) -> Expression:
 
 
 def top(scores: Expression, count: int, first_of_equals: bool) -> tuple[Expression, Expression]:
-    """The largest of each row, from the largest on, and where they stand."""
+    """The largest of each row, from the largest on, and their indices."""
     build = scores.build
     values, places = build.add_all(TopK(1, count, first_of_equals), scores.value, hint="best")
     return Expression(build, values), Expression(build, places)

@@ -94,7 +94,7 @@ def _read(blobs: StoredBlobs, hidden: int, inputs: int) -> Direction:
 
 @layer_rule("LSTMController")
 def lstm_controller(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others: Value) -> list[Value]:
-    """LSTM whose ``W_xc x + b_c`` is multiplied by cont, too. From JEDDi-Net.
+    """LSTM whose ``W_xc x + b_c`` is also multiplied by cont. From JEDDi-Net.
 
     Becomes: MatMul, Add, Multiply; Reshape and Tile of cont; Scan; state inputs and outputs.
     Bottoms, tops and blobs: as of LSTM.

@@ -75,7 +75,7 @@ def gru(
 def vanilla_rnn(
     build: LayerBuilder, layer: Layer, x: Value, cont: Value | None = None, *others: Value
 ) -> list[Value]:
-    """``h' = tanh(W_xc x + W_hc h + b_c)``, which is the top; ``candidate_activation`` in the place of tanh.
+    """``h' = tanh(W_xc x + W_hc h + b_c)``, which is the top; ``candidate_activation`` replaces tanh.
 
     Becomes: MatMul, Add; Reshape and Tile of cont; Scan; a state input and output.
     Bottoms and tops: as of LSTM, with h_0 and h_T alone; cont may be left out if nothing follows it.
