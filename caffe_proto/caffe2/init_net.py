@@ -64,12 +64,13 @@ def open_init_net(file: str, seed: int | None, *, allow_unknown: bool = False) -
     computed: dict[str, Fill] = {}
     errors: list[ConversionError] = []
     operators: list[Fill] = []
-    for fill in read_fills(file, allow_unknown=allow_unknown):
+    fills = read_fills(file, allow_unknown=allow_unknown)
+    for fill in fills:
         try:
             if _computes(fill, {*blobs, *computed}):
                 operators.append(fill)
                 computed |= dict.fromkeys(fill.message.output, fill)
-            elif not _is_placeholder(fill):
+            elif not (_is_placeholder(fill) or _is_translators_placeholder(fill, fills)):
                 _refuse_again(fill, computed)
                 _run(fill, blobs, seed)
         except ConversionError as error:
@@ -107,6 +108,20 @@ def _is_placeholder(fill: Fill) -> bool:
         return False
     assert fill.read is not None
     return Arguments(fill.message).integers("shape") == (1, 1) and not fill.read().any()
+
+
+def _is_translators_placeholder(fill: Fill, fills: Sequence[Fill]) -> bool:
+    """Whether the operator stands for the input of the net, as Caffe2's translator of Caffe models writes it
+    behind the weights: zero in the shape (1,).
+
+    Source: caffe2 ``python/caffe_translator.py``, ``ConvertTensorProtosToInitNet``.
+    """
+    *weights, last = fills
+    if fill is not last or fill.message.type != "ConstantFill" or fill.message.input:
+        return False
+    arguments = Arguments(fill.message)
+    is_one_zero = arguments.integers("shape") == (1,) and not arguments.has("value")
+    return is_one_zero and bool(weights) and all(weight.message.type in GIVEN for weight in weights)
 
 
 def _run(fill: Fill, blobs: Blobs, seed: int | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from prototrt.caffe_proto.caffe2.advice import EXPORT_AGAIN
@@ -51,6 +51,21 @@ def load_caffe2(
         framework="caffe2",
         stored={name: weights.blobs[name] for name in weights.names()},
     )
+
+
+def with_inputs(model: Model, names: Iterable[str]) -> Model:
+    """The net, where these blobs are inputs although the init net fills them."""
+    fed = [name for name in names if name in model.stored]
+    if not fed:
+        return model
+    stored = {name: blob for name, blob in model.stored.items() if name not in fed}
+    operators = [layer for layer in model.layers if isinstance(layer, Operator)]
+    integers = integer_blobs(
+        operators, lambda blob: model.stored[blob].array.dtype.kind == "i" if blob in model.stored else None
+    )
+    inputs = [_input(name, name in integers, model.file) for name in fed]
+    blobs = {**model.blobs, **{name: name for name in fed}}
+    return replace(model, layers=(*inputs, *model.layers), blobs=blobs, stored=stored)
 
 
 def _read(

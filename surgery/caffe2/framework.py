@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto.caffe2.loading import with_inputs
 from prototrt.caffe_proto.errors import ConversionError, MissingShapesError
 from prototrt.surgery.caffe2.operator_rule import NO_RULE, operator_rule
 from prototrt.surgery.expansion.blob_values import BlobValues
@@ -23,6 +24,10 @@ class Caffe2(Framework):
 
     def advice(self, layer: Layer) -> str:
         return NO_RULE
+
+    def with_inputs(self, model: Model, names: Collection[str]) -> Model:
+        """What the init net fills is an input where it is given a shape."""
+        return with_inputs(model, names)
 
     def missing_shapes(
         self, model: Model, layers: Sequence[Layer], given: Collection[str]

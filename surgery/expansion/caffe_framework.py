@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import prototrt.surgery.layers  # noqa: F401  registers its rules
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.errors import ConversionError, MissingShapesError, NetError, WeightsError, raise_all
+from prototrt.caffe_proto.errors import (
+    ConversionError,
+    MissingBlobError,
+    MissingShapesError,
+    NetError,
+    WeightsError,
+    raise_all,
+)
+from prototrt.caffe_proto.model import input_layer
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.net.shape_examples import example_shape
 from prototrt.caffe_proto.wording import Option, Worded
@@ -42,6 +51,17 @@ class Caffe(Framework):
         found = self._before_code(model, left_over)
         self._refuse_layers_without_tops(model)
         return found
+
+    def with_inputs(self, model: Model, names: Collection[str]) -> Model:
+        """Blobs that no layer makes are inputs if they are given a shape."""
+        fed = [name for name in model.missing if name in names]
+        if not fed:
+            return model
+        layers = [replace(layer, problems=_but_missing(layer.problems, fed)) for layer in model.layers]
+        missing = tuple(name for name in model.missing if name not in fed)
+        blobs = {**model.blobs, **{name: name for name in fed}}
+        inputs = [input_layer(name, model.file) for name in fed]
+        return replace(model, layers=(*inputs, *layers), missing=missing, blobs=blobs)
 
     def missing_shapes(
         self, model: Model, layers: Sequence[Layer], given: Collection[str]
@@ -135,3 +155,9 @@ class Caffe(Framework):
             kept |= dict.fromkeys(read)
             warnings[f"{layer.origin}: its Python code is not in the file: the net ends before it"] = None
         return list(kept), list(warnings)
+
+
+def _but_missing(problems: Sequence[ConversionError], fed: Collection[str]) -> tuple[ConversionError, ...]:
+    return tuple(
+        error for error in problems if not (isinstance(error, MissingBlobError) and error.bottom in fed)
+    )

@@ -9,13 +9,11 @@ from functools import partial
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import (
     ConversionError,
-    MissingBlobError,
     MissingShapesError,
     NetError,
     WeightsError,
     distinct,
 )
-from prototrt.caffe_proto.model import input_layer
 from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.caffe_proto.options import takes_options
 from prototrt.caffe_proto.weights import sha256_of
@@ -90,29 +88,11 @@ class Failure:
         return with_advice(distinct(self.errors), self.cut, self.shapes)
 
 
-def _fed(model: Model, names: Collection[str]) -> Model:
-    """The net, where blobs that no layer makes are inputs if their names are among these."""
-    fed = [name for name in model.missing if name in names]
-    if not fed:
-        return model
-    layers = [replace(layer, problems=_but_missing(layer.problems, fed)) for layer in model.layers]
-    missing = tuple(name for name in model.missing if name not in fed)
-    blobs = {**model.blobs, **{name: name for name in fed}}
-    inputs = [input_layer(name, model.file) for name in fed]
-    return replace(model, layers=(*inputs, *layers), missing=missing, blobs=blobs)
-
-
-def _but_missing(problems: Sequence[ConversionError], fed: Collection[str]) -> tuple[ConversionError, ...]:
-    return tuple(
-        error for error in problems if not (isinstance(error, MissingBlobError) and error.bottom in fed)
-    )
-
-
 def _expand(model: Model, options: RewriteOptions) -> Expansion | Failure:
     given, profile = given_shapes(options), profile_of(options)
     shaped = {*given, *profile.names()}
-    model = _fed(model, shaped)
     framework = framework_named(model.framework)
+    model = framework.with_inputs(model, shaped)
     for file in options.rules:
         load_rules(file)
     wanted: Sequence[str] = wanted_blobs(model, options.outputs)

@@ -42,6 +42,10 @@ class Framework:
         """The blobs to compute where the user names none, and warnings."""
         return left_over, ()
 
+    def with_inputs(self, model: Model, names: Collection[str]) -> Model:
+        """The net, where blobs that are no inputs by themselves are, since they are given a shape."""
+        raise NotImplementedError
+
     def missing_shapes(
         self, model: Model, layers: Sequence[Layer], given: Collection[str]
     ) -> list[ConversionError]:

@@ -168,3 +168,23 @@ def test_operators_that_cannot_be_kept(operators: list[Any], message: str, tmp_p
     with pytest.raises(ConversionError) as caught:
         opened(tmp_path, *operators)
     assert str(caught.value).partition("init_net.pb: ")[2] == message
+
+
+GIVEN = fill("GivenTensorFill", shape={"ints": [1]}, values={"floats": [1.0]})
+ZERO = made("ConstantFill", "data", shape={"ints": [1]})
+TRANSLATED = {
+    "behind the weights": ([GIVEN, ZERO], True),
+    "in front of them": ([ZERO, GIVEN], False),
+    "alone": ([ZERO], False),
+    "behind weights that are drawn": ([fill("XavierFill", shape={"ints": [1]}), ZERO], False),
+    "of another size": ([GIVEN, made("ConstantFill", "data", shape={"ints": [2]})], False),
+    "with a value": ([GIVEN, made("ConstantFill", "data", shape={"ints": [1]}, value={"f": 1.0})], False),
+}
+
+
+@pytest.mark.parametrize("case", TRANSLATED)
+def test_the_translators_placeholder_for_the_input_fills_nothing(case: str, tmp_path: Path) -> None:
+    operators, is_input = TRANSLATED[case]
+    path = tmp_path / "init_net.pb"
+    path.write_bytes(message_class("NetDef")(op=operators).SerializeToString())
+    assert ("data" not in open_init_net(str(path), 1).blobs) == is_input
