@@ -32,7 +32,7 @@ def is_included(layer: Message, state: NetState, origin: Origin) -> bool:
         raise NetError(
             "the layer has include rules and exclude rules, expected only one kind",
             origin=origin,
-            fix="use only include rules, or only exclude rules",
+            fix="rewrite them all as include rules, or all as exclude rules",
         )
     if layer.include:
         return any(_meets(state, rule) for rule in layer.include)

@@ -139,7 +139,8 @@ class ReverseSequence(Op):
         outside = lengths[(lengths < 0) | (lengths > len(x))]
         if outside.size:
             raise ShapeError(
-                f"length {outside[0]} is not one of 0 to {len(x)}", fix="give lengths from 0 to T"
+                f"length {outside[0]} is not one of 0 to {len(x)}",
+                fix="correct the lengths: none may exceed the number of steps",
             )
         y = np.array(x)
         for column, length in enumerate(lengths):

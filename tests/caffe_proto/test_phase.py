@@ -56,7 +56,7 @@ def test_both_kinds_of_rules(write: Callable[..., str]) -> None:
     assert str(caught.value) == (
         'net.prototxt:1: layer "r" (ReLU): the layer has include rules and exclude rules, '
         "expected only one kind\n"
-        "  fix: use only include rules, or only exclude rules"
+        "  fix: rewrite them all as include rules, or all as exclude rules"
     )
 
 
