@@ -71,6 +71,7 @@ class LayerType:
 
 
 _STEPS = ("TxNxI", "TxN", "NxI")
+_REGIONS = ("NxCxHxW", "Rx5")
 _EVERYTHING = 99
 
 _ROWS = (
@@ -84,8 +85,12 @@ _ROWS = (
     LayerType("FrcnnProposal", ("proposal_param",)),
     LayerType("Im2col", ("convolution_param",)),
     LayerType("Normalize", ("norm_param", "normalize_param")),
-    LayerType("ROIAlign", ("roi_pooling_param",)),
+    LayerType("ROIAlign", ("roi_pooling_param",), example=_REGIONS),
     LayerType("SpatialTransformer", ("st_param",)),
+    # Regions: the map, and a row per region.
+    LayerType("PSROIAlign", example=_REGIONS),
+    LayerType("PSROIPooling", example=_REGIONS),
+    LayerType("ROIPooling", example=_REGIONS),
     # Factors, one per channel.
     LayerType("Axpy", example=("NxC", "NxCxHxW")),
     # Recurrent: x, cont, and what every step reads.

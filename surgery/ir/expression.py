@@ -10,6 +10,7 @@ from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     ADD,
     AND,
+    CEIL,
     DIVIDE,
     EQUAL,
     EXP,
@@ -23,6 +24,7 @@ from prototrt.surgery.ops import (
     SUBTRACT,
     Binary,
     Concat,
+    Gather,
     Reduce,
     ReduceKind,
     Select,
@@ -98,6 +100,9 @@ class Expression:
     def floor(self) -> Expression:
         return Expression(self.build, self.build.add(FLOOR, self.value))
 
+    def ceil(self) -> Expression:
+        return Expression(self.build, self.build.add(CEIL, self.value))
+
     def sigmoid(self) -> Expression:
         return Expression(self.build, self.build.add(Sigmoid(), self.value))
 
@@ -124,6 +129,10 @@ class Expression:
 
     def transpose(self, *order: int) -> Expression:
         return Expression(self.build, self.build.add(Transpose(order), self.value))
+
+    def gathered(self, index: Expression) -> Expression:
+        """Rows of this table (K, ...) picked by whole numbers: the shape of ``index``, then of a row."""
+        return Expression(self.build, self.build.add(Gather(), self.value, index.value))
 
     def slice(self, axis: int, start: int, size: int = 1) -> Expression:
         """``size`` elements of an axis, from ``start`` on."""

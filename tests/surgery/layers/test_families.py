@@ -16,16 +16,17 @@ from prototrt.tests.surgery.layers.families import (
     elementwise,
     normalization,
     reduction,
+    regions,
     resampling,
     scale,
     shape,
 )
 
-FAMILIES = (activation, detection, elementwise, normalization, reduction, resampling, scale, shape)
+FAMILIES = (activation, detection, elementwise, normalization, reduction, regions, resampling, scale, shape)
 CASES: list[Case] = [case for family in FAMILIES for case in family.CASES]
 VARYING: list[Case] = [case for family in FAMILIES for case in family.VARYING]
 REFUSALS: list[Message] = [message for family in FAMILIES for message in family.REFUSALS]
-WARNINGS = [*elementwise.WARNINGS, *normalization.WARNINGS, *shape.WARNINGS]
+WARNINGS = [*elementwise.WARNINGS, *normalization.WARNINGS, *regions.WARNINGS, *shape.WARNINGS]
 BATCHES = (1, 4)
 
 

@@ -1,0 +1,128 @@
+"""Regions read between the elements of the map."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.ir import DType, Value
+from prototrt.surgery.ir.expression import Expression
+from prototrt.surgery.layers.regions.rois import Rois, counted_from, pooled_size, read_rois
+from prototrt.surgery.layers.sampling import Tap, linear_taps, pixel_rows, sampled
+
+_BICUBIC = 1
+
+
+@layer_rule("ROIAlign")
+def roi_align(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> list[Value]:
+    """The map at the corners of the bins of each region, of Cascade R-CNN; at their middles, of makefile/frcnn.
+
+    Becomes: Gather and arithmetic.
+    Cascade R-CNN, MS-CNN: ``pooled_h`` + 1 by ``pooled_w`` + 1 points between the corners of a region, which are
+    moved by half an element; 0 for points outside the map. Nets have a Pooling behind that averages four points.
+    makefile/frcnn, told by ``bi_type`` or ``is_multi_interpolate``: the middle of each bin, cut to the map;
+    ``bi_type`` 1 is bicubic, 0 bilinear. As its CPU code does it, ``is_multi_interpolate`` changes nothing.
+    Both widen regions by ``pad_ratio``.
+    Bottoms: (N, C, H, W), rois (R, 5). Tops: (R, C, pooled_h + 1, pooled_w + 1), or (R, C, pooled_h, pooled_w).
+    Source: zhaoweicai/mscnn ``src/caffe/layers/roi_align_layer.cpp``; makefile/frcnn
+    ``src/caffe/FRCNN/roi_align/roi_align_layer.cpp``.
+    """
+    found = read_rois(build, layer, x, rois).padded(float(layer.param.pad_ratio))
+    size = pooled_size(layer)
+    reads_middles = any(layer.param.HasField(name) for name in ("bi_type", "is_multi_interpolate"))
+    points = (_middles if reads_middles else _corners)(build, layer, x, found, size)
+    return [points.transpose(0, 3, 1, 2).value]
+
+
+def _corners(build: LayerBuilder, layer: Layer, x: Value, rois: Rois, size: tuple[int, int]) -> Expression:
+    """Cascade R-CNN: (R, pooled_h + 1, pooled_w + 1, C)."""
+    scale = float(layer.param.spatial_scale)
+    ys, in_height = _between(build, rois.top * scale, rois.bottom * scale, size[0], rois.height)
+    xs, in_width = _between(build, rois.left * scale, rois.right * scale, size[1], rois.width)
+    is_inside = _crossed(in_height, 1) & _crossed(in_width, 2)
+    points = _read(build, x, rois, linear_taps(ys, rois.height), linear_taps(xs, rois.width))
+    return is_inside.reshape(*is_inside.shape, 1).chosen(points, 0)
+
+
+def _between(
+    build: LayerBuilder, start: Expression, end: Expression, count: int, size: int
+) -> tuple[Expression, Expression]:
+    """``count`` + 1 places from one end to the other, cut to the map, and which of them were on it: (R, places)."""
+    start, end = start - 0.5, end - 0.5
+    extent = end - start
+    places = start + counted_from(build, 0, count + 1, 2, 1) * (extent / count)
+    is_inside = (places >= -0.5) & ~(places > size - 0.5) & (extent > 0)
+    return is_inside.chosen(places.at_least(0).at_most(size - 1), 0), is_inside
+
+
+def _middles(build: LayerBuilder, layer: Layer, x: Value, rois: Rois, size: tuple[int, int]) -> Expression:
+    """makefile/frcnn: (R, pooled_h, pooled_w, C)."""
+    param = layer.param
+    if param.bi_type not in (0, _BICUBIC):
+        raise NetError(
+            f"bi_type is {param.bi_type}, expected 0 (bilinear) or 1 (bicubic)", fix="use one of the two"
+        )
+    if param.is_multi_interpolate:
+        build.warn("is_multi_interpolate is ignored, as in the CPU code of makefile/frcnn")
+    scale = float(param.spatial_scale)
+    if scale <= 0:
+        raise NetError(f"spatial_scale is {scale:g}, expected more than 0", fix="set it in roi_pooling_param")
+    ys = _in_the_middle(build, rois.top * scale, rois.bottom * scale, size[0], rois.height, scale)
+    xs = _in_the_middle(build, rois.left * scale, rois.right * scale, size[1], rois.width, scale)
+    taps = _cubic_taps if param.bi_type == _BICUBIC else _fading_taps
+    return _read(build, x, rois, taps(ys, rois.height), taps(xs, rois.width))
+
+
+def _in_the_middle(
+    build: LayerBuilder, start: Expression, end: Expression, count: int, size: int, scale: float
+) -> Expression:
+    """The middles of ``count`` bins, cut to the map: (R, bins)."""
+    start = start.at_least(0)
+    # The last pixel is that of the image, although ends are scaled.
+    end = end.at_most(float(np.floor(np.float32(size) / np.float32(scale) + np.float32(0.5))) - 1)
+    side = (end - start + 1).at_least(1) / count
+    places = (counted_from(build, 0, count, 2, 1) + 0.5) * side + start
+    return places.at_least(0).at_most(size - 1)
+
+
+def _fading_taps(place: Expression, size: int) -> list[Tap]:
+    """Both neighbours; on the last element there is no second one, and the weights of both are 0, as in the fork."""
+    low = place.floor()
+    high = (low + 1).at_most(size - 1)
+    return [Tap(low.cast(DType.INT32), high - place), Tap(high.cast(DType.INT32), place - low)]
+
+
+def _cubic_taps(place: Expression, size: int) -> list[Tap]:
+    """Four neighbours; beyond the ends the last element is repeated."""
+    low = place.floor()
+    near = place - low
+    weights = (_far(near + 1), _near(near), _near(1 - near), _far(2 - near))
+    neighbours = ((low + step).at_least(0).at_most(size - 1) for step in (-1, 0, 1, 2))
+    return [Tap(index.cast(DType.INT32), weight) for index, weight in zip(neighbours, weights, strict=True)]
+
+
+def _near(x: Expression) -> Expression:
+    return x * x * (x - 2) + 1
+
+
+def _far(x: Expression) -> Expression:
+    return ((5 - x) * x - 8) * x + 4
+
+
+def _read(build: LayerBuilder, x: Value, rois: Rois, ys: list[Tap], xs: list[Tap]) -> Expression:
+    """The map where the taps of rows (R, P) and columns (R, Q) cross: (R, P, Q, C)."""
+    count = rois.image.shape[0]
+    origin = rois.origins(rois.height * rois.width).reshape(count, 1, 1)
+    rows, columns = (
+        [Tap(_crossed(tap.index, axis), _crossed(tap.weight, axis)) for tap in taps]
+        for axis, taps in ((1, ys), (2, xs))
+    )
+    return sampled(pixel_rows(build, x), origin, rows, columns, rois.width)
+
+
+def _crossed(x: Expression, axis: int) -> Expression:
+    """(R, P) as (R, P, 1), or as (R, 1, P)."""
+    count, places = x.shape
+    return x.reshape(count, places, 1) if axis == 1 else x.reshape(count, 1, places)

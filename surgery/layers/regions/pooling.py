@@ -1,0 +1,125 @@
+"""The largest elements of regions: see docs/decisions on how they are found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.ir import DType, Value, fixed
+from prototrt.surgery.ir.expression import Expression, concatenated
+from prototrt.surgery.layers.regions.rois import Rois, counted_from, pooled_size, read_rois, rounded
+from prototrt.surgery.ops import MaxPool
+
+
+@layer_rule("ROIPooling")
+def roi_pooling(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> list[Value]:
+    """The largest element of each bin of each region, 0 where a bin is empty. From Fast R-CNN.
+
+    Becomes: MaxPool, Gather and arithmetic.
+    Corners are scaled and rounded; a region has at least one pixel. Its ``pooled_h`` x ``pooled_w`` bins may overlap,
+    and are cut to the map. With ``pad_ratio``, of MS-CNN, regions are first widened.
+    Bottoms: (N, C, H, W), rois (R, 5). Tops: (R, C, pooled_h, pooled_w).
+    Source: rbgirshick/caffe-fast-rcnn and zhaoweicai/mscnn ``src/caffe/layers/roi_pooling_layer.cpp``.
+    """
+    found = read_rois(build, layer, x, rois)
+    size, param = pooled_size(layer), layer.param
+    wide = found.padded(float(param.pad_ratio))
+    scale = float(param.spatial_scale)
+    rows = _bins(build, wide.top * scale, wide.bottom * scale, size[0], found.height)
+    columns = _bins(build, wide.left * scale, wide.right * scale, size[1], found.width)
+    largest = _largest(_Maxima.of(build, x), found, rows, columns)
+    is_empty = rows.along(rows.is_empty, 1, 4) | columns.along(columns.is_empty, 2, 4)
+    return [is_empty.chosen(0, largest).transpose(0, 3, 1, 2).value]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bins:
+    """Along one axis, (R, bins) each: two windows of 2^level elements that cover a bin, by their first elements.
+
+    All are int32. An empty bin has any windows that lie on the map.
+    """
+
+    level: Expression
+    first: Expression
+    second: Expression
+    is_empty: Expression
+
+    def along(self, x: Expression, axis: int, rank: int) -> Expression:
+        """One of these, its bins along an axis of several."""
+        count, bins = x.shape
+        return x.reshape(count, *(bins if place == axis else 1 for place in range(1, rank)))
+
+
+def _bins(build: LayerBuilder, start: Expression, end: Expression, count: int, size: int) -> _Bins:
+    start = rounded(start)
+    side = (rounded(end) - start + 1).at_least(1) / count
+    bins = counted_from(build, 0, count, 2, 1)
+    low, high = (bins * side).floor() + start, ((bins + 1) * side).ceil() + start
+    low, high = (edge.at_least(0).at_most(size) for edge in (low, high))
+    is_empty = low >= high
+    length = is_empty.chosen(1, high - low).cast(DType.INT32)
+    low, high = (is_empty.chosen(other, edge) for edge, other in ((low, 0.0), (high, 1.0)))
+    level = _constant(build, [0, *(length.bit_length() - 1 for length in range(1, size + 1))]).gathered(
+        length
+    )
+    reach = _constant(build, [1 << place for place in range(size.bit_length())]).gathered(level)
+    return _Bins(level, low.cast(DType.INT32), high.cast(DType.INT32) - reach, is_empty)
+
+
+@dataclass(frozen=True, slots=True)
+class _Maxima:
+    """The largest elements of all windows of 2^i x 2^j, as rows (K, C) of a table.
+
+    ``starts`` and ``widths`` (int32) say for i and j where those windows begin in an image's rows of the table, and how
+    many there are side by side. Level j counts fastest; there are ``levels`` of them.
+    """
+
+    rows: Expression
+    an_image: int
+    starts: Expression
+    widths: Expression
+    levels: int
+
+    @classmethod
+    def of(cls, build: LayerBuilder, x: Value) -> _Maxima:
+        images, channels = fixed(x.shape[0], "the batch"), fixed(x.shape[1], "axis 1 (channels)")
+        parts, starts, widths = [], [0], []
+        for tall in _doubled(build, x, 2):
+            for wide in _doubled(build, tall, 3):
+                height, width = (fixed(dim, "a size") for dim in wide.shape[2:])
+                parts.append(Expression(build, wide).reshape(images, channels, height * width))
+                starts.append(starts[-1] + height * width)
+                widths.append(width)
+        rows = concatenated(parts, 2).transpose(0, 2, 1).reshape(images * starts[-1], channels)
+        levels = fixed(x.shape[3], "the width").bit_length()
+        return cls(rows, starts[-1], _constant(build, starts[:-1]), _constant(build, widths), levels)
+
+
+def _doubled(build: LayerBuilder, x: Value, axis: int) -> list[Value]:
+    """The largest elements of all windows of 1, 2, 4, ... elements along an axis of x (N, C, H, W)."""
+    found, size = [x], fixed(x.shape[axis], "a size")
+    for level in range(size.bit_length() - 1):
+        # A window over 2^level + 1 of the windows before is one of twice as many elements.
+        reach = (1 << level) + 1
+        window = (reach, 1) if axis == 2 else (1, reach)
+        found.append(build.add(MaxPool(window, (1, 1), (0, 0), (0, 0)), found[-1], hint="maxima"))
+    return found
+
+
+def _largest(maxima: _Maxima, rois: Rois, rows: _Bins, columns: _Bins) -> Expression:
+    """The largest element of each bin, of four windows that cover it: (R, pooled_h, pooled_w, C)."""
+    kind = rows.along(rows.level, 1, 3) * maxima.levels + columns.along(columns.level, 2, 3)
+    count = rois.image.shape[0]
+    start = rois.origins(maxima.an_image).reshape(count, 1, 1) + maxima.starts.gathered(kind)
+    width = maxima.widths.gathered(kind)
+    tops = [start + rows.along(first, 1, 3) * width for first in (rows.first, rows.second)]
+    lefts = [columns.along(first, 2, 3) for first in (columns.first, columns.second)]
+    corners = [maxima.rows.gathered(top + left) for top in tops for left in lefts]
+    return corners[0].at_least(corners[1]).at_least(corners[2].at_least(corners[3]))
+
+
+def _constant(build: LayerBuilder, numbers: list[int]) -> Expression:
+    return Expression(build, build.constant(np.array(numbers, np.int32), "table"))

@@ -1,0 +1,100 @@
+"""Regions of interest: which image each one belongs to, and its corners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes
+from prototrt.surgery.ir import AtMost, DType, Value, fixed
+from prototrt.surgery.ir.expression import Expression
+from prototrt.surgery.layers.detection.bottoms import exact, misfit, numbers_of
+
+
+@dataclass(frozen=True, slots=True)
+class Rois:
+    """R regions of N images of ``height`` x ``width`` elements; all expressions are (R, 1).
+
+    Corners count in pixels of the net's input, x from the left and y from the top.
+    """
+
+    image: Expression
+    left: Expression
+    top: Expression
+    right: Expression
+    bottom: Expression
+    images: int
+    height: int
+    width: int
+
+    def origins(self, step: int) -> Expression:
+        """Where the image of each roi begins in a table that has ``step`` rows an image: int32.
+
+        A number that is no image is refused by the evaluators; TensorRT then reads the first image.
+        """
+        starts = np.arange(self.images, dtype=np.int32) * np.int32(step)
+        return Expression(self.image.build, self.image.build.constant(starts, "images")).gathered(self.image)
+
+    def padded(self, ratio: float) -> Rois:
+        """Both ends of each side moved outwards by ``ratio`` times the side, in pixels."""
+        if ratio == 0:
+            return self
+        across, down = (self.right - self.left + 1) * ratio, (self.bottom - self.top + 1) * ratio
+        return Rois(
+            self.image,
+            self.left - across,
+            self.top - down,
+            self.right + across,
+            self.bottom + down,
+            self.images,
+            self.height,
+            self.width,
+        )
+
+
+def read_rois(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> Rois:
+    """The rois in the second bottom: (R, 5) or (R, 5, 1, 1), each an image's number and x1, y1, x2, y2.
+
+    The first bottom must be (N, C, H, W), whose sizes are known. Raises ``ShapeError``.
+    """
+    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    if len(rois.shape) < 2 or numbers_of(rois.shape, 1) != 5:
+        because = "a roi is the number of its image, and x1, y1, x2 and y2"
+        raise misfit(
+            layer, 1, rois, "(R, 5)", because, "give it the rois of a proposal layer, or such an input"
+        )
+    image, left, top, right, bottom = exact(build, rois).reshape(rois.shape[0], 5).split(1)
+    if isinstance(rois.shape[0], AtMost):
+        image = image.at_least(0)  # the rows behind the last roi belong to image -1
+    sizes = [
+        fixed(x.shape[axis], what) for axis, what in ((0, "the batch"), (2, "the height"), (3, "the width"))
+    ]
+    return Rois(image.cast(DType.INT32), left, top, right, bottom, *sizes)
+
+
+def pooled_size(layer: Layer) -> tuple[int, int]:
+    """``pooled_h`` and ``pooled_w``. Raises ``NetError``."""
+    size = int(layer.param.pooled_h), int(layer.param.pooled_w)
+    if min(size) < 1:
+        raise NetError(
+            f"pooled_h is {size[0]} and pooled_w {size[1]}, expected at least 1",
+            fix="set both in roi_pooling_param",
+        )
+    return size
+
+
+def rounded(x: Expression) -> Expression:
+    """To whole numbers, halves away from zero, as C's ``round``."""
+    size = x.at_least(0 - x)
+    whole = size.floor()
+    up = whole + (size - whole >= 0.5).cast(DType.FLOAT32)
+    return (x < 0).chosen(0 - up, up)
+
+
+def counted_from(build: LayerBuilder, start: int, count: int, rank: int, axis: int) -> Expression:
+    """``count`` whole numbers from ``start`` on, as floats along one of ``rank`` axes."""
+    numbers = build.constant(np.arange(start, start + count, dtype=np.float32), "bins")
+    return Expression(build, build.aligned(numbers, rank, axis))

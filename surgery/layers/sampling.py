@@ -1,0 +1,50 @@
+"""Reading an image between its elements: weighted sums of the nearest ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prototrt.surgery.ir import DType, Value, fixed
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ir.expression import Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """What is read along one axis: the elements (int32) and what they count, in one shape."""
+
+    index: Expression
+    weight: Expression
+
+
+def linear_taps(place: Expression, size: int) -> list[Tap]:
+    """The two neighbours of each place on an axis, which is from 0 to ``size - 1``."""
+    low = place.floor()
+    share = place - low
+    high = (low + 1).at_most(size - 1)
+    return [Tap(low.cast(DType.INT32), 1 - share), Tap(high.cast(DType.INT32), share)]
+
+
+def pixel_rows(build: Builder, x: Value) -> Expression:
+    """x (N, C, H, W) as a table (N H W, C): one row an element, with all its channels."""
+    items, channels, height, width = (fixed(dim, f"axis {axis}") for axis, dim in enumerate(x.shape))
+    return Expression(build, x).transpose(0, 2, 3, 1).reshape(items * height * width, channels)
+
+
+def sampled(
+    rows: Expression, origin: Expression, ys: Sequence[Tap], xs: Sequence[Tap], width: int
+) -> Expression:
+    """Sums over the taps: (..., C) for taps and origins whose shapes broadcast to (...).
+
+    ``origin`` (int32) is the row where the image begins; one element further down is ``width`` rows further.
+    """
+    total: Expression | None = None
+    for y in ys:
+        start = origin + y.index * width
+        for x in xs:
+            weight = y.weight * x.weight
+            term = rows.gathered(start + x.index) * weight.reshape(*weight.shape, 1)
+            total = term if total is None else total + term
+    assert total is not None
+    return total

@@ -1,0 +1,94 @@
+"""Corners of the layers that read regions, against numbers worked by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prototrt.tests.layer_cases import Case, Message
+
+MAP = np.arange(16).reshape(1, 1, 4, 4)
+MAPS = np.concatenate([MAP, -MAP], 0)
+WHOLE = [[0, 0, 0, 3, 3]]
+TWO_BY_TWO = "pooled_h: 2 pooled_w: 2"
+OF_GROUPS = np.arange(16).reshape(1, 4, 2, 2)
+
+CASES = [
+    Case("whole map", "ROIPooling", f"roi_pooling_param {{ {TWO_BY_TWO} }}", [MAP, WHOLE], [[[[5, 7], [13, 15]]]]),
+    Case("four axes of rois", "ROIPooling", "roi_pooling_param { pooled_h: 1 pooled_w: 1 }",
+         [MAP, np.reshape(WHOLE, (1, 5, 1, 1))], [[[[15]]]]),
+    Case("of the second image", "ROIPooling", "roi_pooling_param { pooled_h: 1 pooled_w: 1 }",
+         [MAPS, [[1, 2, 2, 3, 3], [0, 2, 2, 3, 3]]], [[[[-10]]], [[[15]]]]),
+    Case("halves away from zero", "ROIPooling", "roi_pooling_param { pooled_h: 1 pooled_w: 1 spatial_scale: 0.5 }",
+         [MAP, [[0, 1, 1, 1, 1], [0, -1, -1, -1, -1]]], [[[[5]]], [[[0]]]]),
+    Case("outside", "ROIPooling", f"roi_pooling_param {{ {TWO_BY_TWO} }}", [MAP + 1, [[0, 3, 2, 6, 5]]],
+         [[[[16, 0], [0, 0]]]]),
+    Case("ends exchanged", "ROIPooling", "roi_pooling_param { pooled_h: 1 pooled_w: 2 }", [MAP, [[0, 2, 2, 0, 0]]],
+         [[[[10, 10]]]]),
+    Case("overlapping bins", "ROIPooling", "roi_pooling_param { pooled_h: 3 pooled_w: 2 }", [MAP, [[0, 0, 0, 0, 1]]],
+         [[[[0, 0], [4, 4], [4, 4]]]]),
+    Case("widened", "ROIPooling", "roi_pooling_param { pooled_h: 1 pooled_w: 1 pad_ratio: 0.5 }",
+         [MAP, [[0, 1, 1, 2, 2]]], [[[[15]]]]),
+    Case("one row", "ROIPooling", "roi_pooling_param { pooled_h: 1 pooled_w: 2 }",
+         [[[[[4, -1, 2, 3, 9]]]], [[0, 1, 0, 4, 0]]], [[[[2, 9]]]]),
+    Case("a channel a bin", "PSROIPooling", "psroi_pooling_param { spatial_scale: 1 output_dim: 1 group_size: 2 }",
+         [OF_GROUPS, [[0, 0, 0, 1, 1]]], [[[[0, 5], [10, 15]]]]),
+    Case("of the second image", "PSROIPooling", "psroi_pooling_param { spatial_scale: 1 output_dim: 1 group_size: 1 }",
+         [MAPS, [[1, 0, 0, 3, 3], [0, 2, 0, 3, 0], [0, 8, 8, 9, 9]]], [[[[-7.5]]], [[[2.5]]], [[[0]]]]),
+    Case("rounded before scaling", "PSROIPooling",
+         "psroi_pooling_param { spatial_scale: 0.5 output_dim: 1 group_size: 1 }", [MAP, [[0, 1.4, 1.5, 2.5, 2.4]]],
+         [[[[4.5]]]]),
+    Case("one point", "PSROIAlign", "psroi_align_param { spatial_scale: 1 output_dim: 1 group_size: 1 sample_num: 1 }",
+         [MAP, [[0, 0, 0, 2, 1]]], [[[[5.5]]]]),
+    Case("beyond the end", "PSROIAlign", "psroi_align_param { spatial_scale: 1 output_dim: 1 group_size: 1 }",
+         [MAP, [[0, 2, 0, 4, 2]]], [[[[0]]]]),
+    Case("grid of corners", "ROIAlign", f"roi_pooling_param {{ {TWO_BY_TWO} }}", [MAP, [[0, 0.5, 0.5, 2.5, 2.5]]],
+         [[[[0, 1, 2], [4, 5, 6], [8, 9, 10]]]]),
+    Case("widened", "ROIAlign", "roi_pooling_param { pooled_h: 1 pooled_w: 1 pad_ratio: 0.5 }",
+         [MAP, [[0, 1, 1, 2, 2]]], [[[[0, 2.5], [10, 12.5]]]]),
+    Case("partly outside", "ROIAlign", "roi_pooling_param { pooled_h: 1 pooled_w: 1 }",
+         [MAP, [[0, 2, 2, 5, 5]]], [[[[7.5, 0], [0, 0]]]]),
+    Case("without extent", "ROIAlign", "roi_pooling_param { pooled_h: 1 pooled_w: 1 }", [MAP, [[0, 2, 1, 2, 3]]],
+         np.zeros((1, 1, 2, 2))),
+    Case("bilinear in the middle", "ROIAlign",
+         f"roi_pooling_param {{ {TWO_BY_TWO} bi_type: 0 is_multi_interpolate: false }}", [MAP, [[0, 0, 0, 1.5, 1]]],
+         [[[[2 + 0.625, 2 + 1.875], [6 + 0.625, 6 + 1.875]]]]),
+    Case("bilinear on the last element", "ROIAlign",
+         "roi_pooling_param { pooled_h: 1 pooled_w: 1 bi_type: 0 is_multi_interpolate: false }",
+         [MAP, [[0, 3, 3, 3, 3]]], [[[[0]]]]),
+    # Half the way between columns 1 and 2, which count 5 / 8 each; rows are all one.
+    Case("bicubic", "ROIAlign", "roi_pooling_param { pooled_h: 1 pooled_w: 1 is_multi_interpolate: false }",
+         [np.broadcast_to([0.0, 0, 8, 0], (1, 1, 4, 4)), [[0, 1, 0, 1, 0]]], [[[[5]]]]),
+]  # fmt: skip
+VARYING: list[Case] = []
+
+OP = 'net.prototxt:3: layer "op" '
+BOTTOMS = [(1, 4, 6, 6), (3, 5)]
+REFUSALS = [
+    Message("ROIPooling", "roi_pooling_param { pooled_h: 2 }", BOTTOMS,
+            f"{OP}(ROIPooling): pooled_h is 2 and pooled_w 0, expected at least 1\n"
+            "  fix: set both in roi_pooling_param"),
+    Message("ROIPooling", f"roi_pooling_param {{ {TWO_BY_TWO} }}", [(1, 4, 6, 6), (3, 4)],
+            f'{OP}(ROIPooling), bottom "b1": shape is (3, 4), expected (R, 5)\n'
+            "  because a roi is the number of its image, and x1, y1, x2 and y2\n"
+            "  fix: give it the rois of a proposal layer, or such an input"),
+    Message("ROIPooling", f"roi_pooling_param {{ {TWO_BY_TWO} }}", [(4, 6), (3, 5)],
+            f'{OP}(ROIPooling), bottom "b0": shape is (4, 6), expected (N, C, H, W)\n'
+            "  fix: put a Reshape in front of the layer"),
+    Message("PSROIPooling", "psroi_pooling_param { spatial_scale: 1 output_dim: 1 group_size: 3 }", BOTTOMS,
+            f'{OP}(PSROIPooling), bottom "b0": shape is (1, 4, 6, 6), expected 9 channels\n'
+            "  because output_dim is 1 and group_size 3\n"
+            "  fix: use another output_dim or group_size, or a Convolution in front with as many outputs"),
+    Message("PSROIPooling", "psroi_pooling_param { spatial_scale: 1 output_dim: 4 group_size: 0 }", BOTTOMS,
+            f"{OP}(PSROIPooling): output_dim is 4 and group_size 0, expected at least 1\n"
+            "  fix: set both to 1 or more"),
+    Message("PSROIAlign", "psroi_align_param { spatial_scale: 1 output_dim: 1 group_size: 2 sample_num: 0 }", BOTTOMS,
+            f"{OP}(PSROIAlign): sample_num is 0, expected at least 1\n  fix: set sample_num in psroi_align_param"),
+    Message("ROIAlign", f"roi_pooling_param {{ {TWO_BY_TWO} bi_type: 2 }}", BOTTOMS,
+            f"{OP}(ROIAlign): bi_type is 2, expected 0 (bilinear) or 1 (bicubic)\n  fix: use one of the two"),
+    Message("ROIAlign", f"roi_pooling_param {{ {TWO_BY_TWO} bi_type: 0 spatial_scale: 0 }}", BOTTOMS,
+            f"{OP}(ROIAlign): spatial_scale is 0, expected more than 0\n  fix: set it in roi_pooling_param"),
+]  # fmt: skip
+WARNINGS = [
+    Message("ROIAlign", f"roi_pooling_param {{ {TWO_BY_TWO} bi_type: 0 }}", BOTTOMS,
+            f"{OP}(ROIAlign): is_multi_interpolate is ignored, as in the CPU code of makefile/frcnn"),
+]  # fmt: skip
