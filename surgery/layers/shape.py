@@ -16,7 +16,7 @@ from prototrt.surgery.expansion.layer_builder import (
     layer_rule,
     refuse_in_place,
 )
-from prototrt.surgery.ir import Dim, Shape, Value, element_count, fixed
+from prototrt.surgery.ir import AtMost, Dim, Shape, Value, element_count, fixed
 from prototrt.surgery.ops import Concat, Reverse, Slice, Transpose
 from prototrt.surgery.ops.shape import measure
 
@@ -97,7 +97,9 @@ def _rest(shape: Shape, target: Shape) -> Dim:
             f"shape is {shape}: its {have} elements cannot be cut into parts of {explicit}",
             fix="state sizes whose product divides these elements",
         )
-    return have // explicit
+    rest = have // explicit
+    # Rows whose number the data decide keep their count where the rest is their axis.
+    return next((dim for dim in shape if isinstance(dim, AtMost) and dim == rest), rest)
 
 
 @layer_rule("Flatten")
