@@ -163,7 +163,7 @@ def _bn_of_segnet(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 def _per_channel(
     build: LayerBuilder, layer: Layer, x: Value, index: int, name: str, filler: Message | None, kind: str
 ) -> Array:
-    """A blob with one number a channel, flat: (1, C, 1, 1) in most forks, (1, C) in yjxiong's."""
+    """A blob with one number per channel, flat: (1, C, 1, 1) in most forks, (1, C) in yjxiong's."""
     channels = fixed(x.shape[1], "axis 1 (channels)")
     stored = layer.blobs[index].shape if layer.blobs is not None and index < len(layer.blobs) else ()
     shape: Shape = (1, channels) if len(stored) == 2 else (1, channels, 1, 1)
