@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from prototrt.surgery.ir import Graph, Node
+from prototrt.surgery.ir import Graph, Node, Value
+from prototrt.surgery.ops import Scan, ScanInputs, ScanOutputs
 
 
 def drop_unused(graph: Graph) -> Graph:
@@ -12,15 +14,66 @@ def drop_unused(graph: Graph) -> Graph:
 
     Before: ``y = Tile(x)``, ``z = TanH(w)``, ``return z``
     After:  ``z = TanH(w)``, ``return z``, and x is no input any more
+    A Scan loses the sequences that nobody reads, the states that nobody depends on, in the body or behind
+    it, and what its body read for them alone.
     Left alone: an input for state, even if the net never looks at it.
     """
     needed = {*graph.outputs, *graph.state_inputs}
-    kept: list[Node] = []
-    for node in reversed(graph.nodes):
-        if needed.intersection(node.outputs):
-            needed.update(node.inputs)
-            kept.append(node)
+    kept = _needed_nodes(graph.nodes, needed)
     inputs = tuple(value for value in graph.inputs if value in needed)
-    if len(kept) == len(graph.nodes) and inputs == graph.inputs:
+    if tuple(kept) == graph.nodes and inputs == graph.inputs:
         return graph
-    return replace(graph.with_nodes(kept[::-1]), inputs=inputs)
+    return replace(graph.with_nodes(kept), inputs=inputs)
+
+
+def _needed_nodes(nodes: Sequence[Node], needed: set[Value]) -> list[Node]:
+    """The nodes, or parts of them, that make what is ``needed``, which learns what they read."""
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        if not needed.isdisjoint(node.outputs):
+            part = _needed_part(node, node.op, needed) if isinstance(node.op, Scan) else node
+            needed.update(part.inputs)
+            kept.append(part)
+    return kept[::-1]
+
+
+def _needed_part(node: Node, scan: Scan, needed: set[Value]) -> Node:
+    """The Scan without what makes nothing that is needed; the very node where all of it does."""
+    read, written = scan.named_inputs(node.inputs), scan.named_outputs(node.outputs)
+    before, after = scan.named_inputs(scan.body.inputs), scan.named_outputs(scan.body.outputs)
+    stacked = [value in needed for value in written.stacked]
+    states = [value in needed for value in written.states]
+    inner: set[Value] = set()
+    nodes: list[Node] = []
+    while True:  # a state that a needed one is computed from is needed, too
+        inner = {*_chosen(after.states, states), *_chosen(after.stacked, stacked)}
+        nodes = _needed_nodes(scan.body.nodes, inner)
+        grown = [known or value in inner for known, value in zip(states, before.states, strict=True)]
+        if grown == states:
+            break
+        states = grown
+    sequences = [value in inner for value in before.sequences]
+    if not any(sequences):  # something must tell the number of steps
+        sequences[0] = True
+    invariants = [value in inner for value in before.invariants]
+    if all((*states, *sequences, *invariants, *stacked)) and tuple(nodes) == scan.body.nodes:
+        return node
+
+    def inputs(of: ScanInputs[Value]) -> tuple[Value, ...]:
+        rest = (
+            _chosen(of.states, states),
+            _chosen(of.sequences, sequences),
+            _chosen(of.invariants, invariants),
+        )
+        return tuple(ScanInputs(*rest))
+
+    def outputs(of: ScanOutputs[Value]) -> tuple[Value, ...]:
+        return tuple(ScanOutputs(_chosen(of.states, states), _chosen(of.stacked, stacked)))
+
+    body = replace(scan.body, inputs=inputs(before), outputs=outputs(after), nodes=tuple(nodes))
+    op = replace(scan, body=body, states=sum(states), sequences=sum(sequences))
+    return replace(node, op=op, inputs=inputs(read), outputs=outputs(written))
+
+
+def _chosen(values: Sequence[Value], are_chosen: Sequence[bool]) -> tuple[Value, ...]:
+    return tuple(value for value, is_chosen in zip(values, are_chosen, strict=True) if is_chosen)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from prototrt.surgery.ir import DType, Graph, Node, Op, Shape, Value, bodies, fixed, wiring
-from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import ADD, MatMul, Scan, Slice
 from prototrt.surgery.recurrent.cells import LSTMCell
 from prototrt.surgery.recurrent.resets import GuardedCell
@@ -41,11 +41,13 @@ def fuse_lstms(graph: Graph) -> Graph:
 
     Before: ``s = Add(MatMul(x, const W), const b)``, ``h, c, y = Scan[LSTM step](h0, c0, s)``
     After:  ``h, c, y = FusedLSTM(h0, c0, x, const W, const R, const b)``
+    Where nobody reads y, the Scan has none, and the operator writes it all the same.
     Left alone: a recurrence that looks at cont, one with a static input, which ONNX's have not, and
     any other cell. The user, who asked for the operator, is told.
     """
     writers = {value: node for node in graph.nodes for value in node.outputs}
-    nodes = [_fused(node, writers) or node for node in graph.nodes]
+    build = Builder(names_in(graph))
+    nodes = [_fused(build, node, writers) or node for node in graph.nodes]
     for node in nodes:
         if isinstance(node.op, Scan):
             log.warning(
@@ -56,7 +58,7 @@ def fuse_lstms(graph: Graph) -> Graph:
     return graph.with_nodes(nodes) if changed else graph
 
 
-def _fused(node: Node, writers: Mapping[Value, Node]) -> Node | None:
+def _fused(build: Builder, node: Node, writers: Mapping[Value, Node]) -> Node | None:
     """The operator in the place of a Scan, or None."""
     if not isinstance(node.op, Scan) or (recurrent := _recurrent_weights(node, node.op)) is None:
         return None
@@ -65,7 +67,17 @@ def _fused(node: Node, writers: Mapping[Value, Node]) -> Node | None:
     if (transformed := _transformed(sequence, writers)) is None:
         return None
     op = FusedLSTM(recurrent.data.shape[-1], node.op.reverse)  # type: ignore[union-attr]  # it is constant
-    return replace(node, op=op, inputs=(h, c, *transformed[:2], recurrent, transformed[2]))
+    inputs = (h, c, *transformed[:2], recurrent, transformed[2])
+    shapes, dtypes = (
+        op.shape(*(value.shape for value in inputs)),
+        op.dtypes(*(value.dtype for value in inputs)),
+    )
+    build.origin = node.origin
+    unread = [
+        Value(build.fresh("unread"), dtype, shape, is_surgical=True)
+        for dtype, shape in list(zip(dtypes, shapes, strict=True))[len(node.outputs) :]
+    ]
+    return replace(node, op=op, inputs=inputs, outputs=(*node.outputs, *unread))
 
 
 def _recurrent_weights(node: Node, op: Scan) -> Value | None:
@@ -81,7 +93,8 @@ def _recurrent_weights(node: Node, op: Scan) -> Value | None:
     build = Builder()
     scan(build, GuardedCell(LSTMCell(weights)), [x], [h, c], reverse=op.reverse)
     (plain,) = bodies(build.nodes[-1].op)
-    return weights if wiring(op.body) == wiring(plain) else None
+    written = replace(plain, outputs=plain.outputs[: len(op.body.outputs)])
+    return weights if wiring(op.body) == wiring(written) else None
 
 
 def _transformed(sequence: Value, writers: Mapping[Value, Node]) -> tuple[Value, Value, Value] | None:
