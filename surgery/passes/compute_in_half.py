@@ -9,7 +9,7 @@ from prototrt.surgery.ir import DType, Graph, Node, Op, Value
 from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import Cast, Scan
 from prototrt.surgery.passes.half_weights import HalfWeights, why_not_half
-from prototrt.surgery.passes.precision import Role, role_of
+from prototrt.surgery.passes.precision import InHalf, in_half
 
 HALF, FULL = DType.FLOAT16, DType.FLOAT32
 
@@ -51,7 +51,7 @@ class _Halving:
             read = [self.stands_for.get(value, value) for value in node.inputs]
             if isinstance(node.op, Scan):
                 self._add_scan(node, node.op, read)
-            elif role_of(node) is Role.AS_IT_IS:
+            elif in_half(node) is InHalf.AS_IT_IS:
                 self._write(node, node.op, read)
             else:
                 dtype = self._working_type(node, read)
@@ -68,10 +68,10 @@ class _Halving:
         return self._casts[value, dtype]
 
     def _working_type(self, node: Node, read: Sequence[Value]) -> DType:
-        role = role_of(node)
+        kind = in_half(node)
         varying = [value.dtype for value in read if not value.is_constant and value.dtype in (HALF, FULL)]
-        follows_half = role is Role.FOLLOWS and not self.is_body and varying and FULL not in varying
-        if role is not Role.PRODUCT and not follows_half:
+        follows_half = kind is InHalf.FOLLOWS and not self.is_body and varying and FULL not in varying
+        if kind is not InHalf.PRODUCT and not follows_half:
             return FULL
         constants = [value for value in read if value.is_constant and value.dtype is FULL]
         reason = why_not_half(node.op, constants)

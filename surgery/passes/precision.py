@@ -51,7 +51,7 @@ from prototrt.surgery.ops import (
 )
 
 
-class Role(enum.Enum):
+class InHalf(enum.Enum):
     """What float16 does to a primitive."""
 
     PRODUCT = "computes in float16: products run faster and weights are half as large"
@@ -62,46 +62,46 @@ class Role(enum.Enum):
     AS_IT_IS = "reads whatever there is"
 
 
-ROLES: dict[type[Op], Role] = {
-    Affine: Role.FOLLOWS,
-    AveragePool: Role.WIDE,
-    Binary: Role.FOLLOWS,
-    Cast: Role.AS_IT_IS,
-    Clip: Role.FOLLOWS,
-    Compress: Role.FOLLOWS,
-    Concat: Role.FOLLOWS,
-    Convolution: Role.PRODUCT,
-    Deconvolution: Role.PRODUCT,
-    ELU: Role.FOLLOWS,
-    Gather: Role.FOLLOWS,
-    HardSigmoid: Role.FOLLOWS,
-    Identity: Role.FOLLOWS,
-    LRN: Role.WIDE,
-    LeakyReLU: Role.FOLLOWS,
-    MatMul: Role.PRODUCT,
-    MaxPool: Role.FOLLOWS,
-    MaxPoolIndex: Role.WIDE,
-    PReLU: Role.FOLLOWS,
-    Pad: Role.FOLLOWS,
-    Patches: Role.FOLLOWS,
-    Power: Role.WIDE,
-    Reduce: Role.WIDE,
-    Reshape: Role.FOLLOWS,
-    Reverse: Role.FOLLOWS,
-    ReverseSequence: Role.FOLLOWS,
-    Scatter: Role.FOLLOWS,
-    Select: Role.FOLLOWS,
-    Sigmoid: Role.FOLLOWS,
-    Slice: Role.FOLLOWS,
-    Softmax: Role.WIDE,
-    Softsign: Role.FOLLOWS,
-    StochasticPool: Role.WIDE,
-    TanH: Role.FOLLOWS,
-    Tile: Role.FOLLOWS,
-    TopK: Role.WIDE,
-    Transpose: Role.FOLLOWS,
-    Unary: Role.FOLLOWS,
-    While: Role.WIDE,
+IN_HALF: dict[type[Op], InHalf] = {
+    Affine: InHalf.FOLLOWS,
+    AveragePool: InHalf.WIDE,
+    Binary: InHalf.FOLLOWS,
+    Cast: InHalf.AS_IT_IS,
+    Clip: InHalf.FOLLOWS,
+    Compress: InHalf.FOLLOWS,
+    Concat: InHalf.FOLLOWS,
+    Convolution: InHalf.PRODUCT,
+    Deconvolution: InHalf.PRODUCT,
+    ELU: InHalf.FOLLOWS,
+    Gather: InHalf.FOLLOWS,
+    HardSigmoid: InHalf.FOLLOWS,
+    Identity: InHalf.FOLLOWS,
+    LRN: InHalf.WIDE,
+    LeakyReLU: InHalf.FOLLOWS,
+    MatMul: InHalf.PRODUCT,
+    MaxPool: InHalf.FOLLOWS,
+    MaxPoolIndex: InHalf.WIDE,
+    PReLU: InHalf.FOLLOWS,
+    Pad: InHalf.FOLLOWS,
+    Patches: InHalf.FOLLOWS,
+    Power: InHalf.WIDE,
+    Reduce: InHalf.WIDE,
+    Reshape: InHalf.FOLLOWS,
+    Reverse: InHalf.FOLLOWS,
+    ReverseSequence: InHalf.FOLLOWS,
+    Scatter: InHalf.FOLLOWS,
+    Select: InHalf.FOLLOWS,
+    Sigmoid: InHalf.FOLLOWS,
+    Slice: InHalf.FOLLOWS,
+    Softmax: InHalf.WIDE,
+    Softsign: InHalf.FOLLOWS,
+    StochasticPool: InHalf.WIDE,
+    TanH: InHalf.FOLLOWS,
+    Tile: InHalf.FOLLOWS,
+    TopK: InHalf.WIDE,
+    Transpose: InHalf.FOLLOWS,
+    Unary: InHalf.FOLLOWS,
+    While: InHalf.WIDE,
 }
 """Every primitive but Scan, whose body has primitives of its own."""
 _WIDE_KINDS = (
@@ -114,15 +114,15 @@ _WIDE_KINDS = (
 )
 
 
-def role_of(node: Node) -> Role:
+def in_half(node: Node) -> InHalf:
     """A table of constants that is looked up is weights, as those of a product are; a square has twice the range."""
     op = node.op
     is_square = op == MULTIPLY and node.inputs[0] is node.inputs[1]
     if is_square or (isinstance(op, (Binary, Unary)) and op.kind in _WIDE_KINDS):
-        return Role.WIDE
+        return InHalf.WIDE
     if isinstance(op, Gather) and node.inputs[0].is_constant:
-        return Role.PRODUCT
-    return ROLES[type(op)]
+        return InHalf.PRODUCT
+    return IN_HALF[type(op)]
 
 
 def precision_of(graph: Graph) -> str:

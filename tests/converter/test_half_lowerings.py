@@ -39,6 +39,7 @@ from prototrt.surgery.ops import (
     Reshape,
     Reverse,
     ReverseSequence,
+    Scatter,
     Select,
     Sigmoid,
     Slice,
@@ -47,7 +48,7 @@ from prototrt.surgery.ops import (
     Tile,
     Transpose,
 )
-from prototrt.surgery.passes.precision import ROLES, Role
+from prototrt.surgery.passes.precision import IN_HALF, InHalf
 from prototrt.tests.small_nets import WAYS, has_engine, numbers
 
 IMAGE = (2, 4, 5, 6)
@@ -82,6 +83,7 @@ CASES: list[tuple[Op, list[tuple[int, ...] | Array]]] = [
     (Reshape((2, 4, 30)), [IMAGE]),
     (ReverseSequence(), [(5, 2, 3), np.array([2, 5], np.int32)]),
     (Reverse(3), [IMAGE]),
+    (Scatter(7), [numbers(3, 4), np.array([[6, 0, 2, 1], [3, 4, 5, 6], [0, 1, 2, 3]], np.int32)]),
     (Sigmoid(), [IMAGE]),
     (Slice(1, 1, 2), [IMAGE]),
     (Softsign(), [IMAGE]),
@@ -156,4 +158,4 @@ def test_some_of_the_items_in_float16(on: str) -> None:
 
 def test_no_primitive_is_forgotten() -> None:
     tried = {type(op) for op, _ in CASES} | {Select, Compress}
-    assert tried == {kind for kind, role in ROLES.items() if role in (Role.PRODUCT, Role.FOLLOWS)}
+    assert tried == {kind for kind, half in IN_HALF.items() if half in (InHalf.PRODUCT, InHalf.FOLLOWS)}

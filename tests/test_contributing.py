@@ -1,0 +1,126 @@
+"""The worked examples of CONTRIBUTING.md work: their code runs, and gives the numbers that they promise."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from google.protobuf import descriptor_pb2, descriptor_pool
+
+import prototrt
+import prototrt.converter.onnx.export  # registers the ONNX lowerings
+import prototrt.converter.tensorrt.builder  # registers the TensorRT lowerings
+import prototrt.surgery.layers
+from prototrt.caffe_proto import Layer, schema
+from prototrt.caffe_proto.errors import NetError
+from prototrt.converter.onnx import lowering as onnx_lowering
+from prototrt.converter.onnx.model import OnnxModel
+from prototrt.converter.tensorrt import lowering as tensorrt_lowering
+from prototrt.converter.tensorrt.activation import activation
+from prototrt.converter.tensorrt.network import Network, Tensor
+from prototrt.surgery import ops
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.ir import Array, Value
+from prototrt.surgery.ir.registry import Registry
+from prototrt.surgery.ops.elementwise import Pointwise
+from prototrt.tests.golden_cases import Case, check
+from prototrt.tests.small_nets import WAYS, float32
+from prototrt.tests.surgery.test_ops import graph_of_op
+from prototrt.tests.tools import make_golden
+
+PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
+BLOCKS: list[tuple[str, str]] = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def block(language: str, word: str) -> str:
+    """The one block of code in which a word stands."""
+    (found,) = [text for kind, text in BLOCKS if kind == language and word in text]
+    return found
+
+
+REGISTRIES: tuple[Registry[Any, Any], ...] = (layer_rule, tensorrt_lowering.lowers, onnx_lowering.lowers)
+
+
+@pytest.fixture(autouse=True)
+def _registries_as_they_were() -> Iterator[None]:
+    before = [dict(registry.rules) for registry in REGISTRIES]
+    yield
+    for registry, rules in zip(REGISTRIES, before, strict=True):
+        registry.rules.clear()
+        registry.rules.update(rules)
+
+
+@pytest.fixture
+def _fields_of_the_page(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Caffe's messages with those that the page adds to caffe.proto."""
+    files = descriptor_pb2.FileDescriptorSet()
+    files.ParseFromString(Path(schema.__file__).with_name("caffe.binpb").read_bytes())
+    (file,) = files.file
+    added = re.search(
+        r"optional (\w+) (\w+) = (\d+);\s+message (\w+) {\s+optional float (\w+) = 1 \[default = (\S+)\];",
+        block("proto", "message"),
+    )
+    assert added
+    kind, field, number, message, name, default = added.groups()
+    assert kind == message
+    (layer,) = [one for one in file.message_type if one.name == "LayerParameter"]
+    layer.field.add(name=field, number=int(number), type=11, label=1, type_name=f".caffe.{message}")
+    file.message_type.add(name=message).field.add(name=name, number=1, type=2, label=1, default_value=default)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    cached = schema.message_class, schema.parameter_fields
+    monkeypatch.setattr(schema, "_pool", lambda: pool)
+    for function in cached:
+        function.cache_clear()
+    yield
+    for function in cached:
+        function.cache_clear()
+
+
+def defined(code: str, **names: Any) -> dict[str, Any]:
+    names |= {"__name__": __name__}
+    exec(compile(code, "CONTRIBUTING.md", "exec"), names)
+    return names
+
+
+@pytest.mark.usefixtures("_fields_of_the_page")
+@pytest.mark.parametrize("on", WAYS)
+def test_the_layer(on: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The net, the rule, the formula and the command of the page make a golden that holds."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(make_golden, "GOLDENS", tmp_path)
+    Path("net.prototxt").write_text(block("prototxt", "SoftShrink"))
+    Path("formula.py").write_text(block("python", "LIMIT"))
+    known = {"layer_rule": layer_rule, "LayerBuilder": LayerBuilder, "Layer": Layer, "Value": Value}
+    defined(block("python", "@layer_rule"), NetError=NetError, Clip=ops.Clip, SUBTRACT=ops.SUBTRACT, **known)
+    program, *arguments = shlex.split(block("console", "make_golden").removeprefix("$ ").replace("\\\n", ""))
+    assert program == ".venv/bin/python"
+    result = CliRunner().invoke(make_golden.main, arguments[2:])
+    assert result.exit_code == 0, result.output
+    (facts,) = json.loads(Path("forks/index.json").read_text())
+    case = Case(tmp_path / "forks" / facts["case"], facts)
+    assert case.folder.name == "soft_shrink"
+    check(case, on)
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_the_primitive(on: str) -> None:
+    """What the page writes into each room computes the same."""
+    primitive = block("python", "class ScaledTanH")
+    names = {"Array": Array, "np": np, "Pointwise": Pointwise, "dataclass": dataclass}
+    kind = defined(primitive, **names)["ScaledTanH"]
+    shared = {"ScaledTanH": kind, "Network": Network, "Tensor": Tensor, "OnnxModel": OnnxModel}
+    defined(
+        block("python", "network: Network"), lowers=tensorrt_lowering.lowers, activation=activation, **shared
+    )
+    defined(block("python", "model: OnnxModel"), lowers=onnx_lowering.lowers, **shared)
+    found = prototrt.Session(graph_of_op(kind(scale=1.5), 3), on=on).run({"x": [-2, 0, 0.5]})["y"]
+    np.testing.assert_allclose(found, float32([-1.4460414, 0, 0.69317574]), rtol=1e-6)
