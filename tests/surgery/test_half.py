@@ -16,7 +16,7 @@ from prototrt.surgery.ir.uniform_constants import is_repeated
 from prototrt.surgery.ops import ADD, MULTIPLY, Clip, Scan, TanH
 from prototrt.surgery.passes.compute_in_half import compute_in_half
 from prototrt.surgery.passes.half_weights import HalfWeights, why_not_half
-from prototrt.surgery.passes.precision import ROLES, precision_of
+from prototrt.surgery.passes.precision import IN_HALF, precision_of
 from prototrt.tests.memory import little_memory
 from prototrt.tests.small_nets import Blobs, Shapes, float32, numbers, op, rewritten, stored, told
 
@@ -41,7 +41,7 @@ def primitives() -> Iterator[type[Op]]:
 
 
 def test_every_primitive_has_a_role() -> None:
-    assert {kind.__name__ for kind in ROLES} == {kind.__name__ for kind in primitives()} - {"Scan"}
+    assert {kind.__name__ for kind in IN_HALF} == {kind.__name__ for kind in primitives()} - {"Scan"}
 
 
 def test_a_product_computes_in_float16_between_float32_bindings() -> None:
