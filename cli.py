@@ -32,8 +32,8 @@ from prototrt.converter.commandline.options.model import (
     net_options,
 )
 from prototrt.converter.commandline.options.parameter_types import ON, OutputFile
-from prototrt.converter.commandline.options.refusals import refuse_options_beside
 from prototrt.converter.commandline.options.rewriting import Rewriting, rewrite_options
+from prototrt.converter.commandline.options.running import Running, running_options
 from prototrt.converter.commandline.options.stages import (
     Stage,
     print_after_option,
@@ -75,17 +75,15 @@ def _rewritten(
     return graph
 
 
-def _session(options: ModelOptions, rewriting: Rewriting, on: str | None, trust: bool) -> Session:
+def _session(options: ModelOptions, rewriting: Rewriting, on: str | None, running: Running) -> Session:
     from prototrt.converter.runtime.plan_file import is_plan
 
-    if is_plan(options.model):
-        refuse_options_beside(options.model, "inputs", "target", "on", "calls", "trust", "as_json")
-        if on not in (None, "engine"):
-            raise click.UsageError(f"--on {on} is for nets, but {options.model} is a plan")
-        return prototrt.Session(options.model, on="engine", cut=True, trust=trust)
-    if trust:
-        raise click.UsageError(f"--trust is for plans, but {options.model} is none")
-    return prototrt.Session(_rewritten(options, rewriting, options.load()), on=on, cut=True)
+    if not is_plan(options.model):
+        running.refuse_for_net(options.model)
+        return prototrt.Session(_rewritten(options, rewriting, options.load()), on=on, cut=True)
+    if on not in (None, "engine"):
+        raise click.UsageError(f"--on {on} is for nets, but {options.model} is a plan")
+    return running.session(options.model, "inputs", "target", "on", "calls")
 
 
 @click.group(epilog=EXIT_CODES, context_settings={"help_option_names": HELP})
@@ -266,7 +264,7 @@ def _print_graphs(
     " engine: TensorRT, on a GPU.",
 )
 @click.option("--calls", type=click.IntRange(min=1), help="How many calls, each with the state of the last.")
-@click.option("--trust", is_flag=True, help="Run a plan without manifest: you know who made it.")
+@running_options
 @json_option
 @common_options
 def run(
@@ -276,7 +274,7 @@ def run(
     target: str,
     on: str | None,
     calls: int | None,
-    trust: bool,
+    running: Running,
     as_json: bool,
 ) -> None:
     """Run MODEL with WEIGHTS on the CPU; or an engine, if MODEL is a plan, on a GPU.
@@ -288,7 +286,7 @@ def run(
     from prototrt.converter.commandline.report import results_facts, results_summary
     from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays, write_results
 
-    with _session(options, rewriting, on, trust) as session:
+    with _session(options, rewriting, on, running) as session:
         names = [value.name for value in session.signature.inputs]
         feeds = read_feeds(inputs, names, calls)
         warn(unread_arrays(inputs, feeds, names))
@@ -322,6 +320,47 @@ def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_j
         print_verification(verification)
         warn(verification.warnings)
     verification.refuse()
+
+
+@main.command(cls=Guarded, epilog=EXIT_CODES, short_help="Time an engine on a GPU, or a net on the CPU.")
+@model_options
+@rewrite_options
+@click.option(
+    "--calls", type=click.IntRange(min=1), default=100, show_default=True, help="How many calls to time."
+)
+@click.option("--profile", is_flag=True, help="Also the time of each layer of TensorRT.")
+@running_options
+@json_option
+@common_options
+def bench(
+    options: ModelOptions,
+    rewriting: Rewriting,
+    calls: int,
+    profile: bool,
+    running: Running,
+    as_json: bool,
+) -> None:
+    """Time the calls of MODEL: of a plan, or of an engine that is built from MODEL and WEIGHTS.
+
+    Without a GPU, MODEL with WEIGHTS is timed on the CPU, on all ways of `run --on` that work here. Inputs
+    are invented. Ten calls come first that do not count. A way ends after ten seconds.
+    "queued" is the time after which Python goes on while the GPU works.
+    """
+    from prototrt.converter.benchmark import bench_engine, bench_graph
+    from prototrt.converter.commandline.report import print_benchmark
+    from prototrt.converter.runtime.plan_file import is_plan
+
+    if is_plan(options.model):
+        with running.session(options.model, "calls", "profile") as session:
+            found = bench_engine(session, calls, profile=profile)
+    else:
+        running.refuse_for_net(options.model)
+        found = bench_graph(_rewritten(options, rewriting, options.load()), calls, profile=profile)
+    warn(found.notes)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        print_benchmark(found)
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from prototrt.caffe_proto import Model
+    from prototrt.converter.benchmark import Benchmark
     from prototrt.converter.doctor import Diagnosis
     from prototrt.converter.verification.verify import Verification
     from prototrt.surgery.ir import Array, Graph, Shape
@@ -95,6 +96,31 @@ def results_facts(path: str, results: Sequence[Mapping[str, Array]]) -> dict[str
         name: {"shape": list(array.shape), "dtype": array.dtype.name} for name, array in results[-1].items()
     }
     return {"file": path, "calls": len(results), "outputs": outputs}
+
+
+def print_benchmark(benchmark: Benchmark) -> None:
+    """A row for each way, then for each layer of TensorRT where they were asked for."""
+    table = _table(("way", "calls", "median", "99 %", "queued"), right=(1, 2, 3, 4))
+    for timing in benchmark.timings:
+        times = map(_duration, (timing.median, timing.p99, timing.queued))
+        table.add_row(timing.way, str(timing.calls), *times)
+    _print(table)
+    if benchmark.layers:
+        layers = _table(("layer", "time"), right=(1,), folds=(0,))
+        for layer in benchmark.layers:
+            layers.add_row(layer.name, _duration(layer.seconds))
+        print()
+        _print(layers)
+
+
+def _duration(seconds: float | None) -> str:
+    """With the unit that leaves few digits."""
+    if seconds is None:
+        return "-"
+    for unit, factor in (("s", 1), ("ms", 1e3)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
 
 
 def print_inspection(inspection: Inspection) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from prototrt.caffe_proto.errors import EngineError
@@ -53,7 +55,7 @@ class Engine:
         context = self._engine.create_execution_context(*config)
         if context is None:
             raise EngineError("TensorRT made no execution context", because=self._said())
-        return Context(context, self._said)
+        return Context(context, self._said, self.backend.trt)
 
     def _runtime_config(self) -> Any:
         """How TensorRT for RTX runs; None for what cannot be told."""
@@ -82,8 +84,8 @@ class Engine:
 class Context:
     """An ``IExecutionContext``; what it refuses is an ``EngineError``."""
 
-    def __init__(self, context: Any, said: Any) -> None:
-        self._context, self._said = context, said
+    def __init__(self, context: Any, said: Any, trt: Any) -> None:
+        self._context, self._said, self._trt = context, said, trt
 
     def set_shape(self, name: str, shape: tuple[int, ...]) -> None:
         if not self._context.set_input_shape(name, shape):
@@ -113,3 +115,24 @@ class Context:
     def can_capture(self, stream: int) -> bool:
         """Whether a run on this stream may become a CUDA graph, as far as TensorRT tells beforehand."""
         return not self.tells_capture or bool(self._context.is_stream_capturable(stream))
+
+    @contextmanager
+    def profiled(self) -> Iterator[list[tuple[str, float]]]:
+        """What runs within the block is timed by TensorRT: layers and seconds, once the stream is done."""
+        layers: list[tuple[str, float]] = []
+        self._context.profiler = _profiler(self._trt, layers)
+        try:
+            yield layers
+        finally:
+            self._context.profiler = None
+
+
+def _profiler(trt: Any, layers: list[tuple[str, float]]) -> Any:
+    class Profiler(trt.IProfiler):  # type: ignore[misc]  # the bindings carry no types
+        def __init__(self) -> None:
+            trt.IProfiler.__init__(self)
+
+        def report_layer_time(self, layer_name: str, ms: float) -> None:
+            layers.append((layer_name, ms / 1e3))
+
+    return Profiler()

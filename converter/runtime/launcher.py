@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -86,6 +87,17 @@ class Launcher:
         self._given: Mapping[str, tuple[int, ...]] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._addresses: dict[str, int] = {}
+
+    @property
+    def has_graphs(self) -> bool:
+        return bool(self._graphs)
+
+    @contextmanager
+    def without_graphs(self) -> Iterator[None]:
+        """Within the block every run is queued."""
+        before, self._use_graphs = self._use_graphs, False
+        yield
+        self._use_graphs = before
 
     def set_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """The shapes of all inputs. Graphs of other shapes are dropped."""

@@ -69,6 +69,17 @@ class EngineRunner:
         with self._active():
             return self._executed(call)
 
+    @property
+    def replays(self) -> bool:
+        return self._launcher.has_graphs
+
+    def profile(self, feeds: Mapping[str, Any]) -> list[tuple[str, float]]:
+        with self._active():
+            call = self._call(feeds, {})
+            with self._launcher.without_graphs(), self._context.profiled() as layers:
+                self._executed(call)
+        return layers
+
     def reset(self, streams: Sequence[int] | None) -> None:
         with self._active():
             self._states.reset(streams)

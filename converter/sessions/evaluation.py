@@ -89,6 +89,14 @@ class EvaluatorRunner:
             {pair.input.name: results[pair.output.name].copy() for pair in signature.recurrences},
         )
 
+    @property
+    def replays(self) -> bool:
+        return False
+
+    def profile(self, feeds: Mapping[str, Any]) -> list[tuple[str, float]]:
+        self.run(feeds, {})
+        return []
+
     def reset(self, streams: Sequence[int] | None) -> None:
         if streams is None:
             self._state = {}

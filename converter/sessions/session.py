@@ -42,6 +42,11 @@ class Runner(Protocol):
 
     def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> PreparedCall: ...
 
+    @property
+    def replays(self) -> bool: ...
+
+    def profile(self, feeds: Mapping[str, Any]) -> list[tuple[str, float]]: ...
+
     def reset(self, streams: Sequence[int] | None) -> None: ...
 
     def get_state(self) -> dict[str, Array]: ...
@@ -207,6 +212,15 @@ class Session:
         the state is what it was before the first step. State cannot be among the inputs.
         """
         return self._runner.run_steps(feeds, steps, outputs or {})
+
+    @property
+    def replays(self) -> bool:
+        """Whether there is a CUDA graph, of a call that may come again."""
+        return self._runner.replays
+
+    def profile(self, feeds: Mapping[str, Any]) -> list[tuple[str, float]]:
+        """One more call: the layers of TensorRT and the seconds of each; empty where nobody measures them."""
+        return self._runner.profile(feeds)
 
     def reset(self, streams: Sequence[int] | None = None) -> None:
         """Forget everything, or what these streams (rows of N) hold: their state is zero again."""

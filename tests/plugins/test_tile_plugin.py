@@ -84,7 +84,7 @@ def test_the_manifest_says_for_which_gpu(
 ) -> None:
     """A plan of TensorRT runs on no other."""
     found = Driver("13.0", (Gpu("RTX 4090", "8.9", 24 << 30),))
-    monkeypatch.setattr(driver, "find_driver", lambda: found)
+    monkeypatch.setattr("prototrt.converter.runtime.driver.find_driver", lambda: found)
     manifest = prototrt.build(graph_of(tmp_path), "enterprise", tile="plugin", tf32=True).manifest
     assert manifest["tensorrt"] == {
         "flavour": "enterprise",

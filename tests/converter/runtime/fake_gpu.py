@@ -268,6 +268,7 @@ class FakeContext:
         self.runs: list[dict[str, int]] = []
         """The addresses of each run that was queued."""
         self.is_capturable = True
+        self.profiler: Any = None
 
     def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
         if shape in self.engine.refused_shapes:
@@ -295,6 +296,9 @@ class FakeContext:
         addresses, shapes = dict(self.addresses), dict(self.shapes)
         outputs = {value.name: self.get_tensor_shape(value.name) for value in self.graph.outputs}
         self.runs.append(addresses)
+        if self.profiler is not None:
+            for node in self.graph.nodes:
+                self.profiler.report_layer_time(node.name, 0.25)
         if self.config is not None and self.config.cache is not None:
             self.config.cache.kernels.add(str(sorted(shapes.items())))
         self.device.queue(stream, lambda: self._compute(addresses, shapes, outputs))
@@ -426,6 +430,10 @@ class _Logger:
     """``ILogger``."""
 
 
+class _Profiler:
+    """``IProfiler``."""
+
+
 def fake_tensorrt(graph: Graph, device: FakeDevice, name: str = "tensorrt_rtx") -> Any:
     """A module like TensorRT's: whatever plan it is given is this graph, unless it begins with ``bad``."""
 
@@ -441,6 +449,7 @@ def fake_tensorrt(graph: Graph, device: FakeDevice, name: str = "tensorrt_rtx") 
     module: Any = ModuleType(name)
     module.__version__ = {"tensorrt_rtx": "1.7.1", "tensorrt": "10.13.0"}[name]
     module.ILogger = _Logger
+    module.IProfiler = _Profiler
     module.Runtime = runtime
     if name == "tensorrt_rtx":
         module.DynamicShapesKernelSpecializationStrategy = DynamicShapesKernelSpecializationStrategy

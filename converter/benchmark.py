@@ -1,0 +1,156 @@
+"""How long a call takes: of an engine on a GPU; without one, of the ways to compute a net on the CPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from prototrt.caffe_proto.errors import ConversionError, EngineError
+from prototrt.converter.sessions.session import ENGINE, Session
+from prototrt.converter.sessions.signature import Signature
+from prototrt.surgery.ir import Array, Graph
+
+WARM_UP, CALLS = 10, 100
+SECONDS_AT_MOST = 10.0
+"""For the calls of one way: a large net on the CPU would else take hours."""
+ON_CPU = ("reference", "network", "onnx")
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds a call, from its beginning until its results are there.
+
+    ``queued`` is the median of the part after which Python goes on, where the rest is the GPU's.
+    """
+
+    way: str
+    calls: int
+    median: float
+    p99: float
+    queued: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTime:
+    """A layer of TensorRT, and the seconds that it takes in a call."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """``notes`` tell what was not timed, and why."""
+
+    timings: tuple[Timing, ...]
+    layers: tuple[LayerTime, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def bench_graph(graph: Graph, calls: int = CALLS, *, profile: bool = False) -> Benchmark:
+    """Build an engine and time it; where there is no GPU, time the ways to compute the graph on the CPU."""
+    from prototrt.converter.runtime.device import find_device
+    from prototrt.converter.verification.seeded import seeded_feeds
+
+    feeds = seeded_feeds(graph)[0]
+    try:
+        device = find_device()
+    except EngineError as error:
+        return _on_cpu(graph, feeds, calls, f"no engine was timed: {error.problem}")
+    with Session(graph, on=ENGINE, device=device) as session:
+        return _of_engine(session, feeds, calls, profile)
+
+
+def bench_engine(session: Session, calls: int = CALLS, *, profile: bool = False) -> Benchmark:
+    """Time the engine of a session, on numbers between 0 and 1."""
+    return _of_engine(session, _feeds_of(session.signature), calls, profile)
+
+
+def _feeds_of(signature: Signature) -> dict[str, Array]:
+    """Every input but state, of the usual size. Whole numbers are 0, which a table of any size has."""
+    random = np.random.default_rng(0)
+    feeds: dict[str, Array] = {}
+    for value in signature.inputs:
+        if value.name not in signature.states:
+            shape = [signature.symbols[dim].opt if isinstance(dim, str) else dim for dim in value.shape]
+            drawn = random.uniform(0, 1, shape)
+            feeds[value.name] = (drawn if value.dtype.numpy.kind == "f" else 0 * drawn).astype(
+                value.dtype.numpy
+            )
+    return feeds
+
+
+def _on_cpu(graph: Graph, feeds: Mapping[str, Array], calls: int, note: str) -> Benchmark:
+    timings, notes = [], [note]
+    for way in ON_CPU:
+        try:
+            with Session(graph, on=way) as session:
+                timings.append(_timed(way, calls, lambda session=session: session.run(feeds)))  # type: ignore[misc]  # mypy does not infer it
+        except ConversionError as error:
+            notes.append(f"{way} was not timed: {error.problem}")
+    return Benchmark(tuple(timings), notes=tuple(notes))
+
+
+def _of_engine(session: Session, feeds: Mapping[str, Array], calls: int, profile: bool) -> Benchmark:
+    from prototrt.converter.runtime.memory import Memory
+    from prototrt.converter.runtime.resident import Resident
+
+    engine = session.engine
+    device = engine.device
+    with device.current():
+        memory = Memory(device)
+        stream = memory.stream()
+    try:
+        results = session.run(feeds)  # for the shapes
+        inputs = {name: Resident(memory, array, stream) for name, array in feeds.items()}
+        outputs = {name: Resident(memory, array, stream) for name, array in results.items()}
+        timings, notes = [], []
+        for graphs, way in ((False, "engine, queued"), (True, "engine, CUDA graph")):
+            with Session(engine, stream=stream, graphs=graphs) as timed:
+                call = timed.prepare(inputs, outputs)
+                found = _timed(way, calls, call.run, lambda: device.synchronize(stream))
+                if graphs and not timed.replays:
+                    notes.append("no CUDA graph was timed: TensorRT cannot capture this engine")
+                else:
+                    timings.append(found)
+        with Session(engine) as timed:
+            timings.append(_timed("engine, NumPy arrays", calls, timed.prepare(feeds).run))
+        layers = tuple(LayerTime(*row) for row in session.profile(feeds)) if profile else ()
+        if profile and not layers:
+            notes.append("there is no time of each layer: this TensorRT gives none")
+    finally:
+        memory.close(stream)
+    return Benchmark(tuple(timings), layers, tuple(notes))
+
+
+def _timed(
+    way: str, calls: int, call: Callable[[], object], wait: Callable[[], object] | None = None
+) -> Timing:
+    """Some calls that do not count, then as many as asked for, or as there is time for."""
+    deadline = time.perf_counter() + SECONDS_AT_MOST
+    for _ in range(WARM_UP):
+        call()
+        if time.perf_counter() > deadline:
+            break
+    whole: list[float] = []
+    queued: list[float] = []
+    deadline = time.perf_counter() + SECONDS_AT_MOST
+    while len(whole) < calls and (not whole or time.perf_counter() < deadline):
+        if wait is not None:
+            wait()
+        began = time.perf_counter()
+        call()
+        queued.append(time.perf_counter() - began)
+        if wait is not None:
+            wait()
+        whole.append(time.perf_counter() - began)
+    p99 = float(np.quantile(whole, 0.99, method="higher"))
+    return Timing(way, len(whole), median(whole), p99, None if wait is None else median(queued))

@@ -1,0 +1,48 @@
+"""How a plan is run: the options that nets have no use for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from prototrt.converter.commandline.options.groups import gathered
+from prototrt.converter.commandline.options.refusals import refuse_options_beside
+
+if TYPE_CHECKING:
+    from prototrt.converter.sessions.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """``runtime_cache`` is a file."""
+
+    trust: bool
+    runtime_cache: str | None
+
+    def session(self, plan: str, *allowed: str) -> Session:
+        """A session on a plan. ``allowed`` are the options of the command that make sense with one."""
+        from prototrt.converter.sessions.session import Session
+
+        refuse_options_beside(plan, "trust", "runtime_cache", "as_json", *allowed)
+        return Session(plan, on="engine", cut=True, trust=self.trust, runtime_cache=self.runtime_cache)
+
+    def refuse_for_net(self, model: str) -> None:
+        """Raise ``UsageError`` if there are options for plans, where the model is none."""
+        given = {"--trust": self.trust, "--runtime-cache": self.runtime_cache}
+        for option, value in given.items():
+            if value:
+                raise click.UsageError(f"{option} is for plans, but {model} is none")
+
+
+running_options = gathered(
+    Running,
+    "running",
+    click.option("--trust", is_flag=True, help="Run a plan without manifest: you know who made it."),
+    click.option(
+        "--runtime-cache",
+        metavar="FILE",
+        help="Where TensorRT for RTX keeps kernels that it compiled for a plan. Without it: beside the plan.",
+    ),
+)
