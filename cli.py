@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 import prototrt
+from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.commandline.batch.options import BatchOptions, Bytes, batch_options
 from prototrt.converter.commandline.frame import (
     EXIT_CODES,
@@ -23,26 +24,25 @@ from prototrt.converter.commandline.frame import (
     tell,
     warn,
 )
-from prototrt.converter.commandline.options.building import Building, build_options
-from prototrt.converter.commandline.options.checking import Checking, check_options
-from prototrt.converter.commandline.options.model import (
-    ModelOptions,
-    drawing_options,
-    model_options,
-    net_options,
-)
-from prototrt.converter.commandline.options.parameter_types import ON, OutputFile
-from prototrt.converter.commandline.options.rewriting import Rewriting, rewrite_options
+from prototrt.converter.commandline.options.building import build_options
+from prototrt.converter.commandline.options.groups import gathered
+from prototrt.converter.commandline.options.loading import drawing_options, model_options, net_options
+from prototrt.converter.commandline.options.parameter_types import OutputFile
+from prototrt.converter.commandline.options.rewriting import rewrite_options
 from prototrt.converter.commandline.options.running import Running, running_options
 from prototrt.converter.commandline.options.stages import (
-    Stage,
     print_after_option,
     printing_after,
     reader_option,
+    refuse_idle_reader,
     refuse_rewriting_options,
     split_stages,
     stage_options,
 )
+from prototrt.converter.commandline.options.verifying import verify_options
+from prototrt.converter.options import WAY_NAMES, BuildOptions, ConvertOptions, ExportOptions, VerifyOptions
+from prototrt.converter.stages import Stage
+from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
@@ -62,28 +62,26 @@ def _write_text(target: str | None, text: str) -> None:
             stream.write(text.encode())
 
 
-def _rewritten(
-    options: ModelOptions,
-    rewriting: Rewriting,
-    model: Model,
-    tile: str = "broadcast",
-) -> Graph:
+def _rewritten(model: Model, options: RewriteOptions) -> Graph:
     from prototrt.converter.commandline.wording import graph_in_command_line_words
 
-    graph = graph_in_command_line_words(rewriting.rewrite(options, model, tile=tile))
+    graph = graph_in_command_line_words(prototrt.rewrite(model, options=options))
     warn(graph.warnings)
     return graph
 
 
-def _session(options: ModelOptions, rewriting: Rewriting, on: str | None, running: Running) -> Session:
+def _session(
+    model: str, loading: LoadOptions, rewriting: RewriteOptions, on: str | None, running: Running
+) -> Session:
+    from prototrt.converter.conversion import load_with_weights
     from prototrt.converter.runtime.plan_file import is_plan
 
-    if not is_plan(options.model):
-        running.refuse_for_net(options.model)
-        return prototrt.Session(_rewritten(options, rewriting, options.load()), on=on, cut=True)
+    if not is_plan(model):
+        running.refuse_for_net(model)
+        return prototrt.Session(_rewritten(load_with_weights(model, loading), rewriting), on=on, cut=True)
     if on not in (None, "engine"):
-        raise click.UsageError(f"--on {on} is for nets, but {options.model} is a plan")
-    return running.session(options.model, "inputs", "target", "on", "calls")
+        raise click.UsageError(f"--on {on} is for nets, but {model} is a plan")
+    return running.session(model, "inputs", "target", "on", "calls")
 
 
 @click.group(epilog=EXIT_CODES, context_settings={"help_option_names": HELP})
@@ -104,10 +102,21 @@ def main() -> None:
 @print_after_option
 @json_option
 @common_options
+@gathered(
+    loading=LoadOptions,
+    rewriting=RewriteOptions,
+    building=BuildOptions,
+    exporting=ExportOptions,
+    converting=ConvertOptions,
+)
 def convert(
-    options: ModelOptions,
-    rewriting: Rewriting,
-    building: Building,
+    model: str,
+    target: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    building: BuildOptions,
+    exporting: ExportOptions,
+    converting: ConvertOptions,
     print_after: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -119,19 +128,21 @@ def convert(
 
     from prototrt.converter.commandline.progress import BuildProgress, terminal
     from prototrt.converter.commandline.report import conversion_facts, conversion_summary
+    from prototrt.converter.conversion import Product, load_with_weights, truth_of
 
     if print_after and as_json:
         raise click.UsageError("--print-after prints text: leave out --json")
     began = time.perf_counter()
-    model = options.load()
+    product = Product(target=target, building=building, exporting=exporting, converting=converting)
+    net = load_with_weights(model, loading)
     with (
         printing_after(print_after),
         BuildProgress(None if settings_of_command().quiet else terminal()) as progress,
     ):
-        graph = _rewritten(options, rewriting, model, tile=building.kept_tiles)
-        truth = rewriting.truth(options, model) if building.verify else None
-        manifest = building.write(graph, progress, truth)
-    made = (model, graph, manifest, building.target, time.perf_counter() - began)
+        graph = _rewritten(net, rewriting)
+        truth = truth_of(net, rewriting) if converting.verify else None
+        manifest = product.write(graph, progress, truth)
+    made = (net, graph, manifest, target, time.perf_counter() - began)
     if as_json:
         print_json(conversion_facts(*made))
     else:
@@ -147,7 +158,8 @@ def convert_main() -> None:
 @net_options
 @click.option("-o", "target", type=OutputFile(), help="The file to write; without it the text is printed.")
 @common_options
-def deploy(options: ModelOptions, target: str | None) -> None:
+@gathered(loading=LoadOptions, rewriting=RewriteOptions)
+def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: str | None) -> None:
     """Cut the training net MODEL (a train_val.prototxt) down to its deploy net.
 
     Data layers become inputs, losses the answers that they look at. Caffe reads the
@@ -155,9 +167,9 @@ def deploy(options: ModelOptions, target: str | None) -> None:
     """
     from prototrt.caffe_proto.net.deploy_text import deploy_text, transformations
 
-    model = options.load_topology()
-    text = deploy_text(model, dict(options.shapes))
-    warn([*model.warnings, *transformations(model)])
+    net = prototrt.load(model, options=loading)
+    text = deploy_text(net, rewriting.shapes or {})
+    warn([*net.warnings, *transformations(net)])
     _write_text(target, text)
 
 
@@ -168,8 +180,14 @@ def deploy(options: ModelOptions, target: str | None) -> None:
 @stage_options
 @click.option("--verification", metavar="FILE.json", help="What `verify --json` printed, for a page.")
 @common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, stage=Stage)
 def dot(
-    options: ModelOptions, rewriting: Rewriting, target: str | None, stage: Stage, verification: str | None
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    target: str | None,
+    stage: Stage,
+    verification: str | None,
 ) -> None:
     """Draw MODEL in Graphviz's language, or as .svg, .png, .pdf, or as a page: .html.
 
@@ -182,11 +200,13 @@ def dot(
 
     if verification is not None and not is_page(target):
         raise click.UsageError("--verification is for pages: also give -o FILE.html")
+    refuse_idle_reader(stage)
+    net = prototrt.load(model, options=loading)
     if target is None:
-        text, warnings = dot_text(options, rewriting, stage)
+        text, warnings = dot_text(net, rewriting, stage)
         click.echo(text, nl=False)
     else:
-        warnings = write_picture(target, options, rewriting, stage, verification, command_line_words)
+        warnings = write_picture(target, net, rewriting, stage, verification, command_line_words)
     warn(warnings)
 
 
@@ -205,9 +225,11 @@ def dot(
 @print_after_option
 @json_option
 @common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions)
 def inspect(
-    options: ModelOptions,
-    rewriting: Rewriting,
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
     names: tuple[str, ...],
     reader: str,
     print_after: tuple[str, ...],
@@ -222,12 +244,12 @@ def inspect(
     from prototrt.surgery.views.inspection import inspect
 
     stage, net_stages = split_stages(names, reader)
-    options = replace(options, stages=(*options.stages, *net_stages))
+    net = prototrt.load(model, options=replace(loading, stages=(*loading.stages, *net_stages)))
     if stage.name != "parsed" or print_after:
-        _print_graphs(options, rewriting, stage, print_after, as_json)
+        _print_graphs(net, rewriting, stage, print_after, as_json)
         return
     refuse_rewriting_options()
-    inspection = inspect(options.load_topology(), options=options.expansion)
+    inspection = inspect(net, options=rewriting)
     if as_json:
         print_json(inspection.as_dict())
     else:
@@ -236,7 +258,7 @@ def inspect(
 
 
 def _print_graphs(
-    options: ModelOptions, rewriting: Rewriting, stage: Stage, print_after: Sequence[str], as_json: bool
+    net: Model, options: RewriteOptions, stage: Stage, print_after: Sequence[str], as_json: bool
 ) -> None:
     """The graph of the stage as text, and the graphs after the passes that were named."""
     from prototrt.converter.commandline.wording import graph_in_command_line_words
@@ -244,7 +266,7 @@ def _print_graphs(
     if as_json:
         raise click.UsageError("--json is for the table of layers: leave out --stage and --print-after")
     with printing_after(print_after):
-        rewritten = rewriting.rewrite(options, options.load_topology(), require_weights=False)
+        rewritten = prototrt.rewrite(net, options=replace(options, require_weights=False))
         shown = rewritten if stage.name == "rewritten" else stage.lowered(rewritten)
     if stage.name != "parsed":
         click.echo(shown.text(), nl=False)
@@ -258,7 +280,7 @@ def _print_graphs(
 @click.option("-o", "target", type=OutputFile(), required=True, metavar="FILE.npz", help="Outputs go here.")
 @click.option(
     "--on",
-    type=click.Choice(ON),
+    type=click.Choice(WAY_NAMES),
     help="reference (unless MODEL is a plan): our primitives; network: the very network that TensorRT is"
     " given, both in NumPy; onnx: the ONNX model, by onnxruntime; onnx-lstm: the same with --onnx-lstm;"
     " engine: TensorRT, on a GPU.",
@@ -267,9 +289,11 @@ def _print_graphs(
 @running_options
 @json_option
 @common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, running=Running)
 def run(
-    options: ModelOptions,
-    rewriting: Rewriting,
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
     inputs: str,
     target: str,
     on: str | None,
@@ -286,7 +310,7 @@ def run(
     from prototrt.converter.commandline.report import results_facts, results_summary
     from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays, write_results
 
-    with _session(options, rewriting, on, running) as session:
+    with _session(model, loading, rewriting, on, running) as session:
         names = [value.name for value in session.signature.inputs]
         feeds = read_feeds(inputs, names, calls)
         warn(unread_arrays(inputs, feeds, names))
@@ -302,18 +326,27 @@ def run(
 @main.command(cls=Guarded, epilog=EXIT_CODES, short_help="Compute a net in several ways, and compare them.")
 @model_options
 @rewrite_options
-@check_options
+@verify_options
 @json_option
 @common_options
-def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_json: bool) -> None:
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, verifying=VerifyOptions)
+def verify(
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    verifying: VerifyOptions,
+    as_json: bool,
+) -> None:
     """Compute MODEL with WEIGHTS in several ways, and compare with our primitives.
 
     Where a tolerance is broken, the first layer at which it is is named, and the exit code is 5.
     """
     from prototrt.converter.commandline.report import print_verification
+    from prototrt.converter.conversion import load_with_weights, truth_of
+    from prototrt.converter.verification.verify import verify_files
 
-    model = options.load()
-    verification = checking.verify(_rewritten(options, rewriting, model), rewriting.truth(options, model))
+    net = load_with_weights(model, loading)
+    verification = verify_files(_rewritten(net, rewriting), verifying, truth_of(net, rewriting))
     if as_json:
         print_json(verification.as_dict())
     else:
@@ -332,9 +365,11 @@ def verify(options: ModelOptions, rewriting: Rewriting, checking: Checking, as_j
 @running_options
 @json_option
 @common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, running=Running)
 def bench(
-    options: ModelOptions,
-    rewriting: Rewriting,
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
     calls: int,
     profile: bool,
     running: Running,
@@ -348,14 +383,15 @@ def bench(
     """
     from prototrt.converter.benchmark import bench_engine, bench_graph
     from prototrt.converter.commandline.report import print_benchmark
+    from prototrt.converter.conversion import load_with_weights
     from prototrt.converter.runtime.plan_file import is_plan
 
-    if is_plan(options.model):
-        with running.session(options.model, "calls", "profile") as session:
+    if is_plan(model):
+        with running.session(model, "calls", "profile") as session:
             found = bench_engine(session, calls, profile=profile)
     else:
-        running.refuse_for_net(options.model)
-        found = bench_graph(_rewritten(options, rewriting, options.load()), calls, profile=profile)
+        running.refuse_for_net(model)
+        found = bench_graph(_rewritten(load_with_weights(model, loading), rewriting), calls, profile=profile)
     warn(found.notes)
     if as_json:
         print_json(found.as_dict())
@@ -384,6 +420,7 @@ def layers(markdown: bool, as_json: bool) -> None:
 @batch_options
 @json_option
 @common_options
+@gathered(options=BatchOptions)
 def batch(options: BatchOptions, as_json: bool) -> None:
     """Convert all the models that MODELS.yaml lists.
 

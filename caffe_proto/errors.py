@@ -152,6 +152,12 @@ class EngineError(ConversionError):
     exit_code = 6
 
 
+class OptionsError(ConversionError, ValueError):
+    """An option has a value that makes no sense, or options contradict each other."""
+
+    exit_code = 2
+
+
 class Problems(ConversionError):  # noqa: N818  it is many errors, not one
     """Several errors, told at once so that they can be mended at once."""
 

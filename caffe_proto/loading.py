@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from prototrt.caffe_proto.caffe2.files import is_netdef
-from prototrt.caffe_proto.errors import ConversionError, NetError, WeightsError, raise_all
+from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
 from prototrt.caffe_proto.files import HDF5_SIGNATURE, ZIP_SIGNATURES, read_prototxt, told_to_the_user
+from prototrt.caffe_proto.given_weights import refuse_two_sources
 from prototrt.caffe_proto.model import Layer, Model
 from prototrt.caffe_proto.net.counts import wrong_counts
 from prototrt.caffe_proto.net.deploy import cut_training
-from prototrt.caffe_proto.net.phase import PHASES, NetState, differs_in_training
+from prototrt.caffe_proto.net.phase import NetState, differs_in_training
 from prototrt.caffe_proto.net.readings import (
     Reading,
     advice,
@@ -25,8 +26,9 @@ from prototrt.caffe_proto.net.readings import (
     whole_readings,
 )
 from prototrt.caffe_proto.net.untangle import Untangled, untangle
+from prototrt.caffe_proto.options import LoadOptions, PathLike, takes_options
 from prototrt.caffe_proto.schema import Message
-from prototrt.caffe_proto.text.overrides import Setting, override
+from prototrt.caffe_proto.text.overrides import override
 from prototrt.caffe_proto.text.prototxt import ParsedNet, parse_net
 from prototrt.caffe_proto.upgrades.upgrade import Entry, upgraded_layers
 from prototrt.caffe_proto.weights import NoWeights, RandomWeights, StoredBlob, Weights, checked_count
@@ -34,45 +36,31 @@ from prototrt.caffe_proto.weights.caffemodel import open_caffemodel
 from prototrt.caffe_proto.weights.sharing import find_owners, share_stored, with_places
 from prototrt.caffe_proto.wording import Option, Worded
 
-PathLike = str | os.PathLike[str]
 
+@takes_options(LoadOptions)
+def load(prototxt: PathLike, options: LoadOptions) -> Model:
+    """Read a net and, if given, its weights.
 
-def load(
-    prototxt: PathLike,
-    weights: PathLike | None = None,
-    *,
-    phase: str = "TEST",
-    level: int = 0,
-    stages: Iterable[str] = (),
-    random_weights: int | None = None,
-    allow_unknown: bool = False,
-    overrides: Mapping[str, Setting] | None = None,
-) -> Model:
-    """Read a net and, if given, its weights (caffemodel, HDF5 or npz; told apart by content).
-
-    A predict net and an init net of Caffe2, binary or text, are told by their content, too.
-
-    ``phase``, ``level`` and ``stages`` say which of the layers with include and exclude rules belong to
-    the net. ``random_weights`` is the seed of weights that are drawn instead of read. Every mistake of a
-    user raises a ConversionError.
+    A predict net and an init net of Caffe2, binary or text, are told by their content, too. Every mistake
+    of a user raises a ``ConversionError``.
 
     What is wrong inside of one layer is left in ``Layer.problems``, for who needs that layer: fields that
-    Caffe's messages lack, values that suit no field, bottoms that nobody makes. With ``allow_unknown`` unknown
-    fields that only matter to training become warnings.
+    Caffe's messages lack, values that suit no field, bottoms that nobody makes.
     """
     file = os.fsdecode(prototxt)
     if is_netdef(file):
         from prototrt.caffe_proto.caffe2.loading import load_caffe2  # most nets are Caffe's
 
-        _refuse_for_caffe2(
-            file, {"overrides": overrides, "phase": phase != "TEST", "level": level, "stages": stages}
+        _refuse_for_caffe2(file, options)
+        init = None if options.weights is None else os.fsdecode(options.weights)
+        return load_caffe2(
+            file, init, random_weights=options.random_weights, allow_unknown=options.allow_unknown
         )
-        init = None if weights is None else os.fsdecode(weights)
-        return load_caffe2(file, init, random_weights=random_weights, allow_unknown=allow_unknown)
+    refuse_two_sources(file, options)
     net = parse_net(read_prototxt(file), file)
-    state = _state(net.message, phase, level, stages)
+    state = _state(net.message, options)
     written = upgraded_layers(net, file)
-    override(written, overrides or {}, file)
+    override(written, options.overrides or {}, file)
     if not written:
         raise_all([finding.error() for finding in net.findings])  # a misspelt field may hide the layers
     _complete_layers(written, file)
@@ -82,7 +70,8 @@ def load(
     if not reading.entries:
         problem = f"none of the {len(written)} layers belongs to the net for {state}"
         raise NetError(problem, where=file, fix=advice(readings, state))
-    model = _model(net, file, reading, _open_weights(weights, random_weights), allow_unknown)
+    source = _open_weights(options.weights, options.random_weights)
+    model = _model(net, file, reading, source, options.allow_unknown)
     if reading is asked:
         excluded = [entry for entry in written if entry not in asked.entries]
         model = model.with_problems(lambda error: explained(error, excluded, readings, state))
@@ -90,14 +79,17 @@ def load(
     return replace(model, warnings=(*told, *_unread_shapes(net, file), *model.warnings))
 
 
-def _refuse_for_caffe2(file: str, given: Mapping[str, object]) -> None:
+def _refuse_for_caffe2(file: str, options: LoadOptions) -> None:
     """Raise for what is said of a prototxt: a net of Caffe2 has neither fields of layers nor phases."""
-    if options := [Option(name) for name, value in given.items() if value]:
-        is_one = len(options) == 1
+    usual, names = LoadOptions(), ("overrides", "phase", "level", "stages")
+    if given := [
+        Option(name) for name in names if (getattr(options, name) or None) != (getattr(usual, name) or None)
+    ]:
+        is_one = len(given) == 1
         raise NetError(
             Worded(
                 "this is a Caffe2 net, for which {} {} nothing",
-                Worded.joined(" and ", options),
+                Worded.joined(" and ", given),
                 "means" if is_one else "mean",
             ),
             where=file,
@@ -197,14 +189,10 @@ def _stored(
     return found
 
 
-def _state(net: Message, phase: str, level: int, stages: Iterable[str]) -> NetState:
+def _state(net: Message, options: LoadOptions) -> NetState:
     """Caffe adds the stages it is given to those in the file, and replaces phase and level."""
-    if phase not in PHASES:
-        raise NetError(
-            f'the phase is "{phase}", expected {" or ".join(PHASES)}',
-            fix=Worded("use {}", Option("phase", "TEST")),
-        )
-    return NetState(phase, level, frozenset(stages) | frozenset(net.state.stage))
+    stages = frozenset(options.stages) | frozenset(net.state.stage)
+    return NetState(options.phase, options.level, stages)
 
 
 def _complete_layers(entries: Sequence[Entry], file: str) -> None:
@@ -222,11 +210,6 @@ def _complete_layers(entries: Sequence[Entry], file: str) -> None:
 def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
     if weights is None:
         return NoWeights() if seed is None else RandomWeights(seed=seed)
-    if seed is not None:
-        raise WeightsError(
-            "weights and random weights are both given, expected one of them",
-            fix="leave one of them out",
-        )
     file = os.fsdecode(weights)
     with told_to_the_user(file, "a weights file"), open(file, "rb") as stream:
         head = stream.read(len(HDF5_SIGNATURE))

@@ -14,14 +14,24 @@ The command line and lists of models make the same objects.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import KW_ONLY, Field, dataclass, field, fields
 from functools import wraps
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
+from prototrt.caffe_proto.errors import OptionsError
+from prototrt.caffe_proto.suggestions import close_names
+from prototrt.caffe_proto.wording import Option, Worded
+
+PathLike: TypeAlias = str | os.PathLike[str]
 Names: TypeAlias = Sequence[str]
 Shapes: TypeAlias = Mapping[str, Sequence[int]]
 """Shapes of inputs, by their names."""
+Setting: TypeAlias = str | bool | int | float | Sequence[str | bool | int | float]
+"""The value of a field as a file would have it; several for a repeated field, as a list or with commas between them."""
+Settings: TypeAlias = Mapping[str, Setting]
+"""Values of fields, by ``LAYER.FIELD`` or ``LAYER.MESSAGE.FIELD``."""
 
 P = ParamSpec("P")
 S = TypeVar("S", contravariant=True)
@@ -30,20 +40,75 @@ T = TypeVar("T")
 R = TypeVar("R", covariant=True)
 
 
-def one_of(choices: Sequence[str]) -> Any:
-    """A field that holds one of these words, by default the first."""
-    return field(default=choices[0], metadata={"choices": tuple(choices)})
+ONLY_IN_PYTHON = {"only_in_python": True}
+"""Of a field that neither the command line nor a list of models has."""
+
+
+def one_of(choices: Sequence[str], default: Any = ...) -> Any:
+    """A field that holds one of these words, or several if its default does; by default the first."""
+    return field(default=choices[0] if default is ... else default, metadata={"choices": tuple(choices)})
+
+
+def at_least(least: int, default: int | None = None) -> Any:
+    """A field that holds a number, this one or a larger one."""
+    return field(default=default, metadata={"least": least})
+
+
+def only_in_python(default: object) -> Any:
+    """A field of which objects may differ and be equal: it does not decide what comes out."""
+    return field(default=default, compare=False, metadata=ONLY_IN_PYTHON)
+
+
+def stated_fields(kind: type[Options]) -> list[Field[Any]]:
+    """The fields that the command line and lists of models have, too."""
+    return [each for each in fields(kind) if "only_in_python" not in each.metadata]
+
+
+def refuse_bad_value(known: Field[Any], value: Any) -> None:
+    """Raise ``OptionsError`` for a value that is none of the field's choices, or too small."""
+    choices, least = known.metadata.get("choices", ()), known.metadata.get("least")
+    for word in ([value] if isinstance(value, str) else value or ()) if choices else ():
+        if word not in choices:
+            likely = [*close_names(word, choices), choices[0]][0]
+            raise OptionsError(
+                Worded("{} is {}, expected one of {}", Option(known.name), repr(word), ", ".join(choices)),
+                fix=Worded("use {}", Option(known.name, likely)),
+            )
+    if least is not None and value is not None and value < least:
+        raise OptionsError(
+            Worded("{} is {}, expected at least {}", Option(known.name), value, least),
+            fix=Worded("use {}", Option(known.name, least)),
+        )
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of one step. Raises ``ValueError`` for a value that is none of the field's choices."""
+    """Options of one step. Raises ``OptionsError``, which is a ``ValueError``, for values that make no sense."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            choices, value = each.metadata.get("choices"), getattr(self, each.name)
-            if choices and value not in choices:
-                raise ValueError(f"{each.name} is {value!r}, expected one of {', '.join(choices)}")
+            refuse_bad_value(each, getattr(self, each.name))
+
+
+@dataclass(frozen=True)
+class LoadOptions(Options):
+    """Which net is meant, and where its weights come from.
+
+    ``weights`` are a caffemodel, or an HDF5 or npz file; for a net of Caffe2 an init net. All are told
+    apart by their content. ``random_weights`` is the seed of weights that are drawn instead of read.
+    ``phase``, ``level`` and ``stages`` say which of the layers with include and exclude rules belong to
+    the net. ``allow_unknown`` makes warnings of unknown fields that only matter to training.
+    ``overrides`` set fields of layers, by ``LAYER.FIELD``.
+    """
+
+    weights: PathLike | None = None
+    _: KW_ONLY
+    phase: str = one_of(("TEST", "TRAIN"))
+    level: int = 0
+    stages: Names = ()
+    random_weights: int | None = at_least(0)
+    allow_unknown: bool = False
+    overrides: Settings | None = None
 
 
 class TakesOptions(Protocol[S, O, P, R]):

@@ -1,4 +1,4 @@
-"""A graph becomes a file, verified if that is asked for: an engine or an ONNX model.
+"""The steps of a conversion, as commands and batches take them: a net with weights, its graph, a file.
 
 What only one of them needs is imported when it is made: imports are most of what a small
 conversion costs.
@@ -6,52 +6,95 @@ conversion costs.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import prototrt
+from prototrt.caffe_proto.errors import OptionsError
+from prototrt.caffe_proto.options import LoadOptions
+from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions, Progress
+from prototrt.surgery.options import RewriteOptions
+
 if TYPE_CHECKING:
-    from prototrt.converter.tensorrt.builder import Progress
+    from prototrt.caffe_proto import Model
     from prototrt.surgery.ir import Graph
 
 CHECKED_CALLS = 2
 """Calls of a net that are compared before it is written: the second one starts with a state."""
 
 
-def write_engine(
-    graph: Graph,
-    target: str,
-    *,
-    backend: str = "auto",
-    tf32: bool = False,
-    tile: str = "native",
-    progress: Progress | None = None,
-    check: bool = False,
-    truth: Graph | None = None,
-) -> dict[str, Any]:
-    """Build and write an engine and its manifest, which is given."""
-    from prototrt.converter.tensorrt.builder import build_file
+def load_with_weights(file: str, options: LoadOptions) -> Model:
+    """The net with weights, which must be given or drawn at random. Raises ``ConversionError``."""
+    from prototrt.caffe_proto.given_weights import refuse_no_source
 
-    notes = checked(graph, "network", truth) if check else {}
-    return build_file(graph, target, backend, progress=progress, tf32=tf32, tile=tile, notes=notes)
+    refuse_no_source(file, options)
+    return prototrt.load(file, options=options)
 
 
-def write_onnx(
-    graph: Graph, target: str, *, onnx_lstm: bool = False, check: bool = False, truth: Graph | None = None
-) -> dict[str, Any]:
-    """Write an ONNX model and its manifest, which is given."""
-    from prototrt.converter.onnx.export import export_onnx
-
-    notes = checked(graph, "onnx-lstm" if onnx_lstm else "onnx", truth) if check else {}
-    return export_onnx(graph, target, onnx_lstm=onnx_lstm, notes=notes)
+def truth_of(model: Model, options: RewriteOptions) -> Graph | None:
+    """What a coarser graph is held against: the same in float32. None where it is float32 itself."""
+    if options.precision == "fp32":
+        return None
+    return prototrt.rewrite(model, options=replace(options, precision="fp32"))
 
 
-def checked(graph: Graph, way: str, truth: Graph | None = None) -> dict[str, Any]:
-    """What the manifest says of a verification on invented inputs; raises where a tolerance is broken.
+@dataclass(frozen=True, kw_only=True)
+class Product:
+    """What is made of a graph: an engine, or an ONNX model where ``target`` ends in ``.onnx``.
 
-    ``truth`` as for ``verify``.
+    Raises ``OptionsError`` for options that are for the other.
     """
-    from prototrt.converter.verification.seeded import seeded_feeds
-    from prototrt.converter.verification.verify import verify
 
-    verification = verify(graph, seeded_feeds(graph, CHECKED_CALLS), ways=[way], truth=truth)
-    verification.refuse()
-    return {"verification": verification.as_dict()}
+    target: str
+    building: BuildOptions = field(default_factory=BuildOptions)
+    exporting: ExportOptions = field(default_factory=ExportOptions)
+    converting: ConvertOptions = field(default_factory=ConvertOptions)
+
+    def __post_init__(self) -> None:
+        building = self.building
+        if self.is_onnx and (building.tf32 or building.backend != BuildOptions.backend):
+            raise OptionsError(
+                Worded("{} and {} are for engines, but FILE ends in .onnx", Option("backend"), Option("tf32"))
+            )
+        if self.is_onnx and building.tile == "plugin":
+            raise OptionsError(Worded("{} is for engines, but FILE ends in .onnx", Option("tile", "plugin")))
+        if self.converting.verify and building.tile == "plugin":
+            raise OptionsError(
+                Worded("{} computes the network in NumPy, which cannot run a plugin", Option("verify")),
+                fix=Worded("verify with {}, which is the same but for the plugin", Option("tile", "native")),
+            )
+        if self.exporting.onnx_lstm and not self.is_onnx:
+            raise OptionsError(
+                Worded("{} is for ONNX models, but FILE does not end in .onnx", Option("onnx_lstm"))
+            )
+
+    @property
+    def is_onnx(self) -> bool:
+        """The suffix says what is wanted."""
+        return self.target.lower().endswith(".onnx")
+
+    def write(
+        self, graph: Graph, progress: Progress | None = None, truth: Graph | None = None
+    ) -> dict[str, Any]:
+        """Write the target and its manifest, which is given. ``truth`` as for ``verify``."""
+        if self.is_onnx:
+            from prototrt.converter.onnx.export import export_onnx
+
+            notes = self._checked(graph, "onnx-lstm" if self.exporting.onnx_lstm else "onnx", truth)
+            return export_onnx(graph, self.target, onnx_lstm=self.exporting.onnx_lstm, notes=notes)
+        from prototrt.converter.tensorrt.builder import build_file
+
+        notes = self._checked(graph, "network", truth)
+        return build_file(graph, self.target, replace(self.building, progress=progress), notes)
+
+    def _checked(self, graph: Graph, way: str, truth: Graph | None) -> dict[str, Any]:
+        """What the manifest says of a verification on random inputs; raises where a tolerance is broken."""
+        if not self.converting.verify:
+            return {}
+        from prototrt.converter.verification.seeded import seeded_feeds
+        from prototrt.converter.verification.verify import verify
+
+        verification = verify(graph, seeded_feeds(graph, CHECKED_CALLS), ways=[way], truth=truth)
+        verification.refuse()
+        return {"verification": verification.as_dict()}

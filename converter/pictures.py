@@ -6,17 +6,19 @@ import json
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.wording import Surface, python_words, worded
-from prototrt.converter.commandline.options.model import ModelOptions
-from prototrt.converter.commandline.options.rewriting import Rewriting
-from prototrt.converter.commandline.options.stages import Stage
 from prototrt.converter.files import atomic_write
 from prototrt.converter.page.facts import page_facts
 from prototrt.converter.page.writing import page
+from prototrt.converter.stages import Stage
+from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.pipeline import rewrite
 from prototrt.surgery.views.dot import dot_from_graph, dot_from_net
 
 RENDERED = (".svg", ".png", ".pdf")
@@ -24,21 +26,20 @@ RENDERED = (".svg", ".png", ".pdf")
 _GIVE_VERIFICATION = "give the JSON that `prototrt verify` prints"
 
 
-def dot_text(options: ModelOptions, rewriting: Rewriting, stage: Stage) -> tuple[str, Sequence[str]]:
+def dot_text(model: Model, options: RewriteOptions, stage: Stage) -> tuple[str, Sequence[str]]:
     """The net, or the graph of the stage, in Graphviz's language, and warnings."""
-    model = options.load_topology()
     if stage.name == "parsed":
-        return dot_from_net(model, options.expansion)
-    graph = rewriting.rewrite(options, model, require_weights=False)
+        return dot_from_net(model, options)
+    graph = rewrite(model, options=replace(options, require_weights=False))
     return dot_from_graph(stage.of(graph)), graph.warnings
 
 
 def write_picture(
     target: str,
-    options: ModelOptions,
-    rewriting: Rewriting,
+    model: Model,
+    options: RewriteOptions,
     stage: Stage,
-    verification: str | None,
+    verification: str | None = None,
     surface: Surface = python_words,
 ) -> Sequence[str]:
     """Write the file; warnings. ``verification`` is a file of what ``verify`` prints as JSON, for pages.
@@ -47,9 +48,9 @@ def write_picture(
     """
     suffix = _suffix(target)
     if is_page(target):
-        content, warnings = _page(options, rewriting, stage, verification, surface)
+        content, warnings = _page(model, options, stage, verification, surface)
     else:
-        text, warnings = dot_text(options, rewriting, stage)
+        text, warnings = dot_text(model, options, stage)
         content = rendered(text, suffix, target) if suffix in RENDERED else text.encode()
     with atomic_write(target) as stream:
         stream.write(content)
@@ -88,15 +89,14 @@ def rendered(text: str, suffix: str, target: str) -> bytes:
 
 
 def _page(
-    options: ModelOptions, rewriting: Rewriting, stage: Stage, verification: str | None, surface: Surface
+    model: Model, options: RewriteOptions, stage: Stage, verification: str | None, surface: Surface
 ) -> tuple[bytes, Sequence[str]]:
-    model = options.load_topology()
     try:
-        graph: Any = stage.of(rewriting.rewrite(options, model, require_weights=False))
+        graph: Any = stage.of(rewrite(model, options=replace(options, require_weights=False)))
     except ConversionError as error:
         graph = error
     checks = None if verification is None else read_verification(verification)
-    facts = page_facts(model, graph, options.expansion, checks, stage.title)
+    facts = page_facts(model, graph, options, checks, stage.title)
     warnings = [worded(text, surface) for text in facts["warnings"]]
     return page({**facts, "warnings": warnings}).encode(), warnings
 

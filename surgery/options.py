@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from prototrt.caffe_proto.options import Names, Options, Shapes, one_of
+from prototrt.caffe_proto.errors import OptionsError
+from prototrt.caffe_proto.options import ONLY_IN_PYTHON, Names, Options, Shapes, one_of, only_in_python
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.forks import FORKS
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ States: TypeAlias = "str | Mapping[str, Array]"
 SEQUENCES = ("auto", "loop", "unroll", "step")
 TILES = ("broadcast", "keep", "native", "plugin")
 PRECISIONS = ("fp32", "fp16")
+OF_THE_NET = ("shapes", "outputs", "cont", "fork", "settings", "rules")
+"""Options that decide which layers a net has and which shapes its blobs, however it is rewritten."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,18 +59,24 @@ class RewriteOptions(Options):
     force: bool = False
     preprocess: bool = False
     strict: bool = False
-    fork: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    fork: str | None = one_of(FORKS, default=None)
+    settings: Mapping[str, Any] = field(default_factory=dict, metadata=ONLY_IN_PYTHON)
     rules: Names = ()
-    require_weights: bool = True
+    require_weights: bool = only_in_python(True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.state, str) and self.state not in ("bind", "zero"):
-            raise ValueError(f"state is {self.state!r}, expected bind, zero, or arrays by name")
+            problem = Worded(
+                "{} is {}, expected bind, zero, or arrays by name", Option("state"), repr(self.state)
+            )
+            fix = Worded("use {} or {}", Option("state", "bind"), Option("state", "zero"))
+            raise OptionsError(problem, fix=fix)
 
-        if self.fork is not None and self.fork not in FORKS:
-            raise ValueError(f"fork is {self.fork!r}, expected one of {', '.join(FORKS)}")
+    @property
+    def topology(self) -> RewriteOptions:
+        """What decides the layers of a net and the shapes of its blobs, with or without weights."""
+        return RewriteOptions(**{name: getattr(self, name) for name in OF_THE_NET}, require_weights=False)
 
     @property
     def state_arrays(self) -> Mapping[str, Array]:

@@ -86,11 +86,11 @@ def test_warnings_are_told_unless_quiet(tmp_path: Path) -> None:
 USAGE = {
     "no weights": (
         ["convert", DEPLOY, "-o", "a.plan"],
-        "give WEIGHTS, or --random-weights SEED to try the topology alone",
+        "the model has no weights\n  fix: give WEIGHTS, or --random-weights 0 to try the topology alone",
     ),
     "two sorts of weights": (
         ["inspect", DEPLOY, WEIGHTS, "--random-weights", "1"],
-        "give WEIGHTS or --random-weights, not both",
+        "WEIGHTS and --random-weights are given, expected one of them\n  fix: leave one of them out",
     ),
     "no output file": (["convert", DEPLOY, WEIGHTS], "Missing option '-o'."),
     "a shape without a name": (
@@ -132,7 +132,7 @@ def test_usage_errors(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     arguments, message = USAGE[case]
     result = run(*arguments)
     assert result.exit_code == 2
-    assert result.stderr.splitlines()[-1] == f"Error: {message}"
+    assert result.stderr.endswith(f"\nError: {message}\n")
     assert result.stdout == ""
     assert os.listdir(tmp_path) == []
 

@@ -9,13 +9,13 @@ import numpy as np
 from click.testing import CliRunner
 
 from prototrt.cli import main
-from prototrt.converter.commandline.options.parameter_types import ON
+from prototrt.converter.options import WAY_NAMES
 from prototrt.converter.sessions.session import ENGINE, WAYS
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run, strips
 
 
 def test_the_ways_are_those_of_a_session() -> None:
-    assert (*WAYS, ENGINE) == ON
+    assert (*WAYS, ENGINE) == WAY_NAMES
 
 
 def test_verify_prints_a_table() -> None:
@@ -57,4 +57,4 @@ def test_verify_with_what_caffe_computed(tmp_path: Path) -> None:
 def test_verify_names_the_ways_there_are() -> None:
     result = run("verify", DEPLOY, WEIGHTS, "--on", "network,paper")
     assert result.exit_code == 2
-    assert '"paper" is no way to run a net: expected some of reference, network, onnx' in result.stderr
+    assert "--on is 'paper', expected one of reference, network, onnx, onnx-lstm, engine" in result.stderr

@@ -128,8 +128,8 @@ def test_convert_has_no_plugin_on_rtx(tmp_path: Path) -> None:
         (
             "digits.plan",
             ["--verify"],
-            "--verify computes the network in NumPy, which cannot run a plugin: verify with --tile native,"
-            " which is the same but for the plugin",
+            "--verify computes the network in NumPy, which cannot run a plugin\n"
+            "  fix: verify with --tile native, which is the same but for the plugin",
         ),
     ],
 )
@@ -145,6 +145,6 @@ def test_convert_refuses_the_plugin_where_it_cannot_be(
 def test_tile_must_be_a_known_way() -> None:
     model = prototrt.load(GOLDENS / "tile" / "lstm" / "net.prototxt", random_weights=1)
     with pytest.raises(
-        ValueError, match=r"^tile is 'copy', expected one of broadcast, keep, native, plugin$"
+        ValueError, match=r"^tile is 'copy', expected one of broadcast, keep, native, plugin\n"
     ):
         prototrt.rewrite(model, tile="copy")

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TypeAlias
 
 from google.protobuf.descriptor import FieldDescriptor
 
 from prototrt.caffe_proto.errors import ConversionError, NetError
+from prototrt.caffe_proto.options import Setting
 from prototrt.caffe_proto.schema import Message, is_read_by, is_repeated, message_class, parameter_fields
 from prototrt.caffe_proto.suggestions import choices
 from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, read_scalar
 from prototrt.caffe_proto.text.tokens import Kind, Tokens
 from prototrt.caffe_proto.upgrades.upgrade import Entry
-
-Setting: TypeAlias = str | bool | int | float | Sequence[str | bool | int | float]
-"""A value as a file would have it; several for a repeated field, as a list or with commas between them."""
 
 
 def override(entries: Sequence[Entry], overrides: Mapping[str, Setting], file: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 class Entry:
     """A model to convert.
 
-    ``options`` are those of the commands, by click's names and as click reads them.
+    ``options`` are those of ``keys.FIELDS``, by name, as plain values.
     ``timeout`` is in seconds, ``memory`` in bytes; ``needs`` are resources of a cluster's worker.
     """
 

@@ -1,130 +1,224 @@
-"""What may be said of a model: every option of the commands, as click knows it."""
+"""What may be said of a model: every option of loading, rewriting, building, exporting and checking."""
 
 from __future__ import annotations
 
-import functools
-import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import Field
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import click
-
-from prototrt.caffe_proto.suggestions import choices
+from prototrt.caffe_proto.errors import ConversionError, OptionsError
+from prototrt.caffe_proto.given_weights import refuse_no_source, refuse_two_sources
+from prototrt.caffe_proto.options import (
+    LoadOptions,
+    Names,
+    Options,
+    Settings,
+    Shapes,
+    refuse_bad_value,
+    stated_fields,
+)
+from prototrt.caffe_proto.suggestions import choices as written
+from prototrt.caffe_proto.wording import worded
 from prototrt.converter.batch.tree import Place
-from prototrt.converter.commandline.options.building import build_options
-from prototrt.converter.commandline.options.checking import check_options
-from prototrt.converter.commandline.options.model import model_options
-from prototrt.converter.commandline.options.rewriting import rewrite_options
+from prototrt.converter.batch.wording import list_words
+from prototrt.converter.conversion import Product
+from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions, VerifyOptions
+from prototrt.converter.sessions.feeds import ArraysOfFile
+from prototrt.converter.written_values import (
+    file_of_state,
+    setting_from_text,
+    shape_from_text,
+    state_from_text,
+    with_state_file,
+    words_from_text,
+)
+from prototrt.surgery.options import RewriteOptions, States
+
+O = TypeVar("O", bound=Options)  # noqa: E741  options
 
 OWN_KEYS = ("name", "prototxt", "weights", "format", "needs", "timeout", "memory", "matrix")
 FILES = ("inputs", "expect", "state")
 """Options that name files: relative to the YAML file, as prototxt and weights are."""
-_STATE_FILE = "const:"
 
-_NOT_OPTIONS = ("model", "weights", "target")
-
-
-@click.command()
-@model_options
-@rewrite_options
-@build_options
-@check_options
-def _all_options(**given: Any) -> None:
-    """Never run: it is read for its parameters."""
-
-
-PARAMETERS: dict[str, click.Parameter] = {
-    str(parameter.name): parameter for parameter in _all_options.params if parameter.name not in _NOT_OPTIONS
+GROUPS = (LoadOptions, RewriteOptions, BuildOptions, ExportOptions, ConvertOptions, VerifyOptions)
+FIELDS: Mapping[str, Field[Any]] = {
+    each.name: each for kind in GROUPS for each in stated_fields(kind) if each.name not in OWN_KEYS
 }
-
-
-def _spellings() -> dict[str, str]:
-    """``shape`` and ``shapes``, ``min-shapes`` and ``min_shapes``: the option a key means."""
-    names = {name: name for name in PARAMETERS}
-    for name, parameter in PARAMETERS.items():
-        names |= {option.lstrip("-").replace("-", "_"): name for option in parameter.opts}
-    return names
-
-
-_SPELLINGS = _spellings()
+_ALSO = {
+    "net_stage": "stages",
+    "on": "ways",
+    "output": "outputs",
+    "set": "overrides",
+    "shape": "shapes",
+    "stage": "stages",
+}
+"""Keys that are called as on the command line."""
 
 
 def option_of(key: str, place: Place) -> str:
-    """The option that a key means; raises where there is none."""
+    """The option that a key means, whichever dashes it has; raises where there is none."""
     name = key.replace("-", "_")
-    if name not in _SPELLINGS:
+    if name not in FIELDS and name not in _ALSO:
         raise place.error(
-            f'there is no key "{key}"', fix=f"write {choices(key, [*OWN_KEYS, *map(shown, PARAMETERS)])}"
+            f'there is no key "{key}"', fix=f"write {written(key, [*OWN_KEYS, *map(shown, FIELDS)])}"
         )
-    return _SPELLINGS[name]
+    return _ALSO.get(name, name)
 
 
 def shown(name: str) -> str:
-    return max(PARAMETERS[name].opts, key=len).lstrip("-")
+    return name.replace("_", "-")
 
 
 def file_of(name: str, value: Any) -> str | None:
     """The file that an option names, if it does."""
-    if name == "state":
-        return str(value).removeprefix(_STATE_FILE) if str(value).startswith(_STATE_FILE) else None
-    return None if value is None else str(value)
+    file: str | None = file_of_state(value) if name == "state" else value
+    return file
 
 
 def naming_file(name: str, file: str) -> str:
     """The option's value with that file."""
-    return f"{_STATE_FILE}{file}" if name == "state" else file
+    return with_state_file(file) if name == "state" else file
 
 
-@functools.cache
-def default_options() -> Mapping[str, Any]:
-    """What the commands take where nothing is said."""
-    context = _all_options.make_context("", ["net.prototxt", "-o", os.devnull])
-    return {name: context.params[name] for name in PARAMETERS}
+def default_options() -> dict[str, Any]:
+    """What counts where nothing is said."""
+    return {name: known.default for name, known in FIELDS.items()}
+
+
+def options_of(kind: type[O], given: Mapping[str, Any]) -> O:
+    """Those of one step, out of all that are given."""
+    own = {each.name: given[each.name] for each in stated_fields(kind) if each.name in given}
+    if file := file_of_state(own.get("state", "")):
+        own["state"] = ArraysOfFile(file)
+    return kind(**own)
+
+
+def product_of(target: str, options: Mapping[str, Any]) -> Product:
+    return Product(
+        target=target,
+        building=options_of(BuildOptions, options),
+        exporting=options_of(ExportOptions, options),
+        converting=options_of(ConvertOptions, options),
+    )
 
 
 def option_value(name: str, place: Place) -> Any:
-    """The value as click would read it from the command line."""
-    parameter = PARAMETERS[name]
+    """The value that stands there."""
     try:
-        if getattr(parameter, "is_flag", False):
-            return place.truth(shown(name))
-        if parameter.multiple:
-            return tuple(parameter.type(text, parameter) for text in _texts(name, place))
-        return parameter.type(",".join(_texts(name, place)), parameter)
-    except click.BadParameter as error:
-        raise place.error(f"{shown(name)}: {error.message}") from error
-
-
-def _texts(name: str, place: Place) -> list[str]:
-    """A scalar, a list, or a mapping of shapes, as words of a command line."""
-    if isinstance(place.content, dict):
-        return [f"{blob}:{_sizes(name, sizes)}" for blob, sizes in place.content.items()]
-    if isinstance(place.content, list):
-        return [element.text(shown(name)) for element in place.content]
-    text = place.text(shown(name))
-    if name == "state" and text.startswith("const "):  # as it is written on the command line
-        text = _STATE_FILE + text.removeprefix("const ").strip()
-    return [text]
-
-
-def _sizes(name: str, place: Place) -> str:
-    if isinstance(place.content, list):
-        return "x".join(element.text(shown(name)) for element in place.content)
-    return place.text(shown(name))
+        value = _READERS[_types()[name]](name, place)
+        refuse_bad_value(FIELDS[name], value)
+        return value
+    except OptionsError as error:
+        raise in_the_list(error, place) from error
+    except ValueError as error:
+        raise place.error(f"{shown(name)}: {error}") from error
 
 
 def refuse_contradictions(
-    prototxt: str, weights: str | None, options: Mapping[str, Any], place: Place
+    prototxt: str, weights: str | None, target: str, options: Mapping[str, Any], place: Place
 ) -> None:
     """What the commands refuse, too."""
-    from prototrt.caffe_proto.caffe2.files import is_database, is_netdef
-
-    seed = options["random_weights"]
-    if weights is None and seed is None and not is_database(prototxt):
-        raise place.error(
-            "the model has no weights", fix="give weights: FILE, or random-weights: SEED to try the topology"
-        )
-    if weights is not None and seed is not None and not is_netdef(prototxt):
-        raise place.error("the model has weights and random-weights", fix="leave one of them out")
+    loading = options_of(LoadOptions, {**options, "weights": weights})
+    try:
+        refuse_no_source(prototxt, loading)
+        refuse_two_sources(prototxt, loading)
+        product_of(target, options)
+    except OptionsError as error:
+        raise in_the_list(error, place) from error
     if options["expect"] and not options["inputs"]:
         raise place.error("expected outputs are given without inputs", fix="also give inputs: FILE.npz")
+
+
+def in_the_list(error: OptionsError, place: Place) -> ConversionError:
+    """What is wrong with an option, said of the list."""
+    fix = None if error.fix is None else worded(error.fix, list_words)
+    return place.error(worded(error.problem, list_words), fix=fix)
+
+
+@cache
+def _types() -> Mapping[str, Any]:
+    """The type of each option. None is the absence of a key, and ``States`` is a word in a list."""
+    hints = {name: hint for kind in GROUPS for name, hint in _hints(kind).items() if name in FIELDS}
+    return {**hints, "state": States}
+
+
+def _hints(kind: type[Options]) -> dict[str, Any]:
+    # NumPy's arrays are no matter of a list.
+    return {
+        name: _without_none(hint) for name, hint in get_type_hints(kind, localns={"Array": object}).items()
+    }
+
+
+def _without_none(hint: Any) -> Any:
+    if get_origin(hint) not in (Union, UnionType):
+        return hint
+    others = [each for each in get_args(hint) if each is not type(None)]
+    return others[0] if len(others) == 1 else hint
+
+
+def _flag(name: str, place: Place) -> bool:
+    return place.truth(shown(name))
+
+
+def _number(name: str, place: Place) -> int:
+    text = place.text(shown(name))
+    try:
+        return int(text)
+    except ValueError:
+        raise place.error(f'{shown(name)} is "{text}", expected a whole number') from None
+
+
+def _word(name: str, place: Place) -> str:
+    text = place.text(shown(name))
+    choices: tuple[str, ...] = FIELDS[name].metadata.get("choices", ())
+    return next((choice for choice in choices if choice.lower() == text.lower()), text)
+
+
+def _names(name: str, place: Place) -> Any:
+    """An empty list undoes a default."""
+    if isinstance(place.content, list):
+        return tuple(element.text(shown(name)) for element in place.content) or FIELDS[name].default
+    text = place.text(shown(name))
+    return words_from_text(text) if "choices" in FIELDS[name].metadata else (text,)
+
+
+def _shapes(name: str, place: Place) -> dict[str, tuple[int, ...]]:
+    return dict(map(shape_from_text, _texts(name, place, "x")))
+
+
+def _settings(name: str, place: Place) -> dict[str, str]:
+    if isinstance(place.content, dict):
+        return {path: _joined(name, value, ",") for path, value in place.content.items()}
+    return dict(map(setting_from_text, _texts(name, place, ",")))
+
+
+def _state(name: str, place: Place) -> str:
+    return state_from_text(place.text(shown(name)))
+
+
+def _texts(name: str, place: Place, separator: str) -> list[str]:
+    """A scalar, a list, or a mapping of shapes, as words of a command line."""
+    if isinstance(place.content, dict):
+        return [f"{blob}:{_joined(name, sizes, separator)}" for blob, sizes in place.content.items()]
+    if isinstance(place.content, list):
+        return [element.text(shown(name)) for element in place.content]
+    return place.text(shown(name)).split(",")
+
+
+def _joined(name: str, place: Place, separator: str) -> str:
+    if isinstance(place.content, list):
+        return separator.join(element.text(shown(name)) for element in place.content)
+    return place.text(shown(name))
+
+
+_READERS: Mapping[Any, Callable[[str, Place], Any]] = {
+    bool: _flag,
+    int: _number,
+    str: _word,
+    Names: _names,
+    Shapes: _shapes,
+    Settings: _settings,
+    States: _state,
+}

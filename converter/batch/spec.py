@@ -104,15 +104,16 @@ def _entry(fields: Fields, cell: Fields, prototxt: str, place: Place, base: Path
     words = {"stem": Path(prototxt).stem, "folder": os.path.relpath(Path(prototxt).parent, base)}
     weights = _weights(fields["weights"], words, base) if "weights" in fields else None
     options = _options(fields, words, base)
-    keys.refuse_contradictions(prototxt, weights, options, place)
     name = _name(fields, cell, prototxt, base)
     suffix = _suffix(fields["format"]) if "format" in fields else _FORMATS["plan"]
+    target = os.path.join(folder, name + suffix)
+    keys.refuse_contradictions(prototxt, weights, target, options, place)
     return Entry(
         name=name,
         where=place.where,
         prototxt=prototxt,
         weights=weights,
-        target=os.path.join(folder, name + suffix),
+        target=target,
         options=options,
         needs=_needs(fields["needs"]) if "needs" in fields else (),
         timeout=_seconds(fields["timeout"]) if "timeout" in fields else None,

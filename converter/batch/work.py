@@ -5,22 +5,20 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from dataclasses import fields, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any
 
-import click
-
-from prototrt.caffe_proto.errors import ConversionError
+import prototrt
+from prototrt.caffe_proto.errors import ConversionError, OptionsError
+from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.wording import worded
 from prototrt.converter.batch.entry import Entry, Outcome, Status
+from prototrt.converter.batch.keys import options_of, product_of
 from prototrt.converter.batch.wording import list_words
-from prototrt.converter.commandline.options.building import Building
-from prototrt.converter.commandline.options.checking import Checking
-from prototrt.converter.commandline.options.model import ModelOptions
-from prototrt.converter.commandline.options.rewriting import Rewriting
-from prototrt.converter.commandline.progress import BuildProgress
-
-T = TypeVar("T")
+from prototrt.converter.conversion import load_with_weights, truth_of
+from prototrt.converter.options import VerifyOptions
+from prototrt.converter.verification.verify import verify_files
+from prototrt.surgery.options import RewriteOptions
 
 _KNOWN = ("prototxt", "weights")
 
@@ -40,20 +38,21 @@ def work(entry: Entry) -> Outcome:
 
 def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The warnings, and what a report tells."""
-    given = {**entry.options, "model": entry.prototxt, "weights": entry.weights, "target": entry.target}
-    options, rewriting = _own(ModelOptions, given), _own(Rewriting, given)
-    building, checking = _own(Building, given), _own(Checking, given)
-    model = options.load()
-    graph = rewriting.rewrite(options, model, tile=building.kept_tiles)
+    rewriting = options_of(RewriteOptions, entry.options)
+    checking = options_of(VerifyOptions, entry.options)
+    product = product_of(entry.target, entry.options)
+    model = load_with_weights(
+        entry.prototxt, options_of(LoadOptions, {**entry.options, "weights": entry.weights})
+    )
+    graph = prototrt.rewrite(model, options=rewriting)
     graph = replace(graph, warnings=tuple(worded(text, list_words) for text in graph.warnings))
     warnings, checks = graph.warnings, None
     if checking.inputs or checking.expect:
-        verification = checking.verify(graph, rewriting.truth(options, model))
+        verification = verify_files(graph, checking, truth_of(model, rewriting))
         verification.refuse()
         warnings, checks = (*warnings, *verification.warnings), verification.as_dict()
-    truth = rewriting.truth(options, model) if building.verify else None
-    with BuildProgress(None) as progress:
-        manifest = building.write(graph, progress, truth)
+    truth = truth_of(model, rewriting) if product.converting.verify else None
+    manifest = product.write(graph, truth=truth)
     return warnings, {
         "caffe_layers": len(model.layers),
         "nodes": manifest["nodes"],
@@ -70,18 +69,14 @@ def written_files(target: str) -> list[str]:
     return [path for path in (target, f"{target}.json", f"{target}.data") if os.path.isfile(path)]
 
 
-def _own(kind: type[T], given: dict[str, Any]) -> T:
-    return kind(**{field.name: given[field.name] for field in fields(kind) if field.name in given})  # type: ignore[arg-type]
-
-
 def _failure(entry: Entry, error: Exception) -> tuple[Status, int, str]:
     text = error.text.by(list_words) if isinstance(error, ConversionError) else str(error)
     if isinstance(error, MemoryError) or any(words in text.lower() for words in _NO_MEMORY):
         return Status.OUT_OF_MEMORY, 4, f"{entry.prototxt}: {out_of_memory(entry)}"
+    if isinstance(error, OptionsError):
+        return Status.FAILED, 3, f"{entry.where}: {text}"
     if isinstance(error, ConversionError):
         return Status.FAILED, error.exit_code, text
-    if isinstance(error, click.UsageError):  # options that contradict each other
-        return Status.FAILED, 3, f"{entry.where}: {error.message}"
     return Status.FAILED, 1, f"internal error\n{traceback.format_exc()}"
 
 

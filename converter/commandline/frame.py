@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 import prototrt
-from prototrt.converter.commandline.options.parameter_types import with_state_file
+from prototrt.converter.commandline.options.parameter_types import with_state_in_one_word
 from prototrt.converter.commandline.options.refusals import refuse_overwriting
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -74,7 +74,7 @@ class Guarded(click.Command):
     """A command whose failures become messages and exit codes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        rest = super().parse_args(ctx, with_state_file(args))
+        rest = super().parse_args(ctx, with_state_in_one_word(args))
         refuse_overwriting(ctx.params)
         return rest
 
@@ -98,7 +98,7 @@ class Guarded(click.Command):
 
 def _explain(error: Exception) -> int:
     """Tell what went wrong; the exit code."""
-    from prototrt.caffe_proto.errors import ConversionError
+    from prototrt.caffe_proto.errors import ConversionError, OptionsError
 
     if settings_of_command().debug:
         import traceback
@@ -108,6 +108,8 @@ def _explain(error: Exception) -> int:
     if isinstance(error, ConversionError):
         from prototrt.converter.commandline.wording import command_line_words
 
+        if isinstance(error, OptionsError):
+            raise click.UsageError(error.text.by(command_line_words), click.get_current_context()) from error
         click.echo(f"error: {error.text.by(command_line_words)}", err=True)
         return error.exit_code
     if isinstance(error, MemoryError):

@@ -27,6 +27,7 @@ from prototrt.converter.onnx.api import IR_VERSION, OPSET, element_type, importe
 from prototrt.converter.onnx.file import write_model
 from prototrt.converter.onnx.lowering import lower
 from prototrt.converter.onnx.model import OnnxModel, Proto
+from prototrt.converter.options import ExportOptions
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.pipeline import lowered
 
@@ -38,7 +39,7 @@ def export_onnx(
     graph: Graph,
     path: str | os.PathLike[str],
     *,
-    onnx_lstm: bool = False,
+    onnx_lstm: bool = ExportOptions.onnx_lstm,
     notes: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write a graph as an ONNX model, and its manifest as ``PATH.json``; gives the manifest.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,26 @@ def load_arrays(path: str) -> Feeds:
             because=_reason(error),
             fix=f'write it with numpy.savez("{Path(path).stem}.npz", NAME=array, ...)',
         ) from error
+
+
+class ArraysOfFile(Mapping[str, Array]):
+    """The arrays of an npz file, which is read when the first is asked for."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    @cached_property
+    def _arrays(self) -> Feeds:
+        return load_arrays(self.file)
+
+    def __getitem__(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
 
 
 def _reason(error: Exception) -> str:

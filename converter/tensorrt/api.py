@@ -17,11 +17,11 @@ from typing import Any
 
 from prototrt.caffe_proto.errors import BuildError
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.options import BACKENDS
 from prototrt.surgery.ir import DType
 
 log = logging.getLogger(__name__)
 
-BACKENDS = ("auto", "rtx", "enterprise")
 _MODULES = {"rtx": "tensorrt_rtx", "enterprise": "tensorrt"}
 _INSTALL = {"rtx": "pip install tensorrt-rtx", "enterprise": "pip install tensorrt"}
 _OLDEST_ENTERPRISE = 10

@@ -10,10 +10,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
+from prototrt.caffe_proto.options import takes_options
 from prototrt.converter.files import HashedStream, atomic_write
 from prototrt.converter.manifest import as_text, beside, graph_facts
+from prototrt.converter.options import BuildOptions, Progress
 from prototrt.converter.tensorrt import (  # noqa: F401  register the lowerings
     activation,
     convolution,
@@ -32,16 +34,6 @@ from prototrt.converter.tensorrt.lowering import lower
 from prototrt.converter.tensorrt.network import Network
 from prototrt.surgery.ir import Graph, Range, node_count
 from prototrt.surgery.pipeline import lowered
-
-
-class Progress(Protocol):
-    """Hears how the build goes on; ``step`` returning False cancels it."""
-
-    def phase(self, name: str, parent: str | None, steps: int) -> None: ...
-
-    def step(self, name: str, step: int) -> bool: ...
-
-    def finish(self, name: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -69,27 +61,14 @@ class Plan:
             _write_manifest(path, _manifest(self.facts, stream.bytes, stream.sha256))
 
 
-TILES = ("native", "plugin")
 STREAMED_FROM = 1 << 28
 """Bytes of weights: some pieces of a stream, of which one is held twice."""
 
 
-def build(
-    graph: Graph,
-    backend: str = "auto",
-    *,
-    progress: Progress | None = None,
-    tf32: bool = False,
-    tile: str = "native",
-) -> Plan:
-    """Build a serialized engine of a graph.
-
-    ``backend`` is ``"rtx"``, ``"enterprise"``, or ``"auto"``. Numbers are of the types that the
-    graph says; ``tf32`` lets float32 matrix products round their factors to 10 bits. ``tile`` says what becomes
-    of the Tiles that are left in the graph: ``"native"`` layers, or our ``"plugin"``, which RTX does
-    not take. Raises ``BuildError``.
-    """
-    with _prepared(graph, backend, progress, tf32, tile) as job:
+@takes_options(BuildOptions)
+def build(graph: Graph, options: BuildOptions) -> Plan:
+    """Build a serialized engine of a graph; numbers are of the types that the graph says. Raises ``BuildError``."""
+    with _prepared(graph, options) as job:
         plan = job.serialized()
         return Plan(plan, job.facts())
 
@@ -97,11 +76,7 @@ def build(
 def build_file(
     graph: Graph,
     path: str | os.PathLike[str],
-    backend: str = "auto",
-    *,
-    progress: Progress | None = None,
-    tf32: bool = False,
-    tile: str = "native",
+    options: BuildOptions,
     notes: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """``build(...).save(path)``, in less memory: the plan goes to the file as TensorRT makes it.
@@ -109,11 +84,7 @@ def build_file(
     Returns the manifest; ``notes`` are written into it. See docs/decisions/0005-plans-are-streamed.md.
     Raises ``BuildError``, and ``ConversionError`` where the file cannot be written.
     """
-    with (
-        _prepared(graph, backend, progress, tf32, tile) as job,
-        atomic_write(path) as file,
-        HashedStream(file) as stream,
-    ):
+    with _prepared(graph, options) as job, atomic_write(path) as file, HashedStream(file) as stream:
         job.stream(stream.write)
         manifest = _manifest({**job.facts(), **(notes or {})}, stream.bytes, stream.sha256)
         _write_manifest(path, manifest)
@@ -199,19 +170,17 @@ def _place(backend: Backend) -> dict[str, Any]:
 
 
 @contextmanager
-def _prepared(graph: Graph, backend: str, progress: Progress | None, tf32: bool, tile: str) -> Iterator[_Job]:
-    if tile not in TILES:
-        raise ValueError(f"tile is {tile!r}, expected one of {', '.join(TILES)}")
-    found = find_backend(backend)
-    if tile == "plugin":
+def _prepared(graph: Graph, options: BuildOptions) -> Iterator[_Job]:
+    found = find_backend(options.backend)
+    if options.tile == "plugin":
         from prototrt.converter.tensorrt.tile_plugin import refuse_tile_plugin  # few engines have it
 
         refuse_tile_plugin(found)
     # The files are hashed while TensorRT works.
     with ThreadPoolExecutor(1) as background:
         facts = background.submit(graph_facts, graph)
-        network = network_of(graph, found, tile)
-        yield _Job(network, _config(graph, network, progress, tf32), tf32, facts)
+        network = network_of(graph, found, options.tile)
+        yield _Job(network, _config(graph, network, options), options.tf32, facts)
 
 
 def network_of(graph: Graph, backend: Backend, tile: str = "native") -> Network:
@@ -223,13 +192,13 @@ def network_of(graph: Graph, backend: Backend, tile: str = "native") -> Network:
     return network
 
 
-def _config(graph: Graph, network: Network, progress: Progress | None, tf32: bool) -> Any:
+def _config(graph: Graph, network: Network, options: BuildOptions) -> Any:
     trt = network.trt
     config = network.builder.create_builder_config()
-    if not tf32:
+    if not options.tf32:
         config.clear_flag(trt.BuilderFlag.TF32)
-    if progress is not None:
-        config.progress_monitor = _monitor(trt, progress)
+    if options.progress is not None:
+        config.progress_monitor = _monitor(trt, options.progress)
     profile = _profile(graph, network)
     if profile is not None:
         config.add_optimization_profile(profile)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.errors import NetError, ShapeError, VerificationError
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.options import VerifyOptions
 from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays
 from prototrt.converter.sessions.session import Session
 from prototrt.converter.sessions.signature import Signature
@@ -111,18 +112,12 @@ def verify(
     return Verification(precision, len(feeds), tuple(comparisons), tuple(parts))
 
 
-def verify_files(
-    graph: Graph,
-    ways: Sequence[str],
-    inputs: str | None = None,
-    expect: str | None = None,
-    *,
-    calls: int | None = None,
-    seed: int = 0,
-    layers: bool = False,
-    truth: Graph | None = None,
-) -> Verification:
-    """Verify with inputs and expected outputs of npz files; without inputs with invented ones."""
+def verify_files(graph: Graph, options: VerifyOptions, truth: Graph | None = None) -> Verification:
+    """Verify with inputs and expected outputs of npz files; without inputs with random ones.
+
+    ``truth`` as for ``verify``.
+    """
+    inputs, expect = options.inputs, options.expect
     names = [value.name for value in graph.inputs]
     if expect and not inputs and names:
         raise NetError(
@@ -130,15 +125,21 @@ def verify_files(
             where=expect,
             fix=Worded("also give {}", Option("inputs", "FILE.npz")),
         )
-    feeds = read_feeds(inputs, names, calls) if inputs else seeded_feeds(graph, calls or 1, seed)
+    feeds = (
+        read_feeds(inputs, names, options.calls)
+        if inputs
+        else seeded_feeds(graph, options.calls or 1, options.seed)
+    )
     if inputs:
         refuse_misfits(inputs, feeds, Signature.of_graph(graph))
     expected = None
     if expect is not None:
-        watched = watching_tops(graph) if layers else graph
+        watched = watching_tops(graph) if options.layers else graph
         expected = read_feeds(expect, [value.name for value in watched.outputs], len(feeds))
     warnings = unread_arrays(inputs, feeds, names) if inputs else []
-    verification = verify(graph, feeds, ways=ways, expected=expected, layers=layers, truth=truth)
+    verification = verify(
+        graph, feeds, ways=options.ways, expected=expected, layers=options.layers, truth=truth
+    )
     return replace(verification, warnings=tuple(warnings))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import ConversionError
@@ -29,7 +28,7 @@ def dot_from_graph(graph: Graph) -> str:
 def drawing_of_net(model: Model, options: RewriteOptions) -> tuple[Drawing, Sequence[str]]:
     """The net as it is written, and warnings: a net that cannot be converted is drawn without shapes."""
     try:
-        expansion = expand(model, options=replace(options, require_weights=False))
+        expansion = expand(model, options=options.topology)
     except ConversionError as error:
         return drawing_of_model(model, {}), [*model.warnings, Worded("drawn without shapes: {}", error.text)]
     shapes = {name: value.shape for name, value in expansion.tops.items()}

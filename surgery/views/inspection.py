@@ -77,7 +77,7 @@ class Inspection:
 @takes_options(RewriteOptions)
 def inspect(model: Model, options: RewriteOptions) -> Inspection:
     """Take a net's measure. Works without weights: shapes do not depend on them."""
-    expansion = expand(model, options=replace(options, require_weights=False))
+    expansion = expand(model, options=options.topology)
     graph, tops = expansion.graph, expansion.tops
     work, work_of_a_step = multiply_adds(graph), multiply_adds_per_step(graph)
     return Inspection(

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto import ConversionError, RandomWeights, WeightsError, load
+from prototrt.caffe_proto.errors import OptionsError
 
 h5py = pytest.importorskip("h5py")
 
@@ -184,10 +185,10 @@ def test_drawn_weights_have_a_limit() -> None:
 
 
 def test_weights_and_random_weights(write: Write) -> None:
-    with pytest.raises(WeightsError) as caught:
+    with pytest.raises(OptionsError) as caught:
         load(write(NET), "m.h5", random_weights=1)
     assert str(caught.value) == (
-        "weights and random weights are both given, expected one of them\n  fix: leave one of them out"
+        "weights and random_weights are given, expected one of them\n  fix: leave one of them out"
     )
 
 

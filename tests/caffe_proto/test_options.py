@@ -42,7 +42,9 @@ def test_a_misspelt_keyword() -> None:
 
 
 def test_a_word_that_is_no_choice() -> None:
-    with pytest.raises(ValueError, match=r"^way is 'run', expected one of loop, step$"):
+    with pytest.raises(
+        ValueError, match=r"^way is 'run', expected one of loop, step\n  fix: use way=\"loop\"$"
+    ):
         told("x", way="run")
 
 
@@ -54,5 +56,5 @@ def test_every_choice_has_its_passes() -> None:
 def test_the_signature_shows_every_option() -> None:
     shown = inspect.signature(prototrt.rewrite).parameters
     assert list(shown) == ["model", *(field.name for field in fields(RewriteOptions)), "options"]
-    assert "``strict`` refuses weights" in str(prototrt.rewrite.__doc__)
+    assert "``shapes`` override those of the file" in str(prototrt.rewrite.__doc__)
     assert shown["sequence"].default == RewriteOptions().sequence

@@ -63,7 +63,7 @@ def test_both_kinds_of_rules(write: Callable[..., str]) -> None:
 def test_unknown_phase(write: Callable[..., str]) -> None:
     with pytest.raises(ConversionError) as caught:
         load(write(ALWAYS), phase="DEPLOY")
-    assert str(caught.value) == ('the phase is "DEPLOY", expected TRAIN or TEST\n  fix: use phase="TEST"')
+    assert str(caught.value) == "phase is 'DEPLOY', expected one of TEST, TRAIN\n  fix: use phase=\"TEST\""
 
 
 TRAINED = """

@@ -6,6 +6,7 @@ import ast
 import pickle
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from prototrt.caffe_proto.errors import NetError, Problems
 from prototrt.caffe_proto.wording import Option, OptionValue, Worded, python_words, worded
 from prototrt.cli import main
+from prototrt.converter.batch.keys import GROUPS
 from prototrt.tests.fresh_python import ROOT
 
 
@@ -82,7 +84,7 @@ BELOW = [
     for path in (ROOT / folder).rglob("*.py")
     if "commandline" not in path.relative_to(ROOT).parts
 ]
-OF_OTHER_TOOLS = {"--resources"}  # dask worker
+OF_OTHER_TOOLS = {"--resources", "--upgrade"}  # dask worker, pip
 SPELLING = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
@@ -130,7 +132,7 @@ def parameters(command: click.Command) -> Iterator[str]:
 
 
 def test_options_that_are_named_exist() -> None:
-    known = set(parameters(main))
+    known = {*parameters(main), *(field.name for kind in GROUPS for field in fields(kind))}
     found = [(where, call.args[0]) for where, call in calls("Option")]
     assert found
     for where, name in found:

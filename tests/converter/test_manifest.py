@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import prototrt
-from prototrt.converter.conversion import write_engine, write_onnx
+from prototrt.converter.conversion import Product
+from prototrt.converter.options import BuildOptions, ConvertOptions
 from prototrt.surgery.ir import Graph
 
 ROOT = Path(__file__).parents[2]
@@ -53,11 +54,13 @@ def graph(tmp_path: Path) -> Graph:
 
 @pytest.mark.trt
 def test_keys_of_a_plan(graph: Graph, tmp_path: Path) -> None:
-    manifest = write_engine(graph, str(tmp_path / "a.plan"), backend="rtx", check=True)
+    manifest = Product(
+        target=str(tmp_path / "a.plan"), building=BuildOptions("rtx"), converting=ConvertOptions(verify=True)
+    ).write(graph)
     assert set(keys(manifest)) == documented("plan")
 
 
 def test_keys_of_an_onnx_model(graph: Graph, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="runs the model")
-    manifest = write_onnx(graph, str(tmp_path / "a.onnx"), check=True)
+    manifest = Product(target=str(tmp_path / "a.onnx"), converting=ConvertOptions(verify=True)).write(graph)
     assert set(keys(manifest)) == documented("onnx")

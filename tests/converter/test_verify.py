@@ -12,6 +12,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.errors import NetError, Origin, ShapeError, VerificationError
+from prototrt.converter.options import VerifyOptions
 from prototrt.converter.reference import ReferenceEvaluator
 from prototrt.converter.sessions import session
 from prototrt.converter.verification.comparison import difference_of
@@ -161,14 +162,14 @@ def test_files_of_a_golden_with_state(tmp_path: Path) -> None:
         np.savez(tmp_path / f"{kind}.npz", allow_pickle=False, **arrays)
     graph = rewritten(case, case.arrays("inputs")[0])
     files = str(tmp_path / "inputs.npz"), str(tmp_path / "outputs.npz")
-    found = verify_files(graph, ["onnx"], *files)
+    found = verify_files(graph, VerifyOptions(ways=["onnx"], inputs=files[0], expect=files[1]))
     assert (found.calls, found.holds) == (case.calls, True)
     assert ("reference", "expected") in [(item.way, item.against) for item in found.comparisons]
 
 
 def test_arrays_that_nobody_reads_are_told(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", x=FEEDS[0]["x"], y=FEEDS[0]["x"])
-    found = verify_files(small_net(), [], str(tmp_path / "in.npz"))
+    found = verify_files(small_net(), VerifyOptions(ways=[], inputs=str(tmp_path / "in.npz")))
     assert found.warnings == (f"{tmp_path / 'in.npz'}: not read: the inputs are x: y",)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from prototrt.converter.commandline.options.groups import gathered
+from prototrt.converter.commandline.options.groups import options
 from prototrt.converter.commandline.options.parameter_types import OutputFile
 
 
@@ -25,9 +25,7 @@ class BatchOptions:
     cache: str | None
 
 
-batch_options = gathered(
-    BatchOptions,
-    "options",
+batch_options = options(
     click.argument("models", metavar="MODELS.yaml", type=click.Path()),
     click.option(
         "-o", "folder", required=True, metavar="FOLDER", help="The folder for engines; created if needed."

@@ -1,4 +1,4 @@
-"""Options that come to a command together, as one object."""
+"""From options of the command line to the dataclasses that the library takes, and back."""
 
 from __future__ import annotations
 
@@ -7,21 +7,64 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
 
+import click
+
+from prototrt.caffe_proto.options import Options
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def gathered(kind: type[Any], keyword: str, *options: Callable[[F], F]) -> Callable[[F], F]:
-    """A decorator: adds options to a command, which gets them together as one ``kind``."""
+def declared(kind: type[Options], name: str, *spellings: str, **attributes: Any) -> Callable[[F], F]:
+    """An option of the command line for this field, with the field's default and its choices.
+
+    It is spelled like the field, unless something else is given. ``multiple`` options become a tuple, or
+    what ``collect`` makes of what was given.
+    """
+    (known,) = (field for field in fields(kind) if field.name == name)
+    attributes.setdefault("default", known.default)
+    choices, least = known.metadata.get("choices"), known.metadata.get("least")
+    if isinstance(known.default, bool):
+        attributes["is_flag"] = True
+    elif least is not None:
+        attributes["type"] = click.IntRange(min=least)
+    elif choices is not None:
+        attributes.setdefault("type", click.Choice(choices))
+    if "multiple" in attributes:
+        collect = attributes.pop("collect", tuple)
+        attributes["default"] = None
+        attributes["callback"] = lambda context, parameter, values: collect(values) or known.default
+    return click.option(*(spellings or [f"--{name.replace('_', '-')}"]), name, **attributes)
+
+
+def options(*each: Callable[[F], F]) -> Callable[[F], F]:
+    """A decorator that adds all of these, to be shown in this order."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(each):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def gathered(**kinds: type[Any]) -> Callable[[F], F]:
+    """A decorator that stands nearest to the command: it gets, by these keywords, objects of these kinds.
+
+    Each is made of the options that are called as its fields; two kinds may share an option.
+    """
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
-        def with_one(**given: Any) -> Any:
-            own = {field.name: given.pop(field.name) for field in fields(kind) if field.name in given}
-            return command(**given, **{keyword: kind(**own)})
+        def with_objects(**given: Any) -> Any:
+            names = {keyword: {field.name for field in fields(kind)} for keyword, kind in kinds.items()}
+            made = {
+                keyword: kind(**{name: given[name] for name in names[keyword] & given.keys()})
+                for keyword, kind in kinds.items()
+            }
+            others = given.keys() - set().union(*names.values())
+            return command(**{name: given[name] for name in others}, **made)
 
-        result: Any = with_one
-        for option in reversed(options):
-            result = option(result)
-        return result  # type: ignore[no-any-return]  # click's decorators keep the type
+        result: Any = with_objects
+        return result  # type: ignore[no-any-return]  # it is called as the command is
 
     return decorate

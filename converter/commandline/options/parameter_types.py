@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-ON = ("reference", "network", "onnx", "onnx-lstm", "engine")
-"""The ways of ``Session``, which click must know without importing it; a test compares them."""
+from prototrt.converter.written_values import (
+    file_of_state,
+    setting_from_text,
+    shape_from_text,
+    state_from_text,
+    with_state_file,
+    words_from_text,
+)
+
+if TYPE_CHECKING:
+    from prototrt.converter.sessions.feeds import ArraysOfFile
 
 
 class Written(click.ParamType):  # type: ignore[type-arg]  # generic only in new versions of click
@@ -19,73 +28,49 @@ class Written(click.ParamType):  # type: ignore[type-arg]  # generic only in new
         return self.name
 
 
-class BlobShape(Written):
+class Read(Written):
+    """What the library reads; ``reader`` raises ``ValueError``."""
+
+    reader: Callable[[str], Any]
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):  # click converts defaults, too
+            return value
+        try:
+            return type(self).reader(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class BlobShape(Read):
     """``NAME:1x3x224x224``"""
 
     name = "NAME:SIZExSIZE..."
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, tuple[int, ...]]:
-        blob, colon, sizes = value.rpartition(":")
-        parts = sizes.split("x")
-        if not (blob and colon and all(part.isdecimal() and int(part) > 0 for part in parts)):
-            self.fail(
-                f'"{value}" is no shape: write the blob\'s name, a colon, and sizes of 1 or more'
-                " with x between them, as in data:1x3x224x224",
-                param,
-                ctx,
-            )
-        return blob, tuple(map(int, parts))
+    reader = staticmethod(shape_from_text)
 
 
-class BlobShapes(Written):
+class BlobShapes(Read):
     """``NAME:1x3x224x224,NAME:...``, as trtexec writes shapes."""
 
     name = "NAME:SIZExSIZE...,..."
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> dict[str, tuple[int, ...]]:
-        if isinstance(value, dict):  # click converts defaults, too
-            return value
-        return dict(BlobShape().convert(part, param, ctx) for part in value.split(","))
+    @staticmethod
+    def reader(text: str) -> dict[str, tuple[int, ...]]:
+        return dict(map(shape_from_text, text.split(",")))
 
 
-class Override(Written):
+class Override(Read):
     """``LAYER.FIELD=VALUE``"""
 
     name = "LAYER.FIELD=VALUE"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        path, equals, setting = value.partition("=")
-        if not (equals and "." in path):
-            self.fail(
-                f'"{value}" sets nothing: write the layer, the field and its value, as in'
-                " lstm1.recurrent_param.cell_activation=ReLU",
-                param,
-                ctx,
-            )
-        return path, setting
+    reader = staticmethod(setting_from_text)
 
 
-class Ways(Written):
+class Ways(Read):
     """``network,onnx``"""
 
     name = "WAY,..."
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        ways = tuple(dict.fromkeys(value.split(",")))
-        for way in ways:
-            if way not in ON:
-                self.fail(f'"{way}" is no way to run a net: expected some of {", ".join(ON)}', param, ctx)
-        return ways
+    reader = staticmethod(words_from_text)
 
 
 class OutputFile(Written):
@@ -106,22 +91,25 @@ class OutputFile(Written):
         return [CompletionItem(incomplete, type="file")]
 
 
-class StateSource(Written):
+class StateSource(Read):
     """``bind``, ``zero``, or ``const FILE.npz``, which comes here as ``const:FILE.npz``."""
 
     name = "bind|zero|const FILE.npz"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        mode, _, file = value.partition(":")
-        if value not in ("bind", "zero") and not (mode == "const" and file):
-            self.fail(f'"{value}" is none of bind, zero, const FILE.npz', param, ctx)
-        return str(value)
+    @staticmethod
+    def reader(text: str) -> str | ArraysOfFile:
+        file = file_of_state(state_from_text(text))
+        if file is None:
+            return text
+        from prototrt.converter.sessions.feeds import ArraysOfFile
+
+        return ArraysOfFile(file)
 
 
-def with_state_file(arguments: Sequence[str]) -> list[str]:
+def with_state_in_one_word(arguments: Sequence[str]) -> list[str]:
     """Arguments with ``--state const FILE`` as ``--state const:FILE``: an option has one value for click."""
     joined = list(arguments)
     for place, argument in enumerate(joined):
         if argument == "const" and joined[place - 1 : place] == ["--state"] and place + 1 < len(joined):
-            return [*joined[:place], f"const:{joined[place + 1]}", *joined[place + 2 :]]
+            return [*joined[:place], with_state_file(joined[place + 1]), *joined[place + 2 :]]
     return joined

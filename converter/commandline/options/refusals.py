@@ -16,9 +16,9 @@ def refuse_overwriting(given: Mapping[str, Any]) -> None:
         return
     from prototrt.converter.files import overwritten
 
-    state = (given.get("state") or "").partition(":")[2]
     files = [given.get(name) for name in ("model", "weights", "inputs")]
-    read = [file for file in [*files, state] if file]
+    files.append(getattr(given.get("state"), "file", None))
+    read = [file for file in files if file]
     for written in (target, f"{target}.json"):
         if file := overwritten(written, read):
             raise click.UsageError(f'-o would overwrite "{file}", which is read: give another output file')

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prototrt.converter.commandline.options.groups import gathered
+from prototrt.converter.commandline.options.groups import options
 from prototrt.converter.commandline.options.refusals import refuse_options_beside
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ class Running:
                 raise click.UsageError(f"{option} is for plans, but {model} is none")
 
 
-running_options = gathered(
-    Running,
-    "running",
+running_options = options(
     click.option("--trust", is_flag=True, help="Run a plan without manifest: you know who made it."),
     click.option(
         "--runtime-cache",

@@ -4,50 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from prototrt.converter.commandline.options.groups import gathered
+from prototrt.converter.commandline.options.groups import options
 from prototrt.converter.commandline.options.parameter_types import Written
-from prototrt.converter.commandline.options.rewriting import Rewriting
+from prototrt.converter.stages import GRAPH_STAGES, READERS, Stage
+from prototrt.surgery.options import OF_THE_NET, RewriteOptions
 
 if TYPE_CHECKING:
     from prototrt.surgery.ir import Graph
     from prototrt.surgery.runner import Pass, PassList
 
-GRAPH_STAGES = ("rewritten", "lowered")
-READERS = {"tensorrt": "TensorRT", "onnx": "ONNX", "onnx-lstm": "ONNX with its LSTM"}
-"""Backends that have passes of their own, which click must know without importing them; a test compares them."""
 ALL = "all"
-
-
-@dataclass(frozen=True)
-class Stage:
-    """``name`` is ``parsed``, ``rewritten`` or ``lowered``; ``reader`` is the backend that a graph is lowered for."""
-
-    name: str
-    reader: str
-
-    def __post_init__(self) -> None:
-        if self.name != "lowered" and is_stated("reader") and not is_stated("print_after"):
-            raise click.UsageError("--for is for --stage lowered")
-
-    @property
-    def title(self) -> str:
-        """What the graph is called beside the net as it is written."""
-        return f"As {READERS[self.reader]} is given it" if self.name == "lowered" else "As it is rewritten"
-
-    def of(self, rewritten: Graph) -> Graph:
-        """The rewritten graph, or what the backend makes of it before it reads it."""
-        return self.lowered(rewritten) if self.name == "lowered" else rewritten
-
-    def lowered(self, rewritten: Graph) -> Graph:
-        from prototrt.surgery.pipeline import lowered
-
-        return lowered(rewritten, self.reader)
 
 
 def is_stated(name: str) -> bool:
@@ -62,9 +34,7 @@ reader_option = click.option(
     default="tensorrt",
     help="Whose graph --stage lowered shows.",
 )
-stage_options = gathered(
-    Stage,
-    "stage",
+stage_options = options(
     click.option(
         "--stage",
         "name",
@@ -82,13 +52,22 @@ def split_stages(names: Sequence[str], reader: str) -> tuple[Stage, tuple[str, .
     shown = [name for name in names if name in GRAPH_STAGES]
     if len(set(shown)) > 1:
         raise click.UsageError("give --stage rewritten or --stage lowered, not both")
-    return Stage(shown[0] if shown else "parsed", reader), tuple(name for name in names if name not in shown)
+    stage = Stage(shown[0] if shown else "parsed", reader)
+    refuse_idle_reader(stage)
+    return stage, tuple(name for name in names if name not in shown)
+
+
+def refuse_idle_reader(stage: Stage) -> None:
+    if stage.name != "lowered" and is_stated("reader") and not is_stated("print_after"):
+        raise click.UsageError("--for is for --stage lowered")
 
 
 def refuse_rewriting_options() -> None:
     """The table of layers shows the net as it is written: how it is rewritten changes nothing in it."""
+    rewriting = {field.name for field in fields(RewriteOptions)} - set(OF_THE_NET)
     for parameter in click.get_current_context().command.params:
-        if parameter.name in {field.name for field in fields(Rewriting)} and is_stated(parameter.name or ""):
+        name = parameter.name or ""
+        if name in rewriting and is_stated(name):
             raise click.UsageError(
                 f"{parameter.opts[0]} is for --stage rewritten, --stage lowered or --print-after"
             )

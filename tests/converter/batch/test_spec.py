@@ -9,7 +9,7 @@ import pytest
 
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.batch.entry import Entry
-from prototrt.converter.batch.keys import FILES, PARAMETERS
+from prototrt.converter.batch.keys import FIELDS, FILES
 from prototrt.converter.batch.spec import read_models
 from prototrt.tests.caffe2_cases import GOLDENS
 
@@ -40,7 +40,7 @@ def test_a_model_has_the_commands_defaults() -> None:
 def test_options_are_read_as_the_command_line_reads_them() -> None:
     (entry,) = read(
         """
-defaults: {tf32: true, phase: TRAIN, timeout: 1.5}
+defaults: {strict: true, phase: TRAIN, timeout: 1.5}
 models:
 - prototxt: a/deploy.prototxt
   random-weights: 7
@@ -60,8 +60,8 @@ models:
     )
     options = entry.options
     assert entry.target == "out/one.onnx"
-    assert (options["tf32"], options["phase"], options["random_weights"]) == (True, "TEST", 7)
-    assert options["shapes"] == (("data", (1, 3, 8, 8)), ("cont", (4, 1)))
+    assert (options["strict"], options["phase"], options["random_weights"]) == (True, "TEST", 7)
+    assert options["shapes"] == {"data": (1, 3, 8, 8), "cont": (4, 1)}
     assert options["min_shapes"] == {"data": (1, 3, 8, 8)}
     assert (options["outputs"], options["stages"]) == (("fc", "prob"), ("deploy",))
     assert (options["ways"], options["inputs"], options["expect"]) == (
@@ -83,8 +83,8 @@ def test_a_file_of_states_is_relative_to_the_list() -> None:
 
 def test_every_option_of_the_commands_is_a_key() -> None:
     for name in ("backend", "sequence", "cont", "force", "allow_unknown", "verify", "layers", "onnx_lstm"):
-        assert name in PARAMETERS
-    assert set(FILES) <= set(PARAMETERS)
+        assert name in FIELDS
+    assert set(FILES) <= set(FIELDS)
 
 
 def test_nets_of_caffe2_state_weights_in_their_own_ways() -> None:
@@ -115,7 +115,7 @@ models:
         for sizes in ("1x3", "2x3")
     ]
     assert [entry.weights for entry in entries] == [f"{folder}/last.caffemodel" for folder in "aaaabbbb"]
-    assert entries[1].options["shapes"] == (("data", (2, 3)),)
+    assert entries[1].options["shapes"] == {"data": (2, 3)}
 
 
 def test_paths_are_relative_to_the_list() -> None:
@@ -171,11 +171,11 @@ MISTAKES = {
     ),
     "a bad choice": (
         MODEL + "  sequence: lop\n",
-        "models.yaml:4: sequence: 'lop' is not one of 'auto', 'loop', 'unroll', 'step'.",
+        "models.yaml:4: sequence is 'lop', expected one of auto, loop, unroll, step\n  fix: use sequence: loop",
     ),
     "a bad shape": (
         MODEL + "  shape: {data: 1x0}\n",
-        'models.yaml:4: shape: "data:1x0" is no shape: write the blob\'s name, a colon, and sizes of 1 or more'
+        'models.yaml:4: shapes: "data:1x0" is no shape: write the blob\'s name, a colon, and sizes of 1 or more'
         " with x between them, as in data:1x3x224x224",
     ),
     "no truth": (
@@ -194,11 +194,11 @@ MISTAKES = {
     "no weights": (
         "models:\n- prototxt: a/deploy.prototxt\n",
         "models.yaml:2: the model has no weights\n"
-        "  fix: give weights: FILE, or random-weights: SEED to try the topology",
+        "  fix: give weights, or random-weights: 0 to try the topology alone",
     ),
     "two sorts of weights": (
         MODEL + "  weights: a/last.caffemodel\n",
-        "models.yaml:2: the model has weights and random-weights\n  fix: leave one of them out",
+        "models.yaml:2: weights and random-weights are given, expected one of them\n  fix: leave one of them out",
     ),
     "nothing found": (
         "models:\n- prototxt: c*/x.prototxt\n  random-weights: 1\n",
@@ -262,7 +262,8 @@ def test_all_mistakes_are_told_at_once_and_once_each() -> None:
         "  fix: write backend\n"
         'models.yaml:5: timeout is "soon", expected seconds, more than 0\n'
         'models.yaml:6: format is "zip", expected plan or onnx\n'
-        "models.yaml:7: sequence: 'lop' is not one of 'auto', 'loop', 'unroll', 'step'.\n"
+        "models.yaml:7: sequence is 'lop', expected one of auto, loop, unroll, step\n"
+        "  fix: use sequence: loop\n"
         "models.yaml:8: the model has no prototxt\n"
         "  fix: give prototxt: FILE\n"
         "5 problems"

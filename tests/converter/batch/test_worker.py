@@ -60,11 +60,11 @@ def test_a_mistake_in_the_model(worker: Worker, tmp_path: Path) -> None:
 def test_options_that_contradict_each_other(worker: Worker, tmp_path: Path) -> None:
     outcome = worker.run(entry(tmp_path, onnx_lstm=True))
     assert (outcome.status, outcome.exit_code) == (Status.FAILED, 3)
-    assert outcome.message == "models.yaml:2: --onnx-lstm is for ONNX models, but FILE does not end in .onnx"
+    assert outcome.message == "models.yaml:2: onnx-lstm is for ONNX models, but FILE does not end in .onnx"
 
 
 def test_our_own_mistake(worker: Worker, tmp_path: Path) -> None:
-    outcome = worker.run(entry(tmp_path, sequence="nonsense"))  # which the list of models would refuse
+    outcome = worker.run(entry(tmp_path, shapes=5))  # which the list of models would refuse
     assert (outcome.status, outcome.exit_code) == (Status.FAILED, 1)
     assert outcome.message.startswith("internal error\nTraceback ")
 

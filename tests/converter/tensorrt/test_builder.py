@@ -18,6 +18,7 @@ import pytest
 
 from prototrt.caffe_proto.errors import BuildError, ConversionError, Origin
 from prototrt.converter import files
+from prototrt.converter.options import BuildOptions
 from prototrt.converter.readback import NetworkInterpreter
 from prototrt.converter.tensorrt import builder
 from prototrt.converter.tensorrt.api import Backend, find_backend
@@ -74,13 +75,13 @@ def save(graph: Graph, path: Path) -> None:
 
 
 def write(graph: Graph, path: Path) -> None:
-    build_file(graph, path, "rtx")
+    build_file(graph, path, BuildOptions("rtx"))
 
 
 def stream(graph: Graph, path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(builder, "STREAMED_FROM", 0)
-        build_file(graph, path, "rtx")
+        build_file(graph, path, BuildOptions("rtx"))
 
 
 WAYS = pytest.mark.parametrize("write", [save, write, stream])
@@ -93,7 +94,7 @@ def test_streamed_plan_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     plan = build(convolution(4), "rtx")
     with monkeypatch.context() as patch:
         patch.delattr(builder._Job, "serialized")  # the way of what is built in memory
-        manifest = build_file(convolution(4), tmp_path / "a.plan", "rtx", notes={"more": 1})
+        manifest = build_file(convolution(4), tmp_path / "a.plan", BuildOptions("rtx"), notes={"more": 1})
     assert (tmp_path / "a.plan").read_bytes() == bytes(plan.plan)
     assert json.loads((tmp_path / "a.plan.json").read_text()) == manifest
     manifest["plan"]["build_seconds"] = plan.manifest["plan"]["build_seconds"]
@@ -112,7 +113,7 @@ def test_plan_is_built_in_memory_where_it_cannot_be_streamed(
 
     monkeypatch.setattr(builder, "STREAMED_FROM", 0)
     monkeypatch.setattr(builder, "Network", Older)
-    manifest = build_file(TANH, tmp_path / "a.plan", "rtx")
+    manifest = build_file(TANH, tmp_path / "a.plan", BuildOptions("rtx"))
     plan = (tmp_path / "a.plan").read_bytes()
     assert manifest["plan"]["bytes"] == len(plan)
     assert manifest["plan"]["sha256"] == hashlib.sha256(plan).hexdigest()
@@ -295,6 +296,6 @@ def test_nothing_is_written_beside_a_device(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with ThreadPoolExecutor(1) as reader:
         read = reader.submit((tmp_path / "pipe").read_bytes)
-        manifest = build_file(TANH, tmp_path / "pipe", "rtx")
+        manifest = build_file(TANH, tmp_path / "pipe", BuildOptions("rtx"))
         assert len(read.result()) == manifest["plan"]["bytes"]
     assert os.listdir(tmp_path) == ["pipe"]

@@ -1,0 +1,28 @@
+"""Weights come from one place: a file, a seed, or the net's own file."""
+
+from __future__ import annotations
+
+from prototrt.caffe_proto.caffe2.files import is_database, is_netdef
+from prototrt.caffe_proto.errors import OptionsError
+from prototrt.caffe_proto.options import LoadOptions
+from prototrt.caffe_proto.wording import Option, Worded
+
+
+def refuse_two_sources(file: str, options: LoadOptions) -> None:
+    """Raise ``OptionsError`` for weights and a seed. An init net of Caffe2 states the shapes of what is drawn."""
+    if options.weights is not None and options.random_weights is not None and not is_netdef(file):
+        raise OptionsError(
+            Worded("{} and {} are given, expected one of them", Option("weights"), Option("random_weights")),
+            fix="leave one of them out",
+        )
+
+
+def refuse_no_source(file: str, options: LoadOptions) -> None:
+    """Raise ``OptionsError`` where a net that is to be computed has no weights. A minidb of Caffe2 holds its own."""
+    if options.weights is None and options.random_weights is None and not is_database(file):
+        raise OptionsError(
+            "the model has no weights",
+            fix=Worded(
+                "give {}, or {} to try the topology alone", Option("weights"), Option("random_weights", 0)
+            ),
+        )

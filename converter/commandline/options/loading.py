@@ -1,0 +1,87 @@
+"""Which net a command is about: ``LoadOptions``, and what ``RewriteOptions`` say of the net itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from prototrt.caffe_proto.options import LoadOptions
+from prototrt.converter.commandline.options.groups import declared, options
+from prototrt.converter.commandline.options.parameter_types import BlobShape, Override
+from prototrt.surgery.options import RewriteOptions
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _net_options(*stage_names: str) -> Callable[[F], F]:
+    return options(
+        declared(
+            LoadOptions,
+            "phase",
+            type=click.Choice(["TEST", "TRAIN"], case_sensitive=False),
+        ),
+        declared(LoadOptions, "level", type=int, help="NetState level."),
+        declared(
+            LoadOptions,
+            "stages",
+            *stage_names,
+            multiple=True,
+            metavar="NAME",
+            help="NetState stage; repeatable.",
+        ),
+        declared(
+            RewriteOptions,
+            "shapes",
+            "--shape",
+            type=BlobShape(),
+            multiple=True,
+            collect=dict,
+            help="Shape of an input, as in data:1x3x224x224; repeatable.",
+        ),
+        declared(
+            LoadOptions,
+            "allow_unknown",
+            help="Drop unknown fields that only matter to training, with a warning.",
+        ),
+    )
+
+
+def _model_options(*stage_names: str) -> Callable[[F], F]:
+    return options(
+        click.argument("model", type=click.Path()),
+        click.argument("weights", required=False, type=click.Path()),
+        _net_options(*stage_names),
+        declared(
+            RewriteOptions,
+            "outputs",
+            "--output",
+            multiple=True,
+            metavar="BLOB",
+            help="Cut the net at this blob; repeatable. auto: before what cannot be converted.",
+        ),
+        declared(
+            RewriteOptions,
+            "cont",
+            help="drop: cont is 1 everywhere and no input; a sequence begins by zeroing the state.",
+        ),
+        declared(
+            LoadOptions, "random_weights", metavar="SEED", help="Invent the weights: the topology alone."
+        ),
+        declared(
+            LoadOptions,
+            "overrides",
+            "--set",
+            type=Override(),
+            multiple=True,
+            collect=dict,
+            help="Set a field of the layers whose names match, as in"
+            " 'lstm*.recurrent_param.cell_activation=ReLU'; repeatable.",
+        ),
+    )
+
+
+model_options = _model_options("--stage", "--net-stage")
+drawing_options = _model_options("--net-stage")  # there, --stage says what is drawn
+net_options = options(click.argument("model", type=click.Path()), _net_options("--stage"))

@@ -1,0 +1,70 @@
+"""What is made of a graph, and how it is checked. Light to import: the command line reads it for its help."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Protocol
+
+from prototrt.caffe_proto.options import Names, Options, at_least, one_of, only_in_python
+
+BACKENDS = ("auto", "rtx", "enterprise")
+WAY_NAMES = ("reference", "network", "onnx", "onnx-lstm", "engine")
+"""The ways to run a graph; see ``Session``."""
+
+
+class Progress(Protocol):
+    """Hears how a build goes on; ``step`` returning False cancels it."""
+
+    def phase(self, name: str, parent: str | None, steps: int) -> None: ...
+
+    def step(self, name: str, step: int) -> bool: ...
+
+    def finish(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class BuildOptions(Options):
+    """How an engine is built.
+
+    ``backend`` is ``"rtx"``, ``"enterprise"``, or ``"auto"``: ``tensorrt`` where it can build, else RTX.
+    ``tf32`` lets float32 matrix products round their factors to 10 bits. ``tile`` says what becomes of
+    the Tiles that are left in the graph: our ``"plugin"``, which RTX does not take, or else ``"native"``
+    layers. ``progress`` hears how the build goes on.
+    """
+
+    backend: str = one_of(BACKENDS)
+    _: KW_ONLY
+    tf32: bool = False
+    tile: str = one_of(("broadcast", "native", "plugin"))
+    progress: Progress | None = only_in_python(None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(Options):
+    """How an ONNX model is written. ``onnx_lstm``: with ONNX's own LSTM where a recurrence is exactly that."""
+
+    onnx_lstm: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertOptions(Options):
+    """``verify``: what is written is first compared with the reference, on random inputs."""
+
+    verify: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(Options):
+    """In which ways a net is computed, and what is compared.
+
+    ``inputs`` and ``expect`` are npz files: the inputs, random ones from ``seed`` where there are none,
+    and outputs that every way must give. ``calls`` is how many calls are made, each with the state of
+    the last. ``layers`` compares every blob that is left, not the outputs alone.
+    """
+
+    ways: Names = one_of(WAY_NAMES, default=("network",))
+    inputs: str | None = None
+    expect: str | None = None
+    calls: int | None = at_least(1)
+    seed: int = at_least(0, 0)
+    layers: bool = False

@@ -1,0 +1,35 @@
+"""At which stage of its way to a backend a net is shown. Light to import: the command line reads it for its help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prototrt.surgery.ir import Graph
+
+GRAPH_STAGES = ("rewritten", "lowered")
+READERS = {"tensorrt": "TensorRT", "onnx": "ONNX", "onnx-lstm": "ONNX with its LSTM"}
+"""Backends that have passes of their own; a test compares them with the pipeline's."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """``name`` is ``parsed``, ``rewritten`` or ``lowered``; ``reader`` is the backend that a graph is lowered for."""
+
+    name: str = "parsed"
+    reader: str = "tensorrt"
+
+    @property
+    def title(self) -> str:
+        """What the graph is called beside the net as it is written."""
+        return f"As {READERS[self.reader]} is given it" if self.name == "lowered" else "As it is rewritten"
+
+    def of(self, rewritten: Graph) -> Graph:
+        """The rewritten graph, or what the backend makes of it before it reads it."""
+        return self.lowered(rewritten) if self.name == "lowered" else rewritten
+
+    def lowered(self, rewritten: Graph) -> Graph:
+        from prototrt.surgery.pipeline import lowered
+
+        return lowered(rewritten, self.reader)

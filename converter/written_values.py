@@ -1,0 +1,56 @@
+"""Values of options as people write them, on a command line and in a list of models.
+
+What cannot be read raises ``ValueError`` with what to write instead.
+"""
+
+from __future__ import annotations
+
+_STATE_FILE = "const:"
+
+
+def shape_from_text(text: str) -> tuple[str, tuple[int, ...]]:
+    """``data:1x3x224x224``: the name of a blob, and sizes."""
+    blob, colon, sizes = text.rpartition(":")
+    parts = sizes.split("x")
+    if not (blob and colon and all(part.isdecimal() and int(part) > 0 for part in parts)):
+        raise ValueError(
+            f'"{text}" is no shape: write the blob\'s name, a colon, and sizes of 1 or more'
+            " with x between them, as in data:1x3x224x224"
+        )
+    return blob, tuple(map(int, parts))
+
+
+def setting_from_text(text: str) -> tuple[str, str]:
+    """``lstm1.recurrent_param.cell_activation=ReLU``: a field of layers, and its value."""
+    path, equals, value = text.partition("=")
+    if not (equals and "." in path):
+        raise ValueError(
+            f'"{text}" sets nothing: write the layer, the field and its value, as in'
+            " lstm1.recurrent_param.cell_activation=ReLU"
+        )
+    return path, value
+
+
+def words_from_text(text: str) -> tuple[str, ...]:
+    """``network,onnx``, each once."""
+    return tuple(dict.fromkeys(text.split(",")))
+
+
+def state_from_text(text: str) -> str:
+    """``bind``, ``zero``, or ``const FILE.npz``, which becomes ``const:FILE.npz``."""
+    mode, _, file = text.replace("const ", _STATE_FILE, 1).partition(":")
+    if mode == "const" and file.strip():
+        return with_state_file(file.strip())
+    if text not in ("bind", "zero"):
+        raise ValueError(f'"{text}" is none of bind, zero, const FILE.npz')
+    return text
+
+
+def file_of_state(state: str) -> str | None:
+    """The file that holds the states, if one does."""
+    return state.removeprefix(_STATE_FILE) if state.startswith(_STATE_FILE) else None
+
+
+def with_state_file(file: str) -> str:
+    """What ``file_of_state`` reads."""
+    return f"{_STATE_FILE}{file}"
