@@ -27,7 +27,7 @@ PACKAGES = (
     "onnxruntime",
     "h5py",
 )
-_FLAVOURS = {"rtx": "TensorRT for RTX", "enterprise": "TensorRT"}
+_NAMES = {"rtx": "TensorRT for RTX", "enterprise": "TensorRT"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ def diagnose() -> Diagnosis:
     """Look at everything once. Runs nothing on a GPU."""
     driver = find_driver()
     abilities = (
-        *(_tried(f"build with {name}", partial(_build, flavour)) for flavour, name in _FLAVOURS.items()),
-        *(ability for flavour, name in _FLAVOURS.items() for ability in _running(flavour, name, driver)),
+        *(_tried(f"build with {name}", partial(_build, backend)) for backend, name in _NAMES.items()),
+        *(ability for backend, name in _NAMES.items() for ability in _running(backend, name, driver)),
     )
     return Diagnosis(
         f"{platform.python_version()}, {platform.system()} {platform.machine()}",
@@ -77,8 +77,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _build(flavour: str) -> None:
-    backend = find_backend(flavour)
+def _build(name: str) -> None:
+    backend = find_backend(name)
     backend.builder(backend.trt.Logger(backend.trt.Logger.INTERNAL_ERROR))
 
 
@@ -90,21 +90,21 @@ def _tried(what: str, attempt: Callable[[], object]) -> Ability:
     return Ability(what, "yes")
 
 
-def _running(flavour: str, name: str, driver: Driver | None) -> list[Ability]:
+def _running(backend: str, name: str, driver: Driver | None) -> list[Ability]:
     """Everything that running a plan needs, first things first; then each GPU."""
     what = f"run plans of {name}"
     if driver is None:
         return [Ability(what, "no", NO_DRIVER, INSTALL_A_DRIVER)]
     if not driver.gpus:
         return [Ability(what, "no", "the driver sees no GPU", "see whether nvidia-smi lists one")]
-    found = _tried(what, lambda: (find_backend(flavour), find_device()))
+    found = _tried(what, lambda: (find_backend(backend), find_device()))
     if found.verdict == "no":
         return [found]
-    too_old = refusal_of_driver(flavour, driver.cuda)
+    too_old = refusal_of_driver(backend, driver.cuda)
     if too_old is not None:
         return [Ability(what, too_old.answer, too_old.reason, too_old.fix)]
-    release = find_backend(flavour).version
-    verdicts = [can_run(flavour, release, gpu) for gpu in driver.gpus]
+    release = find_backend(backend).version
+    verdicts = [can_run(backend, release, gpu) for gpu in driver.gpus]
     return [
         Ability(f"{what} on GPU {number}, {gpu.name}", verdict.answer, verdict.reason, verdict.fix)
         for number, (gpu, verdict) in enumerate(zip(driver.gpus, verdicts, strict=True))

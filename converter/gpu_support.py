@@ -52,14 +52,14 @@ class Verdict:
     fix: str | None = None
 
 
-def can_run(flavour: str, release: str, gpu: Gpu) -> Verdict:
+def can_run(backend: str, release: str, gpu: Gpu) -> Verdict:
     """Whether plans of this release, built with its defaults, run on this GPU."""
-    support = _support(flavour, _version(release))
+    support = _support(backend, _version(release))
     found = _version(gpu.capability)
     if found < support.oldest:
         fix = (
             Worded("use TensorRT itself: {}", Option("backend", "enterprise"))
-            if flavour == "rtx" and found >= _SUPPORT["enterprise"][-1].oldest
+            if backend == "rtx" and found >= _SUPPORT["enterprise"][-1].oldest
             else "use a newer GPU"
         )
         return Verdict(
@@ -81,9 +81,9 @@ def can_run(flavour: str, release: str, gpu: Gpu) -> Verdict:
     return Verdict("yes")
 
 
-def refusal_of_driver(flavour: str, knows: str) -> Verdict | None:
+def refusal_of_driver(backend: str, knows: str) -> Verdict | None:
     """Why a driver that knows this CUDA is too old for the TensorRT that is installed; None if it is not."""
-    needed = _cuda_of(flavour)
+    needed = _cuda_of(backend)
     if needed is None or _version(knows)[0] >= needed:
         return None
     return Verdict(
@@ -93,9 +93,9 @@ def refusal_of_driver(flavour: str, knows: str) -> Verdict | None:
     )
 
 
-def _cuda_of(flavour: str) -> int | None:
+def _cuda_of(backend: str) -> int | None:
     """The CUDA that TensorRT's packages are built with, as their names say; None for other installations."""
-    stem = {"rtx": "tensorrt-rtx", "enterprise": "tensorrt"}[flavour]
+    stem = {"rtx": "tensorrt-rtx", "enterprise": "tensorrt"}[backend]
     return next((major for major in _CUDA_MAJORS if _is_installed(f"{stem}-cu{major}")), None)
 
 
@@ -107,8 +107,8 @@ def _is_installed(package: str) -> bool:
     return True
 
 
-def _support(flavour: str, release: Version) -> Support:
-    rows = _SUPPORT[flavour]
+def _support(backend: str, release: Version) -> Support:
+    rows = _SUPPORT[backend]
     return next((row for row in reversed(rows) if row.since <= release), rows[0])
 
 

@@ -12,7 +12,7 @@ from prototrt.caffe_proto.caffe2.files import ReadNet, is_database, read_net
 from prototrt.caffe_proto.caffe2.fills import origin_of
 from prototrt.caffe_proto.caffe2.init_net import FILLS, InitNet, open_init_net
 from prototrt.caffe_proto.caffe2.integers import integer_blobs
-from prototrt.caffe_proto.caffe2.operators import Operator, Recurrence
+from prototrt.caffe_proto.caffe2.operators import Operator, RecurrentArguments
 from prototrt.caffe_proto.caffe2.recurrence import aliases_of, links_of, states_of, step_net_of
 from prototrt.caffe_proto.caffe2.schema import INT32, message_class
 from prototrt.caffe_proto.caffe2.untangle import Access, Read, Untangled, refuse_strangers, untangle
@@ -136,7 +136,7 @@ def _draft(message: Message, origin: Origin, depth: int) -> Operator:
     )
 
 
-def _recurrence(message: Message, origin: Origin, depth: int) -> Recurrence:
+def _recurrence(message: Message, origin: Origin, depth: int) -> RecurrentArguments:
     if depth == _DEEPEST:
         raise NetError(
             f"step nets are nested more than {_DEEPEST} deep",
@@ -149,7 +149,7 @@ def _recurrence(message: Message, origin: Origin, depth: int) -> Recurrence:
         _draft(inner, _inner_origin(origin, index, inner), depth + 1) for index, inner in enumerate(net.op)
     ]
     found = untangle([_access(draft) for draft in drafts], ())
-    return Recurrence(
+    return RecurrentArguments(
         operators=tuple(_named(drafts, found)),
         timestep=arguments.text("timestep", "timestep"),
         states=states_of(arguments, message.input),
@@ -167,7 +167,7 @@ def _inner_origin(outer: Origin, index: int, message: Message) -> Origin:
     return replace(inner, operator=f"{outer.subject}, step net {inner.operator}")
 
 
-def _outside(recurrence: Recurrence, inputs: Sequence[str]) -> list[str]:
+def _outside(recurrence: RecurrentArguments, inputs: Sequence[str]) -> list[str]:
     """The blobs around a RecurrentNetwork that it reads by name, without their being inputs."""
     buffers = {state.buffer for state in recurrence.states}
     inside = {link.inside for link in recurrence.links} | {recurrence.timestep}

@@ -17,7 +17,7 @@ class Operator(Layer):
     """
 
     reads: tuple[str, ...] = ()
-    recurrence: Recurrence | None = None
+    recurrence: RecurrentArguments | None = None
 
     @property
     def bottom_word(self) -> str:
@@ -66,7 +66,7 @@ class Alias:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Recurrence:
+class RecurrentArguments:
     """What a RecurrentNetwork runs in each step, and how that is tied to the blobs around it.
 
     ``written`` maps the blobs that the step net writes to their last values in it;

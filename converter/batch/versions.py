@@ -16,7 +16,7 @@ _SOURCES = (".binpb", ".ptx", ".py")
 
 
 def versions(backends: Iterable[str]) -> dict[str, str]:
-    """Of prototrt, of each flavour of TensorRT, of ONNX, and of the GPU where a plan depends on it."""
+    """Of prototrt, of each TensorRT, of ONNX, and of the GPU where a plan depends on it."""
     found = {"prototrt": f"{prototrt.__version__} {_sources()}", "onnx": _installed("onnx")}
     for name in sorted(set(backends)):
         found[name] = _backend(name)

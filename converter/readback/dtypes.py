@@ -23,7 +23,7 @@ _HELD: dict[str, type[np.generic]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class NetworkTensor:
     """What the network says of one of its tensors. A dynamic dimension is -1."""
 
     name: str
@@ -31,7 +31,7 @@ class Tensor:
     shape: Shape
 
     @classmethod
-    def of(cls, tensor: Any, where: str) -> Tensor:
+    def of(cls, tensor: Any, where: str) -> NetworkTensor:
         dtype = tensor.dtype.name
         if dtype not in _HELD:
             raise UnsupportedLayerError(

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from prototrt.caffe_proto.errors import BuildError, ConversionError, ShapeError
-from prototrt.converter.readback.dtypes import Tensor
+from prototrt.converter.readback.dtypes import NetworkTensor
 from prototrt.converter.readback.registry import Array
 from prototrt.converter.readback.schedule import schedule
 from prototrt.converter.readback.steps import Step, Values
@@ -66,12 +66,12 @@ class NetworkInterpreter:
                 )
 
 
-def _tensors(count: int, get: Any, what: str) -> dict[str, Tensor]:
+def _tensors(count: int, get: Any, what: str) -> dict[str, NetworkTensor]:
     tensors = [get(i) for i in range(count)]
-    return {tensor.name: Tensor.of(tensor, f'network {what} "{tensor.name}"') for tensor in tensors}
+    return {tensor.name: NetworkTensor.of(tensor, f'network {what} "{tensor.name}"') for tensor in tensors}
 
 
-def _held_input(tensor: Tensor, value: Array) -> Array:
+def _held_input(tensor: NetworkTensor, value: Array) -> Array:
     where = f'network input "{tensor.name}"'
     if value.dtype != tensor.user_dtype:
         raise ShapeError(f"dtype is {value.dtype}, expected {tensor.user_dtype}", where=where)
@@ -80,7 +80,7 @@ def _held_input(tensor: Tensor, value: Array) -> Array:
     return tensor.hold(value, where)
 
 
-def _last_reads(steps: Sequence[Step], keep: Mapping[str, Tensor]) -> list[list[str]]:
+def _last_reads(steps: Sequence[Step], keep: Mapping[str, NetworkTensor]) -> list[list[str]]:
     """For each step, the tensors that nothing reads after it: large networks need not hold them all."""
     last: dict[str, int] = {}
     for i, step in enumerate(steps):

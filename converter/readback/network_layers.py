@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from prototrt.caffe_proto.errors import BuildError
-from prototrt.converter.readback.dtypes import Tensor
+from prototrt.converter.readback.dtypes import NetworkTensor
 from prototrt.converter.readback.registry import Layer
 from prototrt.converter.readback.scan import LOOP_LAYERS
 
@@ -20,7 +20,7 @@ class NetworkLayer:
     where: str
     layer: Layer
     inputs: tuple[str | None, ...]
-    outputs: tuple[Tensor, ...]
+    outputs: tuple[NetworkTensor, ...]
     loop: str | None
 
     @property
@@ -28,7 +28,7 @@ class NetworkLayer:
         return [name for name in self.inputs if name is not None]
 
     @property
-    def output(self) -> Tensor:
+    def output(self) -> NetworkTensor:
         (output,) = self.outputs
         return output
 
@@ -54,7 +54,7 @@ def _network_layer(layer: Layer, classes: dict[str, type]) -> NetworkLayer:
         where=where,
         layer=layer,
         inputs=tuple(None if tensor is None else tensor.name for tensor in inputs),
-        outputs=tuple(Tensor.of(tensor, where) for tensor in outputs),
+        outputs=tuple(NetworkTensor.of(tensor, where) for tensor in outputs),
         loop=layer.loop.name if kind in LOOP_LAYERS else None,
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.converter.readback.dtypes import Tensor
+from prototrt.converter.readback.dtypes import NetworkTensor
 from prototrt.converter.readback.registry import Array
 from prototrt.converter.readback.steps import Step, Values
 
@@ -21,7 +21,7 @@ class LoopIterator:
 
     where: str
     source: str
-    output: Tensor
+    output: NetworkTensor
     axis: int
     reverse: bool
 
@@ -45,7 +45,7 @@ class LoopState:
     where: str
     initial: str
     following: str
-    output: Tensor
+    output: NetworkTensor
 
     def start(self, values: Values) -> None:
         values[self.output.name] = self.output.hold(values[self.initial], self.where)
@@ -57,7 +57,7 @@ class LoopOutput:
 
     where: str
     source: str
-    output: Tensor
+    output: NetworkTensor
     length: str
     axis: int
     reverse: bool

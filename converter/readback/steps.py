@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from prototrt.caffe_proto.errors import ConversionError, ShapeError
-from prototrt.converter.readback.dtypes import Tensor
+from prototrt.converter.readback.dtypes import NetworkTensor
 from prototrt.converter.readback.registry import Array, Evaluate
 
 Values = dict[str, Array]
@@ -28,7 +28,7 @@ class LayerStep:
     where: str
     evaluate: Evaluate
     inputs: tuple[str | None, ...]
-    outputs: tuple[Tensor, ...]
+    outputs: tuple[NetworkTensor, ...]
 
     @property
     def reads(self) -> frozenset[str]:

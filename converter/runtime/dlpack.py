@@ -27,7 +27,7 @@ class _DataType(ctypes.Structure):
     _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
 
 
-class Tensor(ctypes.Structure):
+class DLTensor(ctypes.Structure):
     """``DLTensor``, with which a ``DLManagedTensor`` begins."""
 
     _fields_ = (
@@ -81,11 +81,11 @@ def device_tensor(given: Any, name: str, stream: int) -> DeviceTensor | None:
     )
 
 
-def tensor_in(capsule: object) -> Tensor:
+def tensor_in(capsule: object) -> DLTensor:
     """What a capsule points to."""
     read = ctypes.pythonapi.PyCapsule_GetPointer
     read.restype, read.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    return ctypes.cast(read(capsule, _CAPSULE), ctypes.POINTER(Tensor)).contents
+    return ctypes.cast(read(capsule, _CAPSULE), ctypes.POINTER(DLTensor)).contents
 
 
 def refuse_gaps(name: str, shape: tuple[int, ...], strides: tuple[int, ...], step: int) -> None:

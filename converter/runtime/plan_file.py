@@ -16,7 +16,7 @@ from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import AtMost, DType, Range, Recurrence, Value
 
 FORMAT = 1
-FLAVOURS = ("rtx", "enterprise")
+BACKENDS = ("rtx", "enterprise")
 SUFFIXES = (".plan", ".engine", ".trt")
 _RTX = b"vtrt"
 _MAGICS = (_RTX, b"ftrt", b"ptrt")
@@ -29,7 +29,7 @@ class PlanFile:
 
     file: str
     plan: bytes | memoryview
-    flavour: str
+    backend: str
     version: str | None
     signature: Signature | None
     has_loops: bool | None
@@ -66,8 +66,8 @@ def load_plan(path: str | os.PathLike[str], trust: bool = False) -> PlanFile:
                     Option("trust", True),
                 ),
             )
-        flavour = "rtx" if plan[: len(_RTX)] == _RTX else "enterprise"
-        return PlanFile(file, plan, flavour, None, None, None, hashlib.sha256(plan).hexdigest())
+        backend = "rtx" if plan[: len(_RTX)] == _RTX else "enterprise"
+        return PlanFile(file, plan, backend, None, None, None, hashlib.sha256(plan).hexdigest())
     return plan_with_manifest(file, plan, _manifest(f"{file}.json"))
 
 
@@ -81,7 +81,7 @@ def plan_with_manifest(file: str, plan: bytes | memoryview, manifest: Mapping[st
         read = PlanFile(
             file,
             plan,
-            _flavour(tensorrt["flavour"]),
+            _backend(tensorrt["flavour"]),
             str(tensorrt["version"]),
             _signature(manifest),
             _has_loops(manifest.get("has_loops")),
@@ -124,9 +124,9 @@ def _manifest(path: str) -> Mapping[str, Any]:
     return manifest
 
 
-def _flavour(stated: object) -> str:
-    if stated not in FLAVOURS:
-        raise ValueError(f"the flavour {stated!r} of TensorRT, expected {' or '.join(FLAVOURS)}")
+def _backend(stated: object) -> str:
+    if stated not in BACKENDS:
+        raise ValueError(f"the flavour {stated!r} of TensorRT, expected {' or '.join(BACKENDS)}")
     return str(stated)
 
 

@@ -50,7 +50,7 @@ def _built(graph: Graph) -> Plan:
 
 def _loaded(file: PlanFile, device: Device, runtime_cache: str | os.PathLike[str] | None) -> Engine:
     return Engine(
-        find_backend(file.flavour),
+        find_backend(file.backend),
         file.plan,
         device,
         file.signature,

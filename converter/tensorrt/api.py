@@ -1,4 +1,4 @@
-"""The one module that imports TensorRT: two flavours behind one set of names.
+"""The one module that imports TensorRT: two backends behind one set of names.
 
 ``tensorrt_rtx`` builds without a GPU; ``tensorrt`` (10 and later) needs one. What both have
 is used, and what differs is decided here (flags, tensor types).
@@ -30,7 +30,7 @@ _OLDEST_AHEAD = (10, 9)
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A flavour of TensorRT that can be imported here: ``"rtx"`` or ``"enterprise"``."""
+    """A TensorRT that can be imported here: ``"rtx"`` or ``"enterprise"``."""
 
     name: str
     trt: ModuleType
@@ -98,7 +98,7 @@ def _without_collecting() -> Iterator[None]:
 
 
 def find_backend(name: str = "auto") -> Backend:
-    """The flavour asked for; ``"auto"`` takes ``tensorrt`` where it can build, else RTX.
+    """The backend asked for; ``"auto"`` takes ``tensorrt`` where it can build, else RTX.
 
     Raises ``BuildError`` where it is not installed.
     """

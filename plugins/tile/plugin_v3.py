@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from prototrt.plugins.tile.driver import driver
 from prototrt.plugins.tile.kernel import KERNELS, NAME, NAMESPACE, VERSION
+from prototrt.plugins.tile.launcher import launcher
 
 Numbers: TypeAlias = dict[str, npt.NDArray[np.int32]]
 
@@ -141,6 +141,6 @@ def _plugin(trt: Any, axis: int, copies: int) -> Any:
             shape = tuple(x.dims)
             inner, count = prod(shape[axis:]), prod(shape) * copies
             kernel = KERNELS[x.type.name]
-            driver().tile(kernel, inputs[0], inner, copies, count, outputs[0], stream=stream)
+            launcher().tile(kernel, inputs[0], inner, copies, count, outputs[0], stream=stream)
 
     return _kept(TilePlugin())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from prototrt.caffe_proto.caffe2.advice import EXPORT_AGAIN, EXPORT_LINKS_AGAIN, GIVE_SHAPES_AND_INIT_NET
-from prototrt.caffe_proto.caffe2.operators import Alias, Link, Operator, Recurrence, State
+from prototrt.caffe_proto.caffe2.operators import Alias, Link, Operator, RecurrentArguments, State
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.caffe2.operator_rule import operator_rule
 from prototrt.surgery.caffe2.step_net import StepNet
@@ -37,7 +37,7 @@ class Unfolding:
     def __init__(self, build: Builder, operator: Operator, inputs: Sequence[Value]) -> None:
         assert operator.recurrence is not None
         self.build, self.operator, self.inputs = build, operator, inputs
-        self.recurrence: Recurrence = operator.recurrence
+        self.recurrence: RecurrentArguments = operator.recurrence
         self.around = {operator.bottom_blob(index): value for index, value in enumerate(inputs)}
         if len(inputs[0].shape) < 2:
             raise ShapeError(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, EXPORT_LINKS_AGAIN
-from prototrt.caffe_proto.caffe2.operators import Link, Operator, Recurrence
+from prototrt.caffe_proto.caffe2.operators import Link, Operator, RecurrentArguments
 from prototrt.caffe_proto.errors import (
     ConversionError,
     NetError,
@@ -29,7 +29,9 @@ class StepNet:
     A state is carried as a window of its buffer: the rows that are known before the step.
     """
 
-    def __init__(self, operator: Operator, recurrence: Recurrence, initial: Mapping[str, Value]) -> None:
+    def __init__(
+        self, operator: Operator, recurrence: RecurrentArguments, initial: Mapping[str, Value]
+    ) -> None:
         self.operator, self.recurrence, self.initial = operator, recurrence, initial
         self.reads = [link for link in recurrence.links if self._is_read(link)]
         self.writes = {buffer: self._write(buffer) for buffer in initial}

@@ -12,7 +12,7 @@ from prototrt.surgery.ops import Identity
 
 
 @dataclass(slots=True, eq=False)
-class Memory:
+class SharedPlace:
     """What lies in one place: tops, by the names of their values, and the states of recurrences, by number."""
 
     tops: set[str]
@@ -27,17 +27,17 @@ class SharedMemory:
     """
 
     def __init__(self) -> None:
-        self._memories: list[Memory] = []
+        self._places: list[SharedPlace] = []
         self._told: dict[str, str] = {}
 
     def share(self, tops: Iterable[str], states: Iterable[int] = ()) -> None:
         """These lie in one place from now on, together with whatever else lies there."""
-        joined = Memory(set(tops), set(states))
-        for memory in [memory for memory in self._memories if memory.tops & joined.tops]:
-            joined.tops |= memory.tops
-            joined.states |= memory.states
-            self._memories.remove(memory)
-        self._memories.append(joined)
+        joined = SharedPlace(set(tops), set(states))
+        for place in [place for place in self._places if place.tops & joined.tops]:
+            joined.tops |= place.tops
+            joined.states |= place.states
+            self._places.remove(place)
+        self._places.append(joined)
         for text in [self._told[top] for top in sorted(joined.tops) if top in self._told]:
             self.tell(joined.tops, text)
 
@@ -54,11 +54,11 @@ class SharedMemory:
                 self.tell([top], self._told[bottom])
                 if changes:
                     build.warn(f"works in place on {self._told[bottom]}")
-            for memory in self._memories:
-                if bottom in memory.tops:
+            for place in self._places:
+                if bottom in place.tops:
                     if changes:
-                        _overwrite(build, memory, {bottom, top}, values[top], values)
-                    memory.tops = memory.tops - {bottom} | {top}
+                        _overwrite(build, place, {bottom, top}, values[top], values)
+                    place.tops = place.tops - {bottom} | {top}
 
 
 def _is_copied(build: Builder, old: Value, new: Value) -> bool:
@@ -69,9 +69,11 @@ def _is_copied(build: Builder, old: Value, new: Value) -> bool:
     )
 
 
-def _overwrite(build: Builder, memory: Memory, done: set[str], new: Value, values: dict[str, Value]) -> None:
-    for name in sorted(memory.tops - done):
+def _overwrite(
+    build: Builder, place: SharedPlace, done: set[str], new: Value, values: dict[str, Value]
+) -> None:
+    for name in sorted(place.tops - done):
         values[name] = build.overwritten(values[name], build.reshape(new, values[name].shape))
-    for number in sorted(memory.states):
+    for number in sorted(place.states):
         state = build.recurrences[number].output
         build.overwritten(state, build.reshape(new, state.shape))

@@ -9,8 +9,8 @@ import numpy as np
 
 from prototrt.caffe_proto.errors import BuildError
 from prototrt.converter.runtime.cuda_python import CudaPythonDevice
-from prototrt.plugins.tile.driver import driver
 from prototrt.plugins.tile.kernel import KERNELS
+from prototrt.plugins.tile.launcher import launcher
 from prototrt.tests.gpu.rows import Check, NotHereError
 from prototrt.tests.gpu.timing import Resident
 
@@ -35,7 +35,7 @@ def tiled(kind: str, shape: tuple[int, ...], axis: int, copies: int) -> Callable
         x = Resident(device, array, stream)
         y = Resident(device, np.zeros_like(wanted), stream)
         inner = int(np.prod(shape[axis:]))
-        _driver().tile(KERNELS[kind], x.address, inner, copies, wanted.size, y.address, stream=stream)
+        _launcher().tile(KERNELS[kind], x.address, inner, copies, wanted.size, y.address, stream=stream)
         found = np.empty_like(wanted)
         device.download(found, y.address, stream)
         device.synchronize(stream)
@@ -45,8 +45,8 @@ def tiled(kind: str, shape: tuple[int, ...], axis: int, copies: int) -> Callable
     return attempt
 
 
-def _driver() -> Any:
+def _launcher() -> Any:
     try:
-        return driver()
+        return launcher()
     except BuildError as error:
         raise NotHereError(error.problem) from error

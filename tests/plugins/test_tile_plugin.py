@@ -19,7 +19,7 @@ from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.builder import network_of
 from prototrt.converter.tensorrt.tile_plugin import register_tile_plugin, tile_by_plugin
-from prototrt.plugins.tile import driver, plugin_v3
+from prototrt.plugins.tile import launcher, plugin_v3
 from prototrt.plugins.tile.kernel import ptx
 from prototrt.surgery.ir import DType, Graph
 from prototrt.surgery.ops import Tile
@@ -47,7 +47,7 @@ def tensorrt(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     fake = FakeTensorRT(request.param)
     monkeypatch.setitem(sys.modules, "tensorrt", fake)
     monkeypatch.setitem(sys.modules, "tensorrt.plugin", fake.plugin)
-    monkeypatch.setattr(plugin_v3, "driver", lambda: driver.Driver(library()))
+    monkeypatch.setattr(plugin_v3, "launcher", lambda: launcher.Launcher(library()))
     return fake
 
 

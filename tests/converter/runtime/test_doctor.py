@@ -23,7 +23,7 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.driver: Driver | None = None
-        self.flavours: set[str] = set()
+        self.installed: set[str] = set()
         self.releases = {"rtx": "1.7.1", "enterprise": "10.13.0"}
         self.can_build: set[str] = set()
         self.has_bindings = True
@@ -39,7 +39,7 @@ class Machine:
         monkeypatch.setattr("platform.machine", lambda: "x86_64")
 
     def backend(self, name: str) -> Any:
-        if name not in self.flavours:
+        if name not in self.installed:
             raise BuildError(f"backend {name} is not installed", fix=f"install {name}")
         machine = self
 
@@ -80,7 +80,7 @@ def abilities() -> list[str]:
 
 
 def test_a_machine_without_gpu(machine: Machine) -> None:
-    machine.flavours = machine.can_build = {"rtx"}
+    machine.installed = machine.can_build = {"rtx"}
     assert (
         told()
         == """\
@@ -109,7 +109,7 @@ no        run plans of TensorRT: there is no NVIDIA driver
 
 
 def test_a_machine_with_everything(machine: Machine) -> None:
-    machine.flavours = machine.can_build = {"rtx", "enterprise"}
+    machine.installed = machine.can_build = {"rtx", "enterprise"}
     machine.driver = Driver("13.0", (Gpu("RTX 4090", "8.9", 24 << 30),))
     assert "driver          CUDA 13.0\nGPU             RTX 4090, compute capability 8.9, 24 GiB\n" in told()
     assert abilities() == [
@@ -124,7 +124,7 @@ RTX, ENTERPRISE = "TensorRT for RTX", "TensorRT"
 
 
 @pytest.mark.parametrize(
-    ("flavour", "release", "capability", "told"),
+    ("backend", "release", "capability", "told"),
     [
         ("rtx", "1.7.1", "8.6", "yes       run plans of {} on GPU 0, card"),
         ("rtx", "1.7.1", "12.1", "yes       run plans of {} on GPU 0, card"),
@@ -176,16 +176,16 @@ RTX, ENTERPRISE = "TensorRT for RTX", "TensorRT"
     ],
 )
 def test_each_gpu_and_release(
-    flavour: str, release: str, capability: str, told: str, machine: Machine
+    backend: str, release: str, capability: str, told: str, machine: Machine
 ) -> None:
-    machine.flavours, machine.releases = {flavour}, {flavour: release}
+    machine.installed, machine.releases = {backend}, {backend: release}
     machine.driver = Driver("13.0", (Gpu("card", capability, 8 << 30),))
-    name = {"rtx": RTX, "enterprise": ENTERPRISE}[flavour]
+    name = {"rtx": RTX, "enterprise": ENTERPRISE}[backend]
     assert told.format(name) in "\n".join(abilities())
 
 
 def test_each_gpu_of_a_machine(machine: Machine) -> None:
-    machine.flavours = {"rtx"}
+    machine.installed = {"rtx"}
     machine.driver = Driver("13.0", (Gpu("RTX 2080 Ti", "7.5", 11 << 30), Gpu("RTX 4090", "8.9", 24 << 30)))
     rows = [row for row in abilities() if "on GPU" in row]
     assert [row.split(":")[0] for row in rows] == [
@@ -202,7 +202,7 @@ def test_drivers_that_are_too_old(
 ) -> None:
     """A package for CUDA 13 needs a driver that knows CUDA 13."""
     monkeypatch.setattr(gpu_support, "_is_installed", lambda package: package == "tensorrt-rtx-cu13")
-    machine.flavours = {"rtx"}
+    machine.installed = {"rtx"}
     machine.driver = Driver(knows, (Gpu("RTX 4090", "8.9", 24 << 30),))
     refusal = (
         "no        run plans of TensorRT for RTX: it is built with CUDA 13, and the driver knows CUDA "
@@ -212,7 +212,7 @@ def test_drivers_that_are_too_old(
 
 
 def test_a_driver_without_gpu_and_a_gpu_without_bindings(machine: Machine) -> None:
-    machine.flavours = machine.can_build = {"rtx"}
+    machine.installed = machine.can_build = {"rtx"}
     machine.driver = Driver("12.4", ())
     assert abilities()[-2:] == [
         "no        run plans of TensorRT: the driver sees no GPU",

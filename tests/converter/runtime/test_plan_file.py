@@ -53,7 +53,7 @@ def test_the_manifest_says_what_the_graph_says(saved: Path) -> None:
         ("lstm_h_0", "lstm_h_T", False),
         ("lstm_c_0", "lstm_c_T", False),
     ]
-    assert (file.flavour, file.has_loops) == ("rtx", True)
+    assert (file.backend, file.has_loops) == ("rtx", True)
     assert is_plan(saved)
 
 
@@ -157,9 +157,9 @@ def test_refusals(case: str, copied: Path) -> None:
 def test_trust_is_for_plans_without_manifest(tmp_path: Path) -> None:
     path = tmp_path / "other.engine"
     path.write_bytes(b"ftrt....")
-    assert load_plan(path, trust=True).flavour == "enterprise"
+    assert load_plan(path, trust=True).backend == "enterprise"
     path.write_bytes(b"vtrt....")
-    assert load_plan(path, trust=True).flavour == "rtx"
+    assert load_plan(path, trust=True).backend == "rtx"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def fake_backend(monkeypatch: pytest.MonkeyPatch, graph: Graph) -> FakeDevice:
     """Plans are loaded by a fake TensorRT, which takes each for this graph."""
     device = FakeDevice()
     backend = Backend("rtx", fake_tensorrt(graph, device))
-    monkeypatch.setattr(sources, "find_backend", lambda flavour: backend)
+    monkeypatch.setattr(sources, "find_backend", lambda name: backend)
     return device
 
 

@@ -11,8 +11,8 @@ from prototrt.plugins.libcuda import LIBCUDA, load_libcuda
 from prototrt.plugins.tile.kernel import BLOCK, Kernel, ptx
 
 
-class Driver:
-    """The CUDA driver. Each context that asks gets the kernels loaded once."""
+class Launcher:
+    """Starts kernels through the CUDA driver. Each context that asks gets the kernels loaded once."""
 
     def __init__(self, library: str = LIBCUDA) -> None:
         try:
@@ -60,6 +60,6 @@ class Driver:
 
 
 @cache
-def driver() -> Driver:
+def launcher() -> Launcher:
     """The driver of this process, loaded when it is first needed."""
-    return Driver()
+    return Launcher()
