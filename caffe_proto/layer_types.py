@@ -86,7 +86,7 @@ _ROWS = (
     LayerType("Im2col", ("convolution_param",)),
     LayerType("Normalize", ("norm_param", "normalize_param")),
     LayerType("ROIAlign", ("roi_pooling_param",), example=_REGIONS),
-    LayerType("SpatialTransformer", ("st_param",)),
+    LayerType("SpatialTransformer", ("st_param",), example=("NxCxHxW", "Nx6")),
     # Regions: the map, and a row per region.
     LayerType("PSROIAlign", example=_REGIONS),
     LayerType("PSROIPooling", example=_REGIONS),

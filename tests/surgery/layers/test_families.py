@@ -14,6 +14,7 @@ from prototrt.tests.surgery.layers.families import (
     activation,
     detection,
     elementwise,
+    motion,
     normalization,
     reduction,
     regions,
@@ -22,7 +23,18 @@ from prototrt.tests.surgery.layers.families import (
     shape,
 )
 
-FAMILIES = (activation, detection, elementwise, normalization, reduction, regions, resampling, scale, shape)
+FAMILIES = (
+    activation,
+    detection,
+    elementwise,
+    motion,
+    normalization,
+    reduction,
+    regions,
+    resampling,
+    scale,
+    shape,
+)
 CASES: list[Case] = [case for family in FAMILIES for case in family.CASES]
 VARYING: list[Case] = [case for family in FAMILIES for case in family.VARYING]
 REFUSALS: list[Message] = [message for family in FAMILIES for message in family.REFUSALS]

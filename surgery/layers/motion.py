@@ -1,0 +1,215 @@
+"""Layers that compare two images, or move one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.surgery.ir import DType, Value, fixed
+from prototrt.surgery.ir.expression import Expression, concatenated
+from prototrt.surgery.layers.detection.bottoms import exact, misfit, numbers_of
+from prototrt.surgery.layers.sampling import Tap, linear_taps, pixel_rows, sampled
+from prototrt.surgery.ops import AveragePool, MatMul, Pad
+
+Pair = tuple[int, int]
+
+
+@layer_rule("Correlation")
+def correlation(build: LayerBuilder, layer: Layer, a: Value, b: Value) -> list[Value]:
+    """How alike each window of one map is to windows around it in another. From FlowNet.
+
+    Becomes: Pad, MatMul, Gather, AveragePool, Concat; with ``correlation_type: SUBTRACT`` Subtract, Abs and Reduce.
+    Channel ``(r + i) * (2 r + 1) + r + j`` of the top compares with the window moved by (i, j) times ``stride_2``, from
+    -r to r, r = ``max_displacement`` / ``stride_2``: the mean product, or the mean difference, over the channels and
+    the ``kernel_size`` x ``kernel_size`` elements. Both maps are padded with ``pad`` zeros. ``do_abs`` changes nothing.
+    Bottoms: two blobs (N, C, H, W). Tops: (N, (2 r + 1)^2, h, w), h = ceil((H + 2 pad - 2 border) / ``stride_1``),
+    border = ``max_displacement`` + ``kernel_size`` / 2.
+    Source: lmb-freiburg/flownet2 ``src/caffe/layers/correlation_layer.cpp``, ``correlation_layer.cu``.
+    """
+    expect_axes(layer, 0, a, "(N, C, H, W)", 4)
+    if b.shape != a.shape:
+        because = f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"'
+        raise misfit(layer, 1, b, f"{a.shape}", because, "give both bottoms one shape")
+    param, out = layer.param, _size_of_correlation(layer, a)
+    kernel, stride, farthest = int(param.kernel_size), int(param.stride_1), int(param.max_displacement)
+    reach = farthest // int(param.stride_2)
+    moves = [step * int(param.stride_2) for step in range(-reach, reach + 1)]
+    around = (0, 0, int(param.pad), int(param.pad))
+    first, second = (Expression(build, build.add(Pad(around, around), x)) for x in (a, b))
+    seen = tuple((size - 1) * stride + kernel for size in out)
+    first = first.slice(2, farthest, seen[0]).slice(3, farthest, seen[1])
+    compare = _differences if param.correlation_type == param.SUBTRACT else _products
+    planes = []
+    for down in moves:
+        rows = second.slice(2, farthest + down, seen[0])
+        planes.append(compare(first, rows, [farthest + move for move in moves]))
+    means = AveragePool((kernel, kernel), (stride, stride), (0, 0), (0, 0))
+    return [build.add(means, concatenated(planes, 1).value)]
+
+
+def _size_of_correlation(layer: Layer, x: Value) -> Pair:
+    """The size of the top. Raises ``NetError`` and ``ShapeError`` as the layer's ``CHECK``s do."""
+    param = layer.param
+    missing = [name for name in ("kernel_size", "max_displacement") if not param.HasField(name)]
+    if missing:
+        raise NetError(f"states no {missing[0]}", fix=f"set {missing[0]} in correlation_param")
+    if param.kernel_size % 2 == 0:
+        raise NetError(
+            f"kernel_size is {param.kernel_size}, expected an odd number",
+            because="a window has an element in its middle",
+            fix=f"use {param.kernel_size + 1}",
+        )
+    if min(param.stride_1, param.stride_2) < 1:
+        raise NetError(
+            f"stride_1 is {param.stride_1} and stride_2 {param.stride_2}, expected at least 1",
+            fix="set both to 1 or more",
+        )
+    border = param.max_displacement + (param.kernel_size - 1) // 2
+    sizes = fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
+    height, width = (math.ceil((size + 2 * param.pad - 2 * border) / param.stride_1) for size in sizes)
+    if min(height, width) < 1:
+        raise ShapeError(
+            f"{sizes[0]} x {sizes[1]} elements with a pad of {param.pad} have no room for a border of {border}",
+            because="border is max_displacement + kernel_size / 2",
+            fix=f"use a pad of {border}",
+        )
+    return height, width
+
+
+def _products(a: Expression, b: Expression, starts: list[int]) -> Expression:
+    """Mean products over the channels: (N, starts, H, W) for a (N, C, H, W) and b (N, C, H, wide).
+
+    Every element of a row with every one of the other row, in one product; then those that belong together.
+    """
+    items, channels, height, width = a.shape
+    wide = fixed(b.shape[3], "the width")
+    left, right = a.transpose(0, 2, 3, 1), b.transpose(0, 2, 1, 3)
+    table = Expression(a.build, a.build.add(MatMul(), left.value, right.value))
+    size = fixed(width, "the width")
+    places = np.arange(size)[np.newaxis] * (wide + 1) + np.array(starts)[:, np.newaxis]
+    index = a.build.constant(places.astype(np.int32), "pairs")
+    flat = table.reshape(items, height, size * wide)
+    found = Expression(a.build, a.build.gathered(flat.value, index, 2))
+    return found.transpose(0, 2, 1, 3) / fixed(channels, "axis 1 (channels)")
+
+
+def _differences(a: Expression, b: Expression, starts: list[int]) -> Expression:
+    """Mean differences over the channels: (N, starts, H, W) for a (N, C, H, W) and b (N, C, H, wide)."""
+    width, channels = fixed(a.shape[3], "the width"), fixed(a.shape[1], "axis 1 (channels)")
+    found = []
+    for start in starts:
+        difference = a - b.slice(3, start, width)
+        found.append(difference.at_least(0 - difference).sum(1) / channels)
+    return concatenated(found, 1)
+
+
+@layer_rule("FlowWarp")
+def flow_warp(build: LayerBuilder, layer: Layer, image: Value, flow: Value) -> list[Value]:
+    """The image read where a flow points, between its elements; outside it is 0 or NaN. From FlowNet.
+
+    Becomes: Gather and arithmetic.
+    Element (y, x) of the top is that at (y + flow[1], x + flow[0]) of the image. Between the last element and the edge,
+    less than 1 further, the last element is repeated. ``fill_value`` says what stands for places outside.
+    Bottoms: image (N, C, H, W), flow (N, 2, H, W). Tops: (N, C, H, W).
+    Source: lmb-freiburg/flownet2 ``src/caffe/layers/flow_warp_layer.cpp``.
+    """
+    expect_axes(layer, 0, image, "(N, C, H, W)", 4)
+    items, _, height, width = image.shape
+    if flow.shape != (items, 2, height, width):
+        because = f'it has a place for each element of "{layer.bottom_blob(0)}"'
+        raise misfit(layer, 1, flow, f"{(items, 2, height, width)}", because, "give it two channels: x and y")
+    count, rows, columns = fixed(items, "the batch"), fixed(height, "the height"), fixed(width, "the width")
+    across, down = (part.reshape(count, rows, columns) for part in exact(build, flow).split(1))
+    xs = across + Expression(build, build.constant(_counted(columns, (1, 1, columns)), "columns"))
+    ys = down + Expression(build, build.constant(_counted(rows, (1, rows, 1)), "rows"))
+    is_inside = (xs >= 0) & (xs < columns) & (ys >= 0) & (ys < rows)
+    xs, ys = (is_inside.chosen(places, 0) for places in (xs, ys))
+    taps = linear_taps(ys, rows), linear_taps(xs, columns)
+    origin = _origins(build, count, rows * columns)
+    warped = sampled(pixel_rows(build, image), origin, *taps, columns)
+    fill = 0.0 if layer.param.fill_value == layer.param.ZERO else math.nan
+    return [is_inside.reshape(count, rows, columns, 1).chosen(warped, fill).transpose(0, 3, 1, 2).value]
+
+
+@layer_rule("SpatialTransformer")
+def spatial_transformer(build: LayerBuilder, layer: Layer, image: Value, theta: Value) -> list[Value]:
+    """The image read on a grid that an affine transformation moves; outside it is 0. From daerduoCarey.
+
+    Becomes: MatMul, Gather and arithmetic.
+    Element (i, j) of the top stands at ``(2 i / output_H - 1, 2 j / output_W - 1)``; ``theta``, 2 x 3, takes it to
+    (p, q), which is row ``(p + 1) / 2 * H`` and column ``(q + 1) / 2 * W`` of the image. ``theta_1_1`` to ``theta_2_3``
+    state numbers of theta, which the second bottom then lacks.
+    Bottoms: image (N, C, H, W), theta (N, 6 minus the stated numbers). Tops: (N, C, output_H, output_W).
+    Source: daerduoCarey/SpatialTransformerLayer ``src/caffe/layers/st_layer.cu``.
+    """
+    expect_axes(layer, 0, image, "(N, C, H, W)", 4)
+    param = layer.param
+    for field, known in (("transform_type", "affine"), ("sampler_type", "bilinear")):
+        if getattr(param, field) != known:
+            raise NetError(
+                f'{field} is "{getattr(param, field)}", expected "{known}"',
+                fix=f'use "{known}", or leave it out',
+            )
+    items, rows, columns = (fixed(image.shape[axis], f"axis {axis}") for axis in (0, 2, 3))
+    out = (
+        int(param.output_H) if param.HasField("output_H") else rows,
+        int(param.output_W) if param.HasField("output_W") else columns,
+    )
+    if min(out) < 1:
+        raise NetError(
+            f"output_H is {out[0]} and output_W {out[1]}, expected at least 1", fix="set both to 1 or more"
+        )
+    points = [_counted(size, (size,)) / np.float32(size) * 2 - 1 for size in out]
+    grid = np.stack([*np.meshgrid(*points, indexing="ij"), np.ones(out, np.float32)]).reshape(1, 3, -1)
+    moved = build.add(MatMul(), _theta(build, layer, theta, items).value, build.constant(grid, "grid"))
+    ys, xs = (
+        (place.reshape(items, *out) + 1) / 2 * size
+        for place, size in zip(Expression(build, moved).split(1), (rows, columns), strict=True)
+    )
+    taps = _taps_inside(ys, rows), _taps_inside(xs, columns)
+    read = sampled(pixel_rows(build, image), _origins(build, items, rows * columns), *taps, columns)
+    return [read.transpose(0, 3, 1, 2).value]
+
+
+def _theta(build: LayerBuilder, layer: Layer, theta: Value, items: int) -> Expression:
+    """The transformations (N, 2, 3): what the fields state, and the rest from the second bottom in its order."""
+    names = [f"theta_{row}_{column}" for row in (1, 2) for column in (1, 2, 3)]
+    stated_names = [name for name in names if layer.param.HasField(name)]
+    rest = 6 - len(stated_names)
+    if theta.shape[0] != items or numbers_of(theta.shape, 1) != rest:
+        because = f"{' and '.join(stated_names)} {'is' if rest == 5 else 'are'} stated" if rest < 6 else None
+        raise misfit(
+            layer, 1, theta, f"{(items, rest)}", because or "theta is 2 x 3", "give it the rest of theta"
+        )
+    given = iter(exact(build, theta).reshape(items, rest).split(1) if rest else ())
+    parts = [
+        Expression(build, build.constant(np.full((items, 1), getattr(layer.param, name), np.float32), name))
+        if name in stated_names
+        else next(given)
+        for name in names
+    ]
+    return concatenated(parts, 1).reshape(items, 2, 3)
+
+
+def _taps_inside(place: Expression, size: int) -> list[Tap]:
+    """The two neighbours of each place; those that are not on the axis count 0."""
+    low = place.floor()
+    taps = []
+    for index, weight in ((low, low + 1 - place), (low + 1, place - low)):
+        is_inside = (index >= 0) & (index < size)
+        taps.append(Tap(is_inside.chosen(index, 0).cast(DType.INT32), is_inside.chosen(weight, 0)))
+    return taps
+
+
+def _counted(count: int, shape: tuple[int, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    return np.arange(count, dtype=np.float32).reshape(shape)
+
+
+def _origins(build: LayerBuilder, items: int, step: int) -> Expression:
+    """Where each item begins in a table with ``step`` rows per item: int32 (N, 1, 1)."""
+    starts = (np.arange(items) * step).astype(np.int32).reshape(items, 1, 1)
+    return Expression(build, build.constant(starts, "items")).cast(DType.INT32)
