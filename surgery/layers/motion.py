@@ -75,7 +75,7 @@ def _size_of_correlation(layer: Layer, x: Value) -> Pair:
         raise ShapeError(
             f"{sizes[0]} x {sizes[1]} elements with a pad of {param.pad} have no room for a border of {border}",
             because="border is max_displacement + kernel_size / 2",
-            fix=f"use a pad of {border}",
+            fix=f"set pad to {border}, or feed a larger image",
         )
     return height, width
 

@@ -54,7 +54,7 @@ REFUSALS = [
             f"{OP}(Correlation): stride_1 is 1 and stride_2 0, expected at least 1\n  fix: set both to 1 or more"),
     Message("Correlation", "correlation_param { kernel_size: 3 max_displacement: 2 }", [IMAGE, IMAGE],
             f"{OP}(Correlation): 4 x 5 elements with a pad of 0 have no room for a border of 3\n"
-            "  because border is max_displacement + kernel_size / 2\n  fix: use a pad of 3"),
+            "  because border is max_displacement + kernel_size / 2\n  fix: set pad to 3, or feed a larger image"),
     Message("Correlation", "correlation_param { kernel_size: 1 max_displacement: 1 }", [IMAGE, (2, 3, 4, 4)],
             f'{OP}(Correlation), bottom "b1": shape is (2, 3, 4, 4), expected (2, 3, 4, 5)\n'
             '  because that is the shape of the first bottom, "b0"\n  fix: give both bottoms one shape'),
