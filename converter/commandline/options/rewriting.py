@@ -18,6 +18,14 @@ rewrite_options = options(
         type=StateSource(),
         help="Recurrent state: inputs and outputs to feed back, zero at each call, or arrays from a file.",
     ),
+    declared(RewriteOptions, "fork", help="The fork of Caffe that the model is from."),
+    declared(
+        RewriteOptions,
+        "rules",
+        multiple=True,
+        metavar="FILE.py",
+        help="A Python file with rules for further layers, which is run; repeatable.",
+    ),
     declared(RewriteOptions, "force", help="Unroll more than 64 steps, however long that builds."),
     declared(
         RewriteOptions,
