@@ -30,6 +30,7 @@ from prototrt.caffe_proto.options import LoadOptions, PathLike, takes_options
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.overrides import override
 from prototrt.caffe_proto.text.prototxt import ParsedNet, parse_net
+from prototrt.caffe_proto.text.templates import filled
 from prototrt.caffe_proto.upgrades.upgrade import Entry, upgraded_layers
 from prototrt.caffe_proto.weights import NoWeights, RandomWeights, StoredBlob, Weights, checked_count
 from prototrt.caffe_proto.weights.caffemodel import open_caffemodel
@@ -57,7 +58,7 @@ def load(prototxt: PathLike, options: LoadOptions) -> Model:
             file, init, random_weights=options.random_weights, allow_unknown=options.allow_unknown
         )
     refuse_two_sources(file, options)
-    net = parse_net(read_prototxt(file), file)
+    net = parse_net(filled(read_prototxt(file), options.define or {}, file), file)
     state = _state(net.message, options)
     written = upgraded_layers(net, file)
     override(written, options.overrides or {}, file)
@@ -81,7 +82,7 @@ def load(prototxt: PathLike, options: LoadOptions) -> Model:
 
 def _refuse_for_caffe2(file: str, options: LoadOptions) -> None:
     """Raise for what is said of a prototxt: a net of Caffe2 has neither fields of layers nor phases."""
-    usual, names = LoadOptions(), ("overrides", "phase", "level", "stages")
+    usual, names = LoadOptions(), ("define", "overrides", "phase", "level", "stages")
     if given := [
         Option(name) for name in names if (getattr(options, name) or None) != (getattr(usual, name) or None)
     ]:

@@ -32,6 +32,8 @@ Setting: TypeAlias = str | bool | int | float | Sequence[str | bool | int | floa
 """The value of a field as a file would have it; several for a repeated field, as a list or with commas between them."""
 Settings: TypeAlias = Mapping[str, Setting]
 """Values of fields, by ``LAYER.FIELD`` or ``LAYER.MESSAGE.FIELD``."""
+Definitions: TypeAlias = Mapping[str, str]
+"""What is filled in for the placeholders of a template, by their names."""
 
 P = ParamSpec("P")
 S = TypeVar("S", contravariant=True)
@@ -98,7 +100,8 @@ class LoadOptions(Options):
     apart by their content. ``random_weights`` is the seed of weights that are drawn instead of read.
     ``phase``, ``level`` and ``stages`` say which of the layers with include and exclude rules belong to
     the net. ``allow_unknown`` makes warnings of unknown fields that only matter to training.
-    ``overrides`` set fields of layers, by ``LAYER.FIELD``.
+    ``overrides`` set fields of layers, by ``LAYER.FIELD``. ``define`` says what is filled in for the
+    placeholders of a template, by their names.
     """
 
     weights: PathLike | None = None
@@ -109,6 +112,7 @@ class LoadOptions(Options):
     random_weights: int | None = at_least(0)
     allow_unknown: bool = False
     overrides: Settings | None = None
+    define: Definitions | None = None
 
 
 class TakesOptions(Protocol[S, O, P, R]):

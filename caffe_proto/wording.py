@@ -15,14 +15,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-OptionValue: TypeAlias = bool | int | str | Sequence[str] | Mapping[str, Sequence[int | str]]
+OptionValue: TypeAlias = (
+    bool | int | str | Sequence[str] | Mapping[str, Sequence[int | str]] | Mapping[str, str]
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
     """An option by its name in Python, and the value to give it; without a value the option itself is meant.
 
-    Shapes are mappings from inputs to sizes. A size that the user must know is a letter.
+    Shapes are mappings from inputs to sizes. A size that the user must know is a letter. Other mappings are
+    from names to texts.
     """
 
     name: str
@@ -91,4 +94,6 @@ def _in_python(value: OptionValue) -> str:
 
 
 def _tuple(sizes: Sequence[int | str]) -> str:
+    if isinstance(sizes, str):
+        return json.dumps(sizes)
     return f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"

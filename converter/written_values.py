@@ -31,6 +31,14 @@ def setting_from_text(text: str) -> tuple[str, str]:
     return path, value
 
 
+def definition_from_text(text: str) -> tuple[str, str]:
+    """``BATCH=1``: a placeholder of a template, and what is filled in for it."""
+    name, equals, value = text.partition("=")
+    if not (equals and name.isidentifier()) or "\n" in value:
+        raise ValueError(f'"{text}" defines nothing: write a name and its value, as in BATCH=1')
+    return name, value
+
+
 def words_from_text(text: str) -> tuple[str, ...]:
     """``network,onnx``, each once."""
     return tuple(dict.fromkeys(text.split(",")))

@@ -191,7 +191,7 @@ class _Reader:
             if known.name == _ENGINE or self._is_fork_type(known, token):
                 return
             problem = f"{known.name} is {bad.found}, expected {bad.expected}"
-            fix = bad.fix or _fix_of_mixed_forms(known, token) or _fix_of_value(known)
+            fix = bad.fix or _fix_of_mixed_forms(known, token) or _fix_of_value(known, token)
             self._find(token, path[:-1], problem, fix=fix, field=known.name)
             return
         if is_repeated(known):
@@ -319,10 +319,21 @@ def _fix_of_unknown(name: str, names: list[str], *, is_of_net: bool, can_be_drop
     )
 
 
+_NUMBERS = (
+    FieldDescriptor.CPPTYPE_DOUBLE,
+    FieldDescriptor.CPPTYPE_FLOAT,
+    FieldDescriptor.CPPTYPE_INT32,
+    FieldDescriptor.CPPTYPE_INT64,
+    FieldDescriptor.CPPTYPE_UINT32,
+    FieldDescriptor.CPPTYPE_UINT64,
+)
 _MEND = "correct the text here or just before, or get the file again if it is damaged"
 
 
-def _fix_of_value(known: FieldDescriptor) -> str:
+def _fix_of_value(known: FieldDescriptor, token: Token) -> str:
+    if token.kind is Kind.WORD and known.cpp_type in _NUMBERS:
+        define = Option("define", {token.text: "VALUE"})
+        return Worded("write a number; or fill it in, if this is a template: {}", define)
     if known.enum_type is not None:
         return "write one of these names"
     return f"write such a value, or leave {known.name} out"

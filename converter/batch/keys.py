@@ -11,6 +11,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from prototrt.caffe_proto.errors import ConversionError, OptionsError
 from prototrt.caffe_proto.given_weights import refuse_no_source, refuse_two_sources
 from prototrt.caffe_proto.options import (
+    Definitions,
     LoadOptions,
     Names,
     Options,
@@ -27,6 +28,7 @@ from prototrt.converter.conversion import Product
 from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions, VerifyOptions
 from prototrt.converter.sessions.feeds import ArraysOfFile
 from prototrt.converter.written_values import (
+    definition_from_text,
     file_of_state,
     setting_from_text,
     shape_from_text,
@@ -194,6 +196,12 @@ def _settings(name: str, place: Place) -> dict[str, str]:
     return dict(map(setting_from_text, _texts(name, place, ",")))
 
 
+def _definitions(name: str, place: Place) -> dict[str, str]:
+    if isinstance(place.content, dict):
+        return {placeholder: value.text(shown(name)) for placeholder, value in place.content.items()}
+    return dict(map(definition_from_text, _texts(name, place, ",")))
+
+
 def _state(name: str, place: Place) -> str:
     return state_from_text(place.text(shown(name)))
 
@@ -220,5 +228,6 @@ _READERS: Mapping[Any, Callable[[str, Place], Any]] = {
     Names: _names,
     Shapes: _shapes,
     Settings: _settings,
+    Definitions: _definitions,
     States: _state,
 }

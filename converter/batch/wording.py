@@ -23,7 +23,11 @@ def _in_yaml(value: OptionValue) -> str:
     if isinstance(value, str):
         return _word(value)
     if isinstance(value, Mapping):
-        pairs = [f"{_word(name)}: {'x'.join(map(str, sizes))}" for name, sizes in value.items()]
+        texts = {
+            name: sizes if isinstance(sizes, str) else "x".join(map(str, sizes))
+            for name, sizes in value.items()
+        }
+        pairs = [f"{_word(name)}: {text}" for name, text in texts.items()]
         return f"{{{', '.join(pairs)}}}"
     return f"[{', '.join(map(_word, value))}]"
 

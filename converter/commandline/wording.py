@@ -65,5 +65,8 @@ def _given(spelling: str, value: OptionValue | None, *, repeats: bool) -> Iterat
 
 def _texts(value: OptionValue) -> list[str]:
     if isinstance(value, Mapping):
-        return [f"{name}:{'x'.join(map(str, sizes))}" for name, sizes in value.items()]
+        return [
+            f"{name}={sizes}" if isinstance(sizes, str) else f"{name}:{'x'.join(map(str, sizes))}"
+            for name, sizes in value.items()
+        ]
     return [str(value)] if isinstance(value, int | str) else list(value)

@@ -9,7 +9,7 @@ import click
 
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.commandline.options.groups import declared, options
-from prototrt.converter.commandline.options.parameter_types import BlobShape, Override
+from prototrt.converter.commandline.options.parameter_types import BlobShape, Definition, Override
 from prototrt.surgery.options import RewriteOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,6 +39,14 @@ def _net_options(*stage_names: str) -> Callable[[F], F]:
             multiple=True,
             collect=dict,
             help="Shape of an input, as in data:1x3x224x224; repeatable.",
+        ),
+        declared(
+            LoadOptions,
+            "define",
+            type=Definition(),
+            multiple=True,
+            collect=dict,
+            help="Fill in a placeholder of a template, as in BATCH=1; repeatable.",
         ),
         declared(
             LoadOptions,

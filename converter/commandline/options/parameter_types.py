@@ -9,6 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from prototrt.converter.written_values import (
+    definition_from_text,
     file_of_state,
     setting_from_text,
     shape_from_text,
@@ -64,6 +65,13 @@ class Override(Read):
 
     name = "LAYER.FIELD=VALUE"
     reader = staticmethod(setting_from_text)
+
+
+class Definition(Read):
+    """``NAME=VALUE``"""
+
+    name = "NAME=VALUE"
+    reader = staticmethod(definition_from_text)
 
 
 class Ways(Read):

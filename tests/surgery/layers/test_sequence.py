@@ -83,7 +83,7 @@ def test_length_behind_the_last_step() -> None:
     told = failure(lambda: run(op("ReverseTime", bottoms=feeds), feeds))
     assert told == (
         'net.prototxt:3: layer "op" (ReverseTime): length 5 is not one of 0 to 4\n'
-        "  fix: give lengths from 0 to T"
+        "  fix: correct the lengths: none may exceed the number of steps"
     )
 
 

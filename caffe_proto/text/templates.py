@@ -1,0 +1,112 @@
+"""Nets that are templates: text in which a program is to fill in numbers and names.
+
+A placeholder is ``${NAME}``, ``$(NAME)``, ``$NAME``, ``{{NAME}}``, ``@NAME@``, ``%(NAME)s`` or ``__NAME__``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.suggestions import choices
+from prototrt.caffe_proto.wording import Option, Worded
+
+_PLACEHOLDER = r"""
+      \$ \{ \s* (?P<braces> \w+ ) \s* \}
+    | \$ \( \s* (?P<round> \w+ ) \s* \)
+    | \$ (?P<dollar> [A-Za-z_]\w* )
+    | \{\{ \s* (?P<double> \w+ ) \s* \}\}
+    | @ (?P<at> [A-Za-z_]\w* ) @
+    | % \( (?P<percent> \w+ ) \) [sdf]
+    | \b __ (?P<under> [A-Za-z0-9]+ (?: _ [A-Za-z0-9]+ )* ) __ \b
+"""
+_PIECE = re.compile(
+    rf"""
+      (?P<comment> \# [^\n]* )
+    | (?P<string> "[^"\\\n]*(?:\\.[^"\\\n]*)*" | '[^'\\\n]*(?:\\.[^'\\\n]*)*' )
+    | (?P<placeholder> {_PLACEHOLDER} )
+    | (?P<word> [A-Za-z_]\w* )
+    """,
+    re.VERBOSE,
+)
+_IN_STRING = re.compile(_PLACEHOLDER, re.VERBOSE)
+_STATEMENT = re.compile(r"\{%.*?%\}")
+
+
+def filled(text: str, definitions: Mapping[str, str], file: str) -> str:
+    """The text with values in the place of placeholders.
+
+    ``definitions`` maps their names to values. A name that stands for itself, as ``cls3x`` in ``num_output:
+    cls3x``, is filled in, too, unless it stands in a string. Raises ``NetError`` for placeholders that have
+    no value, for names that the text lacks, and for statements of a template language.
+    """
+    if not definitions and not _IN_STRING.search(text) and "{%" not in text:
+        return text
+    _refuse_statements(text, file)
+    used: set[str] = set()
+    missing: dict[str, int] = {}
+
+    def value_of(match: re.Match[str]) -> str:
+        name = _name(match)
+        if name in definitions:
+            used.add(name)
+            return definitions[name]
+        return match.group()
+
+    def piece(match: re.Match[str]) -> str:
+        kind, whole = match.lastgroup, match.group()
+        if kind == "string":
+            return _IN_STRING.sub(value_of, whole)
+        if kind == "word" and whole in definitions:
+            used.add(whole)
+            return definitions[whole]
+        if match["placeholder"]:
+            if _name(match) not in definitions:
+                missing.setdefault(_name(match), text.count("\n", 0, match.start()) + 1)
+            return value_of(match)
+        return whole
+
+    result = _PIECE.sub(piece, text)
+    if missing:
+        _refuse_missing(missing, file)
+    for name in definitions:
+        if name not in used:
+            _refuse_unused(name, text, file)
+    return result
+
+
+def _name(match: re.Match[str]) -> str:
+    """The name in a placeholder: the only group within it."""
+    names = ("braces", "round", "dollar", "double", "at", "percent", "under")
+    return next(match[name] for name in names if match[name])
+
+
+def _refuse_statements(text: str, file: str) -> None:
+    if statement := _STATEMENT.search(text):
+        line = text.count("\n", 0, statement.start()) + 1
+        raise NetError(
+            f"this is a template with statements: {statement.group()[:40]}",
+            where=f"{file}:{line}",
+            fix="let the program that it was written for make a prototxt of it",
+        )
+
+
+def _refuse_missing(missing: Mapping[str, int], file: str) -> None:
+    first = next(iter(missing.values()))
+    raise NetError(
+        f"this is a template: nothing is filled in for {', '.join(missing)}",
+        where=f"{file}:{first}",
+        fix=Worded("give values: {}", Option("define", dict.fromkeys(missing, "VALUE"))),
+    )
+
+
+def _refuse_unused(name: str, text: str, file: str) -> None:
+    names = list(dict.fromkeys(_name(match) for match in _IN_STRING.finditer(text)))
+    raise NetError(
+        f'a value is given for "{name}", which does not stand in the file',
+        where=file,
+        fix=f"the placeholders are {choices(name, names)}"
+        if names
+        else "leave it out: the net is no template",
+    )

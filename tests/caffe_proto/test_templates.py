@@ -1,0 +1,91 @@
+"""Templates: what is filled in, and what is told where nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prototrt.caffe_proto import ConversionError, load
+from prototrt.caffe_proto.text.templates import filled
+
+FORMS = ("${N}", "$(N)", "$N", "{{N}}", "{{ N }}", "@N@", "%(N)d", "__N__")
+
+FILLED: dict[str, tuple[str, Mapping[str, str], str]] = {
+    **{form: (f"num_output: {form}\n", {"N": "3"}, "num_output: 3\n") for form in FORMS},
+    "in a string": ("name: 'fc_${N}'", {"N": "3"}, "name: 'fc_3'"),
+    "twice": ("a: $N b: '$N'", {"N": "3"}, "a: 3 b: '3'"),
+    "a word that stands for itself": ("num_output: cls3x", {"cls3x": "63"}, "num_output: 63"),
+    "no word in a string": ("top: 'z' dim: z", {"z": "4"}, "top: 'z' dim: 4"),
+    "no part of a word": ("zz: z", {"z": "4"}, "zz: 4"),
+    "longer names": ("a: $NET_ID", {"NET_ID": "4"}, "a: 4"),
+    "a name with underscores": (
+        "batch_size: __EXP_DEVICE_BATCH__",
+        {"EXP_DEVICE_BATCH": "4"},
+        "batch_size: 4",
+    ),
+    "in a comment": ("# $N\na: 1", {}, "# $N\na: 1"),
+    "left in a string": ("source: '${DATA}/$x'", {}, "source: '${DATA}/$x'"),
+    "quotes in strings": (r"name: 'a\'$N' b: $N", {"N": "3"}, r"name: 'a\'3' b: 3"),
+}
+
+
+@pytest.mark.parametrize("case", FILLED)
+def test_filled(case: str) -> None:
+    text, definitions, expected = FILLED[case]
+    assert filled(text, definitions, "net.prototxt") == expected
+
+
+REFUSED: dict[str, tuple[str, Mapping[str, str], str]] = {
+    "nothing is given": (
+        "a: 1\nb: ${N} c: {{M}} d: ${N}",
+        {},
+        "net.prototxt:2: this is a template: nothing is filled in for N, M\n"
+        '  fix: give values: define={"N": "VALUE", "M": "VALUE"}',
+    ),
+    "one is missing": (
+        "b: ${N} c: $M",
+        {"N": "1"},
+        'net.prototxt:1: this is a template: nothing is filled in for M\n  fix: give values: define={"M": "VALUE"}',
+    ),
+    "a name that the file lacks": (
+        "b: ${BATCH}",
+        {"BATCH": "1", "BACH": "2"},
+        'net.prototxt: a value is given for "BACH", which does not stand in the file\n'
+        "  fix: the placeholders are BATCH",
+    ),
+    "no template": (
+        "b: 1",
+        {"N": "1"},
+        'net.prototxt: a value is given for "N", which does not stand in the file\n'
+        "  fix: leave it out: the net is no template",
+    ),
+    "statements": (
+        "a: 1\n{% for i in n %}",
+        {},
+        "net.prototxt:2: this is a template with statements: {% for i in n %}\n"
+        "  fix: let the program that it was written for make a prototxt of it",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case: str) -> None:
+    text, definitions, message = REFUSED[case]
+    with pytest.raises(ConversionError) as caught:
+        filled(text, definitions, "net.prototxt")
+    assert str(caught.value) == message
+
+
+@given(st.text(alphabet="ab1_: {}[]<>\"'\\.,-\n\t"))
+def test_a_text_without_placeholders_stays_as_it_is(text: str) -> None:
+    if "{{" not in text and "__" not in text:
+        assert filled(text, {}, "net.prototxt") == text
+
+
+def test_a_net_is_filled_in(write: Callable[..., str]) -> None:
+    text = "layer { name: 'fc_${N}' type: 'InnerProduct' top: 'y' inner_product_param { num_output: ${N} } }"
+    (layer,) = load(write(text), define={"N": "3"}).layers
+    assert (layer.name, layer.param.num_output) == ("fc_3", 3)
