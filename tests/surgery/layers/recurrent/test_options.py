@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import prototrt
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Array, Op, fixed
 from prototrt.surgery.layers.recurrent.activations import activation_named
+from prototrt.surgery.layers.recurrent.families import FAMILIES
+from prototrt.surgery.layers.recurrent.options import OPTIONS
 from prototrt.surgery.ops import ELU, Clip, HardSigmoid, Identity, LeakyReLU, Sigmoid, Softsign, TanH
 from prototrt.tests.small_nets import WAYS, inputs_of, loaded, stored
 
@@ -84,10 +87,7 @@ def test_activation(text: str, expected: Op) -> None:
         (
             "num_output: 2 linear_before_reset: true",
             "states linear_before_reset, which does not apply to layers of this type\n"
-            "  fix: remove it; the supported fields are bidirectional, candidate_activation, cell_activation,"
-            " cell_clip, coupled_input_forget, forget_bias, gate_activation, hidden, input_clip, num_layers,"
-            " num_nonrecurrent_proj, num_proj, past_end, peephole, proj_clip, projection_activation, reverse,"
-            " sequence_lengths",
+            f"  fix: remove it; the supported fields are {', '.join(sorted(FAMILIES['LSTM'].options))}",
         ),
         (
             "num_output: 2 reverse: true bidirectional: SUM",
@@ -339,3 +339,11 @@ def test_a_stack_is_its_layers_one_on_the_other(tmp_path: Path) -> None:
         graph = prototrt.rewrite(model, shapes={"x": x.shape})
         x = prototrt.Session(graph).run({**given, "x": x})["l"]
     np.testing.assert_allclose(stack, x, 1e-5, 1e-6)
+
+
+def test_the_page_lists_every_option() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "recurrent.md").read_text()
+    rows = re.findall(
+        r"^\| `(\w+)` \|", page.partition("| field | default | meaning |")[2].partition("\n\n")[0], re.M
+    )
+    assert sorted(rows) == sorted(OPTIONS)
