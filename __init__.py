@@ -1,4 +1,4 @@
-"""Caffe models, recurrent ones above all, become TensorRT engines.
+"""Convert Caffe models, above all recurrent ones, to TensorRT engines.
 
 The way of a model::
 

@@ -87,7 +87,7 @@ def _session(
 @click.group(epilog=EXIT_CODES, context_settings={"help_option_names": HELP})
 @common_options
 def main() -> None:
-    """Caffe models, recurrent ones above all, become TensorRT engines."""
+    """Convert Caffe models, above all recurrent ones, to TensorRT engines."""
 
 
 @main.command(
@@ -122,7 +122,7 @@ def convert(
 ) -> None:
     """Build an engine from MODEL (a prototxt) and WEIGHTS (a caffemodel), or write an ONNX model.
 
-    Writes FILE, and FILE.json beside it: bindings, recurrent pairs, where it came from.
+    Writes FILE, and its manifest FILE.json: bindings, recurrent pairs, origin.
     """
     import time
 
@@ -156,14 +156,14 @@ def convert_main() -> None:
 
 @main.command(cls=Guarded, epilog=EXIT_CODES, short_help="Cut a training net down to its deploy net.")
 @net_options
-@click.option("-o", "target", type=OutputFile(), help="The file to write; without it the text is printed.")
+@click.option("-o", "target", type=OutputFile(), help="The file to write; the default is standard output.")
 @common_options
 @gathered(loading=LoadOptions, rewriting=RewriteOptions)
 def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: str | None) -> None:
     """Cut the training net MODEL (a train_val.prototxt) down to its deploy net.
 
-    Data layers become inputs, losses the answers that they look at. Caffe reads the
-    result, with the same weights.
+    Data layers become inputs, and each loss becomes the prediction it consumes. Caffe reads
+    the result, with the same weights.
     """
     from prototrt.caffe_proto.net.deploy_text import deploy_text, transformations
 
@@ -173,12 +173,12 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
     _write_text(target, text)
 
 
-@main.command(cls=Guarded, epilog=EXIT_CODES, short_help="Draw a net, or what becomes of it.")
+@main.command(cls=Guarded, epilog=EXIT_CODES, short_help="Draw a net, or the graph made from it.")
 @drawing_options
 @rewrite_options
-@click.option("-o", "target", type=OutputFile(), help="The file to write; without it the text is printed.")
+@click.option("-o", "target", type=OutputFile(), help="The file to write; the default is standard output.")
 @stage_options
-@click.option("--verification", metavar="FILE.json", help="What `verify --json` printed, for a page.")
+@click.option("--verification", metavar="FILE.json", help="The output of `verify --json`, for a page.")
 @common_options
 @gathered(loading=LoadOptions, rewriting=RewriteOptions, stage=Stage)
 def dot(
@@ -192,7 +192,7 @@ def dot(
     """Draw MODEL in Graphviz's language, or as .svg, .png, .pdf, or as a page: .html.
 
     The page shows the net beside the graph, with shapes, costs and warnings, in one file.
-    What surgery made is dashed, the body of a Scan stands in a frame, and state that is
+    Nodes made by surgery are dashed, the body of a Scan has a frame, and state that is
     fed back is a red, dashed arrow.
     """
     from prototrt.converter.commandline.wording import command_line_words
@@ -237,7 +237,7 @@ def inspect(
 ) -> None:
     """Show the layers of MODEL: shapes, parameters, multiply-adds, recurrent pairs.
 
-    Multiply-adds are those of one call; element-wise work is not counted.
+    Multiply-adds are counted for one call; element-wise work is not counted.
     "per step" are those of one of the T steps of a recurrent layer.
     """
     from prototrt.converter.commandline.report import print_inspection
@@ -285,7 +285,9 @@ def _print_graphs(
     " given, both in NumPy; onnx: the ONNX model, by onnxruntime; onnx-lstm: the same with --onnx-lstm;"
     " engine: TensorRT, on a GPU.",
 )
-@click.option("--calls", type=click.IntRange(min=1), help="How many calls, each with the state of the last.")
+@click.option(
+    "--calls", type=click.IntRange(min=1), help="Number of calls; state carries over from call to call."
+)
 @running_options
 @json_option
 @common_options
@@ -339,7 +341,7 @@ def verify(
 ) -> None:
     """Compute MODEL with WEIGHTS in several ways, and compare with our primitives.
 
-    Where a tolerance is broken, the first layer at which it is is named, and the exit code is 5.
+    If a tolerance is exceeded, the first offending layer is named, and the exit code is 5.
     """
     from prototrt.converter.commandline.report import print_verification
     from prototrt.converter.conversion import load_with_weights, truth_of
@@ -422,9 +424,9 @@ def layers(markdown: bool, as_json: bool) -> None:
 @common_options
 @gathered(options=BatchOptions)
 def batch(options: BatchOptions, as_json: bool) -> None:
-    """Convert all the models that MODELS.yaml lists.
+    """Convert all models listed in MODELS.yaml.
 
-    Each in a process of its own: a crash, a hang or a lack of memory ends that model only.
+    Each model has its own process: a crash, a hang or a lack of memory ends that model only.
     The exit code is that of the worst model.
     """
     from prototrt.converter.batch.reports import json_report
@@ -446,8 +448,10 @@ def cache() -> None:
 
 @cache.command(cls=Guarded, epilog=EXIT_CODES)
 @click.argument("folder")
-@click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="What was not of use since.")
-@click.option("--max-size", type=Bytes(), help="The least recently used beyond that size, as in 10GB.")
+@click.option(
+    "--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Entries not used for this long."
+)
+@click.option("--max-size", type=Bytes(), help="The least recently used entries above this size, as in 10GB.")
 @json_option
 @common_options
 def prune(folder: str, older_than: float | None, max_size: int | None, as_json: bool) -> None:
@@ -461,11 +465,13 @@ def prune(folder: str, older_than: float | None, max_size: int | None, as_json: 
         tell(pruned.summary)
 
 
-@main.command(cls=Guarded, epilog=EXIT_CODES, short_help="Tell what is installed here, and what is missing.")
+@main.command(
+    cls=Guarded, epilog=EXIT_CODES, short_help="Report what is installed here, and what is missing."
+)
 @json_option
 @common_options
 def doctor(as_json: bool) -> None:
-    """Tell what is installed here, what can be built and run with it, and what to install."""
+    """Report what is installed here, what it can build and run, and what to install."""
     from prototrt.converter.commandline.report import print_diagnosis
     from prototrt.converter.doctor import diagnose
 

@@ -57,17 +57,27 @@ def common_options(command: F) -> F:
         click.version_option(prototrt.__version__, prog_name="prototrt"),
         click.option("--debug", is_flag=True, expose_value=False, callback=_set, help="Show tracebacks."),
         click.option(
-            "-q", "--quiet", is_flag=True, expose_value=False, callback=_set, help="No summary, no warnings."
+            "-q",
+            "--quiet",
+            is_flag=True,
+            expose_value=False,
+            callback=_set,
+            help="Print no summary and no warnings.",
         ),
         click.option(
-            "-v", "--verbose", count=True, expose_value=False, callback=_set, help="Tell more; -vv: all."
+            "-v",
+            "--verbose",
+            count=True,
+            expose_value=False,
+            callback=_set,
+            help="Print more; -vv prints everything.",
         ),
     ):
         command = option(command)
     return command
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="The same facts, for programs.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 class Guarded(click.Command):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Read the strips of this folder on the CPU, with the very network that TensorRT is given.
+"""Read the strips of this folder on the CPU, with the network that TensorRT receives.
 
 Prints, for each strip, the text that was read beside the text that is printed on it.
 """

@@ -18,10 +18,10 @@ build_options = options(
     declared(
         BuildOptions,
         "tile",
-        help="How a Tile is done, as of cont: left out where a broadcast does the same, a slice that"
-        " wraps, or a plugin, which TensorRT for RTX does not take.",
+        help="How a Tile, such as that of cont, is lowered: as a broadcast where possible, as a slice"
+        " that wraps, or as a plugin, which TensorRT for RTX does not support.",
     ),
     declared(BuildOptions, "tf32", help="Allow TF32: faster, but not Caffe's float32."),
-    declared(ExportOptions, "onnx_lstm", help="Write ONNX's own LSTM where a recurrence is exactly that."),
-    declared(ConvertOptions, "verify", help="First compare what is written with our primitives."),
+    declared(ExportOptions, "onnx_lstm", help="Use ONNX's LSTM operator where a recurrence equals it."),
+    declared(ConvertOptions, "verify", help="Compare the network with our primitives before writing it."),
 )

@@ -67,15 +67,15 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
             "--output",
             multiple=True,
             metavar="BLOB",
-            help="Cut the net at this blob; repeatable. auto: before what cannot be converted.",
+            help="Cut the net at this blob; repeatable. auto: before layers that cannot be converted.",
         ),
         declared(
             RewriteOptions,
             "cont",
-            help="drop: cont is 1 everywhere and no input; a sequence begins by zeroing the state.",
+            help="drop: assume every step continues, and drop the cont input; zero the state to start a sequence.",
         ),
         declared(
-            LoadOptions, "random_weights", metavar="SEED", help="Invent the weights: the topology alone."
+            LoadOptions, "random_weights", metavar="SEED", help="Use random weights, to test the topology."
         ),
         declared(
             LoadOptions,

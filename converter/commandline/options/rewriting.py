@@ -30,7 +30,7 @@ rewrite_options = options(
     declared(
         RewriteOptions,
         "preprocess",
-        help="Do to the inputs what the data layers of a training net did: mean and scale.",
+        help="Subtract the mean and scale, as the data layers of the training net did.",
     ),
     declared(RewriteOptions, "strict", help="Refuse weights that are NaN or infinite."),
     declared(
@@ -44,7 +44,7 @@ rewrite_options = options(
             RewriteOptions,
             f"{which}_shapes",
             type=BlobShapes(),
-            help=f"{meaning} shapes that one engine takes, as in data:1x3x32x32,cont:1x1.",
+            help=f"{meaning} input shapes of the engine, as in data:1x3x32x32,cont:1x1.",
         )
         for which, meaning in (("min", "Smallest"), ("opt", "Usual"), ("max", "Largest"))
     ),

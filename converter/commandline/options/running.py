@@ -37,7 +37,9 @@ class Running:
 
 
 running_options = options(
-    click.option("--trust", is_flag=True, help="Run a plan without manifest: you know who made it."),
+    click.option(
+        "--trust", is_flag=True, help="Run a plan without a manifest, because you trust its author."
+    ),
     click.option(
         "--runtime-cache",
         metavar="FILE",

@@ -40,8 +40,8 @@ stage_options = options(
         "name",
         type=click.Choice(["parsed", *GRAPH_STAGES]),
         default="parsed",
-        help="parsed: the net as it is written; rewritten: the graph of primitives that it becomes;"
-        " lowered: the graph that a backend is given.",
+        help="parsed: the net as written; rewritten: its graph of primitives;"
+        " lowered: the graph that a backend receives.",
     ),
     reader_option,
 )
