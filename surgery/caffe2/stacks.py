@@ -20,7 +20,7 @@ from prototrt.surgery.ir import Array, Value, fixed
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Transpose
 from prototrt.surgery.recurrent.directions import direction_of
-from prototrt.surgery.recurrent.running import Streams, run_stack
+from prototrt.surgery.recurrent.running import StackInputs, run_stack
 from prototrt.surgery.recurrent.stacks import Stack
 from prototrt.surgery.recurrent.weights import DirectionWeights, from_cudnn, in_order
 
@@ -135,7 +135,7 @@ def _run(
     each = [direction_of(build, one, reverse=index % directions == 1) for index, one in enumerate(stored)]
     stack = Stack([each[start : start + directions] for start in range(0, len(each), directions)])
     _check_states(operator, stack, x, given)
-    ran = run_stack(build, stack, Streams(x), [[state] for state in given])
+    ran = run_stack(build, stack, StackInputs(x), [[state] for state in given])
     finals = [after for (after,) in ran.states]
     for before, after in zip(given, finals, strict=True):
         build.expose_state(before, after)

@@ -16,7 +16,7 @@ from prototrt.surgery.recurrent.states import StackStates, zeros
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Streams:
+class StackInputs:
     """What a stack reads: N streams of T steps.
 
     ``x`` (T, N, D); ``cont`` (T, N), 0 where a sequence begins, or nothing if every step continues; ``lengths`` (N,),
@@ -31,38 +31,51 @@ class Streams:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ran:
+class StackOutputs:
     """``top`` (T, N, width), and the arrays of each state after the last step, of ``packed_shapes``."""
 
     top: Value
     states: Sequence[Sequence[Value]]
 
 
-def run_stack(build: Builder, stack: Stack, streams: Streams, given: Sequence[Sequence[Value]]) -> Ran:
+def run_stack(
+    build: Builder, stack: Stack, inputs: StackInputs, given: Sequence[Sequence[Value]]
+) -> StackOutputs:
     """Run all layers of a stack over all steps; ``given`` are the arrays of each state before the first one.
 
     Every state of every cell is reset by cont and held behind a stream's end here: a cell does not
     know of either.
     """
-    resets = Resets(build, streams.x, streams.cont, streams.lengths)
-    states = StackStates(build, stack.state_sizes, given, streams.x.shape[1])
-    sequence, statics, index = streams.x, streams.statics, 0
+    resets = Resets(build, inputs.x, inputs.cont, inputs.lengths)
+    states = StackStates(build, stack.state_sizes, given, inputs.x.shape[1])
+    top, statics = inputs.x, inputs.statics
     for layer in stack.layers:
         gate = resets.column() if stack.resets_input else None
-        inputs = _transformed(build, sequence, statics, [direction.inputs for direction in layer], gate)
+        transformed = _transformed(build, top, statics, [direction.inputs for direction in layer], gate)
         tops = []
-        for direction, x in zip(layer, inputs, strict=True):
-            cell, marks = resets.guarded(direction.cell, reverse=direction.reverse)
-            before = states.before(index)
-            held = _nothing_to_hold(build, streams.x, direction) if stack.holds_past_end else []
-            end = scan(build, cell, [x, *marks], [*before, *held], reverse=direction.reverse)
-            states.after(end.states[: len(before)])
-            tops.append(direction.readout(build, end.outputs))
-            index += 1
-        sequence, statics = _joined(build, tops, stack.adds_up), ()
+        for direction, x in zip(layer, transformed, strict=True):
+            held = _nothing_to_hold(build, inputs.x, direction) if stack.holds_past_end else []
+            tops.append(_run_direction(build, direction, x, held, resets, states))
+        top, statics = _joined(build, tops, stack.adds_up), ()
     if resets.valid is not None and not stack.holds_past_end:
-        sequence = build.add(Select(), resets.valid, sequence, build.scalar(0, 3), hint="until_end")
-    return Ran(sequence, states.packed())
+        top = build.add(Select(), resets.valid, top, build.scalar(0, 3), hint="until_end")
+    return StackOutputs(top, states.packed())
+
+
+def _run_direction(
+    build: Builder,
+    direction: Direction,
+    x: Value,
+    held: Sequence[Value],
+    resets: Resets,
+    states: StackStates,
+) -> Value:
+    """The top of one direction for its transformed x; ``held`` are further states, for outputs that are none."""
+    cell, marks = resets.guarded(direction.cell, reverse=direction.reverse)
+    before = states.before()
+    end = scan(build, cell, [x, *marks], [*before, *held], reverse=direction.reverse)
+    states.after(end.states[: len(before)])
+    return direction.readout(build, end.outputs)
 
 
 def _nothing_to_hold(build: Builder, x: Value, direction: Direction) -> list[Value]:

@@ -38,12 +38,13 @@ class StackStates:
         self._last: list[list[Value]] = [[] for _ in self.sizes]
         self._places: dict[int, Value] = {}
 
-    def before(self, index: int) -> list[Value]:
-        """The states (N, size) that a direction starts with."""
+    def before(self) -> list[Value]:
+        """The states (N, size) that the next direction starts with."""
+        index = len(self._last[0])
         return [self._cut(arrays, sizes, index) for arrays, sizes in zip(self.given, self.sizes, strict=True)]
 
     def after(self, states: Sequence[Value]) -> None:
-        """Note the states (N, size) that the next direction ends with."""
+        """Note the states (N, size) that this direction ends with."""
         for last, state in zip(self._last, states, strict=True):
             last.append(state)
 

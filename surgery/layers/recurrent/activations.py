@@ -21,6 +21,13 @@ _KINDS: dict[str, type[Op]] = {
     "Softsign": Softsign,
     "TanH": TanH,
 }
+
+
+def _squashed(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+_SPELLED = {_squashed(name): kind for name, kind in _KINDS.items()}
 _FORM = re.compile(r"\s*(?P<name>\w+)\s*(?:\((?P<numbers>[^()]*)\)\s*)?", re.ASCII)
 
 
@@ -34,12 +41,11 @@ def activation_named(text: str, field: str) -> Op:
     name = _squashed(form["name"]) if form else ""
     if form and name == "relu6" and form["numbers"] is None:
         return Clip(0, 6)
-    kinds = {_squashed(known): kind for known, kind in _KINDS.items()}
-    if not form or name not in kinds:
+    if not form or name not in _SPELLED:
         raise NetError(
             f'{field} is "{text}", which is not an activation of a cell', fix=f"use {_offered(name or text)}"
         )
-    return _made(kinds[name], form["numbers"] or "", text, field)
+    return _made(_SPELLED[name], form["numbers"] or "", text, field)
 
 
 def _made(kind: type[Op], numbers: str, text: str, field: str) -> Op:
@@ -85,10 +91,6 @@ def _expected(kind: type[Op]) -> str:
     name = _name(kind)
     numbers = ", ".join(item.name for item in fields(kind))  # type: ignore[arg-type]  # ops are dataclasses
     return f"{name}({numbers}) with numbers" if numbers else f"{name} alone"
-
-
-def _squashed(name: str) -> str:
-    return name.lower().replace("_", "")
 
 
 def _offered(name: str) -> str:

@@ -11,7 +11,7 @@ from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Dim, Shape, Value, element_count
 from prototrt.surgery.recurrent.cells import clipped
-from prototrt.surgery.recurrent.running import Streams
+from prototrt.surgery.recurrent.running import StackInputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class Bottoms:
         axes = 2 if self.varies(place) else 1
         return element_count(self.statics[place].shape[axes:], "an axis of x_static")
 
-    def streams_of(self, build: LayerBuilder, input_clip: float = 0.0) -> Streams:
+    def stack_inputs(self, build: LayerBuilder, input_clip: float = 0.0) -> StackInputs:
         """What the stack reads of them; x is kept between -input_clip and input_clip, unless that is 0."""
         inputs = element_count(self.x.shape[2:], "an axis of x")
         flat = build.reshape(self.x, (self.steps, self.streams, inputs), hint="x")
-        return Streams(
+        return StackInputs(
             clipped(build, flat, input_clip, "x_clip"),
             None if build.options.cont == "drop" else self.cont,
             self.lengths,

@@ -25,7 +25,7 @@ from prototrt.surgery.recurrent.cells import (
     part,
 )
 from prototrt.surgery.recurrent.gru import updated
-from prototrt.surgery.recurrent.running import Streams, run_stack
+from prototrt.surgery.recurrent.running import StackInputs, run_stack
 from prototrt.surgery.recurrent.stacks import Direction, InputWeights, Stack
 
 
@@ -48,7 +48,7 @@ def lstm_of_forks(build: LayerBuilder, layer: Layer, x: Value, clip: Value | Non
     cont = None if clip is None else _as_cont(build, layer, clip, steps, streams)
     stack = Stack([[_read(StoredBlobs(build, layer), hidden, inputs)]])
     states = LayerStates(build, stack, sequence, always_zero=clip is None)
-    read = Streams(sequence, None if build.options.cont == "drop" else cont)
+    read = StackInputs(sequence, None if build.options.cont == "drop" else cont)
     ran = run_stack(build, stack, read, states.given)
     states.leave(ran.states)
     shape = (*x.shape[:2], hidden) if len(x.shape) == 3 else (x.shape[0], hidden)

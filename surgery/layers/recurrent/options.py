@@ -117,8 +117,7 @@ def check_options(layer: Layer, known: Collection[str]) -> None:
                 f"states {field.name}, which does not apply to layers of this type",
                 fix=f"remove it; the supported fields are {', '.join(sorted(known))}",
             )
-    for name in sorted(known):
-        _check(param, name, OPTIONS[name])
+        _check(param, field.name, OPTIONS[field.name])
 
 
 def _check(param: Any, name: str, option: RecurrentOption) -> None:

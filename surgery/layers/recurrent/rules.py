@@ -97,7 +97,7 @@ def recurrent(
     stack = _stack(StoredBlobs(build, layer), family, bottoms)
     _check_initial(bottoms, stack)
     layer_states = LayerStates(build, stack, x, bottoms.initial)
-    ran = run_stack(build, stack, bottoms.streams_of(build, limit(param, "input_clip")), layer_states.given)
+    ran = run_stack(build, stack, bottoms.stack_inputs(build, limit(param, "input_clip")), layer_states.given)
     return [ran.top, *layer_states.leave(ran.states)]
 
 

@@ -1,4 +1,4 @@
-"""Streams and arrays of other libraries."""
+"""StackInputs and arrays of other libraries."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import pytest
 
 import prototrt
 from prototrt import weights
+from prototrt.caffe_proto.caffe2.packed import PackedLayout
 from prototrt.surgery.ir import Array
 from prototrt.surgery.recurrent.weights import DirectionWeights
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
@@ -174,3 +175,19 @@ def test_the_table_of_the_documentation(request: pytest.FixtureRequest) -> None:
     for framework, (lstm, gru) in shown.items():
         assert lstm.replace(" ", "").replace("c", "g") == weights.ORDERS["LSTM"][framework]
         assert gru.replace(" ", "").replace("h", "n") == weights.ORDERS["GRU"][framework]
+
+
+@pytest.mark.parametrize("cell", ["LSTM", "GRU"])
+def test_the_parameters_of_recurrent_nets_in_caffe2_are_in_this_order(cell: str) -> None:
+    """Operators that get and set a single parameter know where it lies in the packed vector."""
+    letters = {"input_gate": "i", "forget_gate": "f", "cell": "g", "output_gate": "o"}
+    letters |= {"reset": "r", "update": "z", "new": "n"}
+    layout = PackedLayout(cell.lower(), inputs=2, hidden=3, layers=2, directions=2)
+    packed = np.arange(layout.size, dtype=np.float32)
+    stack, order = weights.from_cudnn(packed, cell, 2, 3, 2, 2), weights.ORDERS[cell]["caffe"]
+    for part in layout.parts.values():
+        kind = "" if part.parameter.endswith("_w") else "_bias"
+        rows = getattr(stack[part.layer], {"input": "x", "recurrent": "h"}[part.source] + kind)
+        first = 3 * order.index(letters[part.parameter[:-2]])
+        stored = packed[part.offset : part.offset + int(np.prod(part.shape))]
+        np.testing.assert_array_equal(rows[first : first + 3], stored.reshape(part.shape))
