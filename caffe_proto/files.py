@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import hashlib
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.caffe_proto.suggestions import close_names
@@ -128,3 +130,11 @@ def _fix_of_missing(file: str) -> str | None:
         return f"there is no directory {path.parent} either"
     close = close_names(path.name, names)
     return f"did you mean {path.with_name(close[0])}?" if close else None
+
+
+def sha256_of_stream(stream: BinaryIO) -> str:
+    """Of what is left to read, in hexadecimal."""
+    digest = hashlib.sha256()
+    while block := stream.read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()

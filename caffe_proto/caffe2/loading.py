@@ -21,8 +21,6 @@ from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.schema import Message
 
 _DEEPEST = 8  # nets inside nets; real ones reach 2
-_NO_READER = ("ZeroGradient",)
-"""Marks for training, without meaning for the forward pass."""
 
 
 def load_caffe2(

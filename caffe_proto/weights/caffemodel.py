@@ -15,12 +15,9 @@ from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.caffe_proto.files import HEAD, looks_like_text, refuse_strangers, told_to_the_user
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights import StoredBlob, sha256_of
-from prototrt.caffe_proto.weights.caffemodel_writer import write
 from prototrt.caffe_proto.weights.damage import damage_told
 from prototrt.caffe_proto.weights.stored_blob import stored_blob
 from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, fields
-
-__all__ = ["CaffemodelWeights", "open_caffemodel", "write"]
 
 # Numbers of NetParameter in caffe.proto: the layers of the present form, and of V1 and V0.
 _LAYER, _LAYERS = 100, 2

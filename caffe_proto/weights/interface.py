@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prototrt.caffe_proto.errors import WeightsError
-from prototrt.caffe_proto.files import told_to_the_user
+from prototrt.caffe_proto.files import sha256_of_stream, told_to_the_user
 
 Array: TypeAlias = NDArray[Any]
 
@@ -104,11 +103,9 @@ class RandomWeights(NoWeights):
 
 
 def sha256_of(file: str) -> str:
-    digest = hashlib.sha256()
+    """In hexadecimal. Raises ``UnreadableFileError``."""
     with told_to_the_user(file, "a weights file"), open(file, "rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return sha256_of_stream(stream)
 
 
 def checked_count(shape: tuple[int, ...], found: int, where: str, blob: str) -> None:

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.files import sha256_of_stream
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import FILES, file_of
@@ -42,15 +42,8 @@ class FileHashes:
         with lock:
             if path not in self._known:
                 with open(path, "rb") as stream:
-                    self._known[path] = _digest(stream)
+                    self._known[path] = sha256_of_stream(stream)
             return self._known[path]
-
-
-def _digest(stream: BinaryIO) -> str:
-    digest = hashlib.sha256()
-    while block := stream.read(1 << 20):
-        digest.update(block)
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -69,7 +62,7 @@ class _Kept:
     def of(cls, path: Path) -> _Kept:
         found = path.stat()
         with path.open("rb") as stream:
-            return cls(found.st_size, found.st_mtime_ns, _digest(stream))
+            return cls(found.st_size, found.st_mtime_ns, sha256_of_stream(stream))
 
     def is_in(self, path: str | os.PathLike[str]) -> bool:
         """Whether a file is there, and this one."""
@@ -78,7 +71,7 @@ class _Kept:
             if found.st_size != self.size or found.st_mtime_ns == self.mtime_ns:
                 return found.st_size == self.size
             with open(path, "rb") as stream:
-                return _digest(stream) == self.sha256
+                return sha256_of_stream(stream) == self.sha256
         except OSError:
             return False
 

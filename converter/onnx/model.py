@@ -125,15 +125,19 @@ class OnnxModel:
         origin = node.origin
         self._name, self._count = node.name, 0
         self._doc = f"{origin.layer} ({origin.type}), line {origin.line}" if origin.layer else ""
-        yield
-        self._name, self._doc, self._count = outer
+        try:
+            yield
+        finally:
+            self._name, self._doc, self._count = outer
 
     @contextmanager
     def body(self) -> Iterator[list[Proto]]:
         """Nodes made inside belong to a body of their own, which is given."""
         outer, self.nodes = self.nodes, []
-        yield self.nodes
-        self.nodes = outer
+        try:
+            yield self.nodes
+        finally:
+            self.nodes = outer
 
 
 def _identity(array: Array) -> tuple[object, ...]:

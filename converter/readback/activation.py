@@ -8,12 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from prototrt.converter.readback.elementwise import erf
-from prototrt.converter.readback.registry import (
-    Array,
-    Evaluate,
-    Layer,
-    evaluates,
-)
+from prototrt.converter.readback.registry import Array, Evaluate, Layer, evaluates, open_for_nan
 
 
 def _gelu_tanh(x: Array) -> Array:
@@ -22,8 +17,7 @@ def _gelu_tanh(x: Array) -> Array:
 
 
 _FORMULAS: dict[str, Callable[[Array, float, float], Array]] = {
-    # Nothing is said of NaN. Caffe clips it to the lower end.
-    "CLIP": lambda x, alpha, beta: np.fmax(alpha, np.minimum(beta, x)),
+    "CLIP": open_for_nan(lambda x, alpha, beta: np.fmax(alpha, np.minimum(beta, x))),  # the lower end
     "ELU": lambda x, alpha, beta: np.where(x >= 0, x, alpha * np.expm1(x)),
     "GELU_ERF": lambda x, alpha, beta: 0.5 * x * (1 + erf(math.sqrt(0.5) * x)),
     "GELU_TANH": lambda x, alpha, beta: _gelu_tanh(x),
@@ -38,7 +32,7 @@ _FORMULAS: dict[str, Callable[[Array, float, float], Array]] = {
     "TANH": lambda x, alpha, beta: np.tanh(x),
     # NVIDIA's operator page has max(0, x - alpha) instead. The API documentation is followed: it agrees
     # with ONNX ThresholdedRelu, which NVIDIA's own parser maps onto this activation.
-    "THRESHOLDED_RELU": lambda x, alpha, beta: np.where(x > alpha, x, np.zeros_like(x)),
+    "THRESHOLDED_RELU": open_for_nan(lambda x, alpha, beta: np.where(x > alpha, x, np.zeros_like(x))),
 }
 
 

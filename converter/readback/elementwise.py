@@ -7,12 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from prototrt.converter.readback.registry import (
-    Array,
-    Evaluate,
-    Layer,
-    evaluates,
-)
+from prototrt.converter.readback.registry import Array, Evaluate, Layer, evaluates, open_for_nan
 
 
 def _divided(a: Array, b: Array) -> Array:
@@ -22,11 +17,13 @@ def _divided(a: Array, b: Array) -> Array:
     return np.asarray(np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b)))
 
 
+@open_for_nan
 def _max(a: Array, b: Array) -> Array:
-    """TensorRT does not say what it makes of NaN. C's ``a > b ? a : b`` is what Caffe computes."""
+    """C's ``a > b ? a : b``."""
     return np.where(a > b, a, b)
 
 
+@open_for_nan
 def _min(a: Array, b: Array) -> Array:
     return np.where(a < b, a, b)
 

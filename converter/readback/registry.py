@@ -11,7 +11,7 @@ BF16 tensor are float32 numbers which that type can hold (see ``dtypes``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,20 @@ def evaluates(layer_type: str) -> Callable[[Rule], Rule]:
         return rule
 
     return add
+
+
+Function = TypeVar("Function", bound=Callable[..., Array])
+OPEN_FOR_NAN: list[Callable[..., Array]] = []
+"""Functions that make a number of NaN. NVIDIA's documentation says nothing of that: they do as Caffe does.
+
+That the read-back agrees with Caffe there proves nothing about an engine.
+"""
+
+
+def open_for_nan(function: Function) -> Function:
+    """Mark a function as one of ``OPEN_FOR_NAN``."""
+    OPEN_FOR_NAN.append(function)
+    return function
 
 
 def weights_array(weights: Any) -> Array | None:

@@ -12,10 +12,10 @@ from typing import Any
 
 from prototrt.caffe_proto.errors import EngineError, UnreadableFileError
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.manifest import MANIFEST_FORMAT
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import AtMost, DType, Range, Recurrence, Value
 
-FORMAT = 1
 BACKENDS = ("rtx", "enterprise")
 SUFFIXES = (".plan", ".engine", ".trt")
 _RTX = b"vtrt"
@@ -114,10 +114,10 @@ def _manifest(path: str) -> Mapping[str, Any]:
             because=str(error),
             fix="write the manifest again with prototrt convert",
         ) from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+    if not isinstance(manifest, dict) or manifest.get("format") != MANIFEST_FORMAT:
         found = manifest.get("format") if isinstance(manifest, dict) else None
         raise UnreadableFileError(
-            f"is a manifest of format {found}, expected {FORMAT}",
+            f"is a manifest of format {found}, expected {MANIFEST_FORMAT}",
             where=path,
             fix="use the prototrt that wrote it, or convert the model again",
         )

@@ -83,9 +83,11 @@ class Network:
         """Layers made inside belong to this node; they are checked at the end."""
         outer = self.node, self._made
         self.node, self._made = node, []
-        yield
-        self.check()
-        self.node, self._made = outer
+        try:
+            yield
+            self.check()
+        finally:
+            self.node, self._made = outer
 
     @property
     def origin(self) -> Origin | None:

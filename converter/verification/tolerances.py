@@ -25,7 +25,5 @@ TOLERANCES = {
     "fp32": Tolerance(
         1e-4, 1e-6, "a sum of thousands of products in another order moves by some hundred roundings of 2^-24"
     ),
-    "tf32": Tolerance(5e-3, 1e-5, "factors are rounded to 10 bits: 2^-11 each, and layers add up"),
     "fp16": Tolerance(2e-2, 1e-3, "values are rounded to 10 bits at every layer, and lose more below 2^-14"),
-    "bf16": Tolerance(8e-2, 1e-3, "values are rounded to 7 bits at every layer"),
 }

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import prototrt
 from prototrt.caffe_proto import RandomWeights
-from prototrt.caffe_proto.weights.caffemodel_writer import write
 from prototrt.surgery.ir import Array
+from prototrt.tests.tools.caffemodel_writer import write
 
 MODELS = Path(__file__).parent / "models"
 

@@ -17,6 +17,7 @@ import pytest
 from prototrt.caffe_proto import ConversionError, StoredBlob, load
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.caffe_proto.weights import Array, caffemodel
+from prototrt.tests.tools import caffemodel_writer
 
 Write = Callable[..., str]
 
@@ -286,7 +287,7 @@ def test_write_and_read(tmp_path: Path) -> None:
         "é": [np.arange(300000, dtype=np.float64).reshape(3, -1)],
     }
     path = tmp_path / "m.caffemodel"
-    caffemodel.write(path, layers, {"a/b": "InnerProduct"})
+    caffemodel_writer.write(path, layers, {"a/b": "InnerProduct"})
     weights = caffemodel.open_caffemodel(str(path))
     for name, expected in layers.items():
         for array, original in zip(arrays(weights.stored(name)), expected, strict=True):
@@ -299,7 +300,7 @@ def test_write_and_read(tmp_path: Path) -> None:
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="could not convert"):
-        caffemodel.write(tmp_path / "m", {"a": [np.array(["x"])]})
+        caffemodel_writer.write(tmp_path / "m", {"a": [np.array(["x"])]})
     assert os.listdir(tmp_path) == []
 
 
@@ -309,7 +310,7 @@ def test_large_files_cost_nothing_until_they_are_used(tmp_path: Path) -> None:
     """528 MiB, as VGG16 has: less than 50 ms and 100 MB to load."""
     path = tmp_path / "vgg16.caffemodel"
     large = np.broadcast_to(np.float32(1), (512 << 18,))
-    caffemodel.write(path, {f"l{index}": [large[: 132 << 18]] for index in range(4)})
+    caffemodel_writer.write(path, {f"l{index}": [large[: 132 << 18]] for index in range(4)})
     assert path.stat().st_size > 528 << 20
     before, started = resident_bytes(), time.perf_counter()
     weights = caffemodel.open_caffemodel(str(path))

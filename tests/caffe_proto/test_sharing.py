@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto import ConversionError, Layer, load
-from prototrt.caffe_proto.weights import caffemodel
+from prototrt.tests.tools import caffemodel_writer
 
 Write = Callable[..., str]
 ONE, TWO = np.full((2, 3), 1, np.float32), np.full((2, 3), 2, np.float32)
@@ -48,14 +48,14 @@ def test_owners_in_the_old_form(write: Write) -> None:
 def test_the_last_stored_numbers_stay(write: Write) -> None:
     """Caffe copies each into the one place."""
     text = write(net("param { name: 'w' }", "param { name: 'w' }", ""))
-    caffemodel.write("m", {"a": [ONE], "b": [TWO], "c": [ONE]})
+    caffemodel_writer.write("m", {"a": [ONE], "b": [TWO], "c": [ONE]})
     assert [numbers(layer) for layer in load(text, "m").layers] == [[2], [2], [1]]
 
 
 def test_one_of_them_is_enough(write: Write) -> None:
     text = write(net("param { name: 'w' }", "param { name: 'w' }"))
     for name in "ab":
-        caffemodel.write("m", {name: [ONE]})
+        caffemodel_writer.write("m", {name: [ONE]})
         assert [numbers(layer) for layer in load(text, "m").layers] == [[1], [1]]
 
 
@@ -78,14 +78,14 @@ def test_hdf5_may_leave_out_the_last_blobs(write: Write) -> None:
 
 def test_caffemodel_holds_shared_blobs_with_every_layer(write: Write) -> None:
     text = write(net("param { } param { name: 'v' }", "param { } param { name: 'v' }"))
-    caffemodel.write("m", {"a": [ONE, TWO], "b": [ONE]})
+    caffemodel_writer.write("m", {"a": [ONE, TWO], "b": [ONE]})
     assert [len(layer.blobs or ()) for layer in load(text, "m").layers] == [2, 1]
 
 
 def test_permissive_shapes(write: Write) -> None:
     """Only the number of elements need agree: each layer sees the numbers in its own shape."""
     text = write(net("param { name: 'w' }", "param { name: 'w' share_mode: PERMISSIVE }"))
-    caffemodel.write("m", {"a": [ONE], "b": [TWO.reshape(6)]})
+    caffemodel_writer.write("m", {"a": [ONE], "b": [TWO.reshape(6)]})
     first, second = (layer.blobs for layer in load(text, "m").layers)
     assert first is not None
     assert second is not None
@@ -95,7 +95,7 @@ def test_permissive_shapes(write: Write) -> None:
 
 def test_shared_blobs_of_different_size(write: Write) -> None:
     text = write(net("param { name: 'w' }", "param { name: 'w' }"))
-    caffemodel.write("m", {"a": [ONE], "b": [TWO[0]]})
+    caffemodel_writer.write("m", {"a": [ONE], "b": [TWO[0]]})
     with pytest.raises(ConversionError) as caught:
         load(text, "m")
     assert str(caught.value) == (

@@ -30,8 +30,8 @@ import click
 import numpy as np
 
 import prototrt
-from prototrt.caffe_proto.weights.caffemodel_writer import write as write_caffemodel
 from prototrt.surgery.ir import Array
+from prototrt.tests.tools.caffemodel_writer import write as write_caffemodel
 
 GOLDENS = Path(__file__).parents[1] / "goldens"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

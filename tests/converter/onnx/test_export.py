@@ -13,7 +13,6 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.errors import BuildError
-from prototrt.caffe_proto.weights.caffemodel_writer import write
 from prototrt.converter.onnx import api, file
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.surgery.ir import Array, Graph, Range
@@ -22,6 +21,7 @@ from prototrt.surgery.ops import ADD, MULTIPLY, Axis, Identity, MatMul, Reshape,
 from prototrt.surgery.recurrent.scan import Step, scan
 from prototrt.tests.fresh_python import run_python
 from prototrt.tests.golden_cases import caffe_cases, rewritten
+from prototrt.tests.tools.caffemodel_writer import write
 
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "samples" / "digits"

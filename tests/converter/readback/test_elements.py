@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from prototrt.converter.readback import activation, elementwise
+from prototrt.converter.readback.registry import OPEN_FOR_NAN, Array
 from prototrt.tests.converter.readback.support import (
     ITensor,
     Layer,
@@ -150,3 +153,23 @@ def test_bfloat16_rounds_to_nearest_even(value: float, expected: float) -> None:
 
     (y,) = run_layer(add, floats([value]))
     np.testing.assert_array_equal(y, floats([expected]))
+
+
+NAN, HALF, MORE = floats([np.nan]), floats([0.5]), 1.5
+ANSWERS: dict[str, tuple[Callable[..., Array], tuple[Any, ...]]] = {
+    **{f"ACTIVATION {kind}": (formula, (NAN, 0.5, MORE)) for kind, formula in activation._FORMULAS.items()},
+    **{f"UNARY {kind}": (function, (NAN,)) for kind, function in elementwise._UNARY.items()},
+    **{f"ELEMENTWISE {kind}": (function, (NAN, HALF)) for kind, function in elementwise._BINARY.items()},
+}
+"""Each function, and operands of which one is NaN."""
+
+
+@pytest.mark.parametrize(("function", "operands"), ANSWERS.values(), ids=ANSWERS)
+def test_what_makes_a_number_of_nan_is_marked(
+    function: Callable[..., Array], operands: tuple[Any, ...]
+) -> None:
+    """NVIDIA says nothing of it, so that agreement proves nothing there."""
+    with np.errstate(all="ignore"):
+        result = function(*operands)
+    makes_a_number = result.dtype.kind == "f" and not np.isnan(result).any()
+    assert makes_a_number == (function in OPEN_FOR_NAN)

@@ -1,6 +1,6 @@
 """What Caffe makes of NaN on a CPU, where ONNX and TensorRT leave it open: the largest element, and Clip.
 
-The expected numbers are those of real Caffe.
+The expected numbers are those of real Caffe. The read-back is not held against them: it would agree by our own choice.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("on", ["reference", pytest.param("network", marks=pytest.mark.trt)])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_nan(case: Case, on: str) -> None:
-    (found,) = prototrt.Session(case.graph(), on=on).run(case.inputs).values()
+def test_nan(case: Case) -> None:
+    (found,) = prototrt.Session(case.graph()).run(case.inputs).values()
     np.testing.assert_array_equal(found, float32(case.expected))

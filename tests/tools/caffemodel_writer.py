@@ -1,16 +1,16 @@
-"""Write a caffemodel in the present form, one layer after the other."""
+"""Write a caffemodel in the present form, one layer after the other: for tests, which need weights of their own."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
 from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.wire_writer import field_head, varint_bytes
+from prototrt.converter.files import atomic_write
 
 # Numbers of NetParameter, LayerParameter, BlobProto and BlobShape in caffe.proto.
 _LAYER, _NAME, _TYPE, _BLOBS, _DATA, _SHAPE, _DIM = 100, 1, 2, 7, 5, 7, 1
@@ -25,15 +25,9 @@ def write(
 
     The file appears under its name only when it is whole.
     """
-    target = Path(path)
-    partial = target.with_name(target.name + ".part")
-    try:
-        with partial.open("wb") as stream:
-            for name, arrays in layers.items():
-                _write_layer(stream, name, (types or {}).get(name, ""), arrays)
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with atomic_write(path) as stream:
+        for name, arrays in layers.items():
+            _write_layer(stream, name, (types or {}).get(name, ""), arrays)
 
 
 def _write_layer(stream: BinaryIO, name: str, kind: str, arrays: Sequence[Array]) -> None:
