@@ -27,7 +27,8 @@ from prototrt.converter.commandline.frame import (
 from prototrt.converter.commandline.options.building import build_options
 from prototrt.converter.commandline.options.groups import gathered
 from prototrt.converter.commandline.options.loading import drawing_options, model_options, net_options
-from prototrt.converter.commandline.options.parameter_types import OutputFile
+from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile
+from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
 from prototrt.converter.commandline.options.rewriting import rewrite_options
 from prototrt.converter.commandline.options.running import Running, running_options
 from prototrt.converter.commandline.options.stages import (
@@ -66,6 +67,7 @@ def _rewritten(model: Model, options: RewriteOptions) -> Graph:
     from prototrt.converter.commandline.wording import graph_in_command_line_words
 
     graph = graph_in_command_line_words(prototrt.rewrite(model, options=options))
+    refuse_files_read_and_written(click.get_current_context(), [source.file for source in graph.sources])
     warn(graph.warnings)
     return graph
 
@@ -178,7 +180,9 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
 @rewrite_options
 @click.option("-o", "target", type=OutputFile(), help="The file to write; the default is standard output.")
 @stage_options
-@click.option("--verification", metavar="FILE.json", help="The output of `verify --json`, for a page.")
+@click.option(
+    "--verification", type=InputFile(), metavar="FILE.json", help="The output of `verify --json`, for a page."
+)
 @common_options
 @gathered(loading=LoadOptions, rewriting=RewriteOptions, stage=Stage)
 def dot(
@@ -276,7 +280,9 @@ def _print_graphs(
 @main.command(cls=Guarded, epilog=EXIT_CODES, short_help="Run a net on the CPU, or an engine on a GPU.")
 @model_options
 @rewrite_options
-@click.option("--inputs", required=True, metavar="FILE.npz", help="The inputs, by blob name.")
+@click.option(
+    "--inputs", type=InputFile(), required=True, metavar="FILE.npz", help="The inputs, by blob name."
+)
 @click.option("-o", "target", type=OutputFile(), required=True, metavar="FILE.npz", help="Outputs go here.")
 @click.option(
     "--on",

@@ -13,6 +13,7 @@ import prototrt
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.files import product_files, refuse_overwriting
 from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions, Progress
 from prototrt.surgery.options import RewriteOptions
 
@@ -77,7 +78,12 @@ class Product:
     def write(
         self, graph: Graph, progress: Progress | None = None, truth: Graph | None = None
     ) -> dict[str, Any]:
-        """Write the target and its manifest, which is given. ``truth`` as for ``verify``."""
+        """Write the target and its manifest, which is given. ``truth`` as for ``verify``.
+
+        Raises ``OptionsError`` if that would overwrite what the graph is made of.
+        """
+        written = [(Option("target"), file) for file in product_files(self.target)]
+        refuse_overwriting(written, [source.file for source in graph.sources])
         if self.is_onnx:
             from prototrt.converter.onnx.export import export_onnx
 

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.errors import ConversionError, OptionsError
+from prototrt.caffe_proto.wording import Option, Worded
 
 
 class HashedStream:
@@ -104,11 +105,42 @@ def why_unwritable(path: str | os.PathLike[str]) -> str | None:
     return None
 
 
-def overwritten(path: str | os.PathLike[str], read: Iterable[str]) -> str | None:
-    """The file among those that are read which writing there would replace, under whatever name."""
-    if not os.path.isfile(path):
-        return None
-    return next((file for file in read if os.path.exists(file) and os.path.samefile(path, file)), None)
+def product_files(target: str) -> list[str]:
+    """What a conversion may write: the engine or model, its manifest, and an ONNX model's weights."""
+    places = dict.fromkeys((target, os.path.realpath(target)))
+    return [f"{place}{suffix}" for place in places for suffix in ("", ".json", ".data")]
+
+
+def refuse_overwriting(written: Iterable[tuple[Option, str]], read: Iterable[str | os.PathLike[str]]) -> None:
+    """Raise ``OptionsError`` if a file that is read would be written, or a file twice, under whatever names.
+
+    ``written`` are files, each with the option that asks for it. Devices may be both.
+    """
+    inputs = {_identity(file): os.fspath(file) for file in read if os.path.isfile(file)}
+    outputs: dict[object, Option] = {}
+    for option, file in written:
+        if is_device(Path(file)):
+            continue
+        if source := inputs.get(_identity(file)):
+            raise OptionsError(
+                Worded('{} would overwrite "{}", which is read', option, source),
+                fix="give another output file",
+            )
+        other = outputs.setdefault(_identity(file), option)
+        if other is not option:
+            raise OptionsError(
+                Worded('{} and {} would both write "{}"', other, option, file),
+                fix="give each a file of its own",
+            )
+
+
+def _identity(file: str | os.PathLike[str]) -> object:
+    """What all names of a file have in common; of one that does not exist yet, its path without links."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return os.path.realpath(file)
+    return found.st_dev, found.st_ino
 
 
 def is_device(target: Path) -> bool:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto import Model
-from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
-from prototrt.caffe_proto.wording import Surface, python_words, worded
-from prototrt.converter.files import atomic_write
+from prototrt.caffe_proto.errors import ConversionError, OptionsError, UnreadableFileError
+from prototrt.caffe_proto.wording import Option, Surface, python_words, worded
+from prototrt.converter.files import atomic_write, refuse_overwriting
 from prototrt.converter.page.facts import page_facts
 from prototrt.converter.page.writing import page
 from prototrt.converter.stages import Stage
+from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.pipeline import rewrite
 from prototrt.surgery.views.dot import dot_from_graph, dot_from_net
@@ -26,12 +27,22 @@ RENDERED = (".svg", ".png", ".pdf")
 _GIVE_VERIFICATION = "give the JSON that `prototrt verify` prints"
 
 
-def dot_text(model: Model, options: RewriteOptions, stage: Stage) -> tuple[str, Sequence[str]]:
-    """The net, or the graph of the stage, in Graphviz's language, and warnings."""
+def dot_text(
+    model: Model, options: RewriteOptions, stage: Stage, target: str | None = None
+) -> tuple[str, Sequence[str]]:
+    """The net, or the graph of the stage, in Graphviz's language, and warnings. ``target`` is where it will go."""
     if stage.name == "parsed":
         return dot_from_net(model, options)
-    graph = rewrite(model, options=replace(options, require_weights=False))
+    graph = _rewritten(model, options, target)
     return dot_from_graph(stage.of(graph)), graph.warnings
+
+
+def _rewritten(model: Model, options: RewriteOptions, target: str | None) -> Graph:
+    """The graph; raises ``OptionsError`` where ``target`` is one of the files that it is made of."""
+    graph = rewrite(model, options=replace(options, require_weights=False))
+    if target is not None:
+        refuse_overwriting([(Option("target"), target)], [source.file for source in graph.sources])
+    return graph
 
 
 def write_picture(
@@ -48,9 +59,9 @@ def write_picture(
     """
     suffix = _suffix(target)
     if is_page(target):
-        content, warnings = _page(model, options, stage, verification, surface)
+        content, warnings = _page(model, options, stage, target, verification, surface)
     else:
-        text, warnings = dot_text(model, options, stage)
+        text, warnings = dot_text(model, options, stage, target)
         content = rendered(text, suffix, target) if suffix in RENDERED else text.encode()
     with atomic_write(target) as stream:
         stream.write(content)
@@ -89,10 +100,17 @@ def rendered(text: str, suffix: str, target: str) -> bytes:
 
 
 def _page(
-    model: Model, options: RewriteOptions, stage: Stage, verification: str | None, surface: Surface
+    model: Model,
+    options: RewriteOptions,
+    stage: Stage,
+    target: str,
+    verification: str | None,
+    surface: Surface,
 ) -> tuple[bytes, Sequence[str]]:
     try:
-        graph: Any = stage.of(rewrite(model, options=replace(options, require_weights=False)))
+        graph: Any = stage.of(_rewritten(model, options, target))
+    except OptionsError:
+        raise
     except ConversionError as error:
         graph = error
     checks = None if verification is None else read_verification(verification)

@@ -172,3 +172,32 @@ def test_a_thousand_cached_models_are_not_converted_again() -> None:
         cache.store(key, Outcome(replace(entry, target=entries[0].target), Status.CONVERTED))
     assert batch(text, "--cache", "kept").stdout.endswith(": 1000 cached\n")
     assert len(os.listdir("out")) == 2000
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--report-md", "models.yaml"), '--report-md would overwrite "models.yaml", which is read'),
+        (("--report-json", "a.caffemodel"), '--report-json would overwrite "a.caffemodel", which is read'),
+        (("-o", "."), '-o would overwrite "net.plan.json", which is read'),
+        (
+            ("--report-json", "out/net.plan"),
+            '--report-json and -o would both write "out/net.plan"\n  fix: give each a file of its own',
+        ),
+    ],
+)
+def test_a_batch_writes_over_nothing_that_it_reads(options: tuple[str, str], message: str) -> None:
+    weights = "net.plan.json" if options == ("-o", ".") else "a.caffemodel"
+    files = {"net.prototxt": "net", weights: "weights", "models.yaml": LIST.format(weights=weights)}
+    for name, text in files.items():
+        Path(name).write_text(text)
+    Path("out").mkdir()
+    folder = () if "-o" in options else ("-o", "out")
+    result = CliRunner().invoke(main, ["batch", "models.yaml", *folder, *options])
+    assert result.exit_code == 2
+    assert f"Error: {message}\n" in result.stderr
+    assert {path.name: path.read_text() for path in Path().iterdir() if path.is_file()} == files
+    assert os.listdir("out") == []
+
+
+LIST = "models:\n- prototxt: net.prototxt\n  weights: {weights}\n"

@@ -139,6 +139,11 @@ def test_usage_errors(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 OVERWRITES = {
     "model": (["dot", "net", "-o", "net"], "net"),
+    "model, by a link": (["dot", "net", "-o", "other name"], "net"),
+    "weights, by an ONNX model's": (["convert", "net", "m.onnx.data", "-o", "m.onnx"], "m.onnx.data"),
+    "rules": (["convert", "net", "weights", "--rules", "in.npz", "-o", "in.npz"], "in.npz"),
+    "a verification": (["dot", "net", "--verification", "v.html", "-o", "v.html"], "v.html"),
+    "a training net": (["deploy", "net", "-o", "net"], "net"),
     "weights": (["convert", "net", "weights", "-o", "./weights"], "weights"),
     "weights, by the manifest": (["convert", "net", "a.plan.json", "-o", "a.plan"], "a.plan.json"),
     "inputs": (["run", "net", "weights", "--inputs", "in.npz", "-o", "in.npz"], "in.npz"),
@@ -151,13 +156,14 @@ def test_no_command_writes_over_what_it_reads(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("net", "weights", "a.plan.json", "in.npz"):
+    for name in ("net", "weights", "a.plan.json", "m.onnx.data", "in.npz", "v.html"):
         Path(name).write_text("precious")
+    os.link("net", "other name")
     arguments, file = OVERWRITES[case]
     result = run(*arguments)
     assert result.exit_code == 2
-    message = f'Error: -o would overwrite "{file}", which is read: give another output file'
-    assert result.stderr.splitlines()[-1] == message
+    message = f'Error: -o would overwrite "{file}", which is read\n  fix: give another output file\n'
+    assert result.stderr.endswith(message)
     assert Path(file).read_text() == "precious"
 
 

@@ -84,6 +84,12 @@ def naming_file(name: str, file: str) -> str:
     return with_state_file(file) if name == "state" else file
 
 
+def files_of(options: Mapping[str, Any]) -> list[str]:
+    """All files that the options name."""
+    files = [file_of(name, options[name]) for name in FILES]
+    return [*(file for file in files if file is not None), *options["rules"]]
+
+
 def default_options() -> dict[str, Any]:
     """What counts where nothing is said."""
     return {name: known.default for name, known in FIELDS.items()}

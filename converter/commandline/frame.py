@@ -12,7 +12,7 @@ import click
 
 import prototrt
 from prototrt.converter.commandline.options.parameter_types import with_state_in_one_word
-from prototrt.converter.commandline.options.refusals import refuse_overwriting
+from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -84,12 +84,11 @@ class Guarded(click.Command):
     """A command whose failures become messages and exit codes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        rest = super().parse_args(ctx, with_state_in_one_word(args))
-        refuse_overwriting(ctx.params)
-        return rest
+        return super().parse_args(ctx, with_state_in_one_word(args))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
+            refuse_files_read_and_written(ctx)
             with _logging(settings_of_command()):
                 result = super().invoke(ctx)
             sys.stdout.flush()

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from prototrt.caffe_proto.errors import ConversionError
-from prototrt.converter.files import HashedStream, atomic_write, overwritten, why_unwritable
+from prototrt.caffe_proto.errors import ConversionError, OptionsError
+from prototrt.caffe_proto.wording import Option
+from prototrt.converter.files import HashedStream, atomic_write, refuse_overwriting, why_unwritable
 
 
 def write_half(target: Path, interruption: BaseException) -> None:
@@ -100,10 +101,16 @@ def test_a_file_that_is_read_is_known_under_another_name(tmp_path: Path) -> None
     other.touch()
     link.symlink_to(model)
     read = [str(tmp_path / "missing"), str(model)]
-    assert overwritten(link, read) == str(model)
-    assert overwritten(other, read) is None
-    assert overwritten(tmp_path / "missing", read) is None
-    assert overwritten(os.devnull, [os.devnull]) is None
+    target, report = Option("target"), Option("report_md")
+    with pytest.raises(OptionsError, match="target would overwrite") as caught:
+        refuse_overwriting([(target, str(link))], read)
+    assert str(caught.value) == (
+        f'target would overwrite "{model}", which is read\n  fix: give another output file'
+    )
+    refuse_overwriting([(target, str(other)), (target, str(tmp_path / "missing"))], read)
+    refuse_overwriting([(target, os.devnull), (report, os.devnull)], [os.devnull])
+    with pytest.raises(OptionsError, match="target and report_md would both write"):
+        refuse_overwriting([(target, str(tmp_path / "new")), (report, f"{tmp_path}/./new")], [])
 
 
 def test_hashed_stream_writes_pieces_in_order() -> None:

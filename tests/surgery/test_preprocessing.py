@@ -12,6 +12,7 @@ import prototrt
 from prototrt.caffe_proto import ConversionError
 from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.ir import Array, Graph
+from prototrt.tests.command_line import run as run_command
 
 FILE = 'mean_file: "mean.binaryproto"'
 
@@ -170,3 +171,26 @@ def test_a_web_page_for_a_mean() -> None:
     Path("mean.binaryproto").write_text("<!DOCTYPE html>")
     with pytest.raises(ConversionError, match="this is a web page, expected a mean file"):
         graph_of(FILE)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["convert", "--random-weights", "1", "-o", "mean.binaryproto"],
+        ["run", "--random-weights", "1", "--inputs", "in.npz", "-o", "mean.binaryproto"],
+        ["dot", "--stage", "rewritten", "-o", "mean.binaryproto"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_no_command_writes_over_the_mean_image(arguments: list[str]) -> None:
+    save_mean(MEAN)
+    before = Path("mean.binaryproto").read_bytes()
+    net(FILE)
+    np.savez("in.npz", x=np.zeros((2, 3, 4, 4), np.float32))
+    command, *rest = arguments
+    result = run_command(command, "net/net.prototxt", "--shape", "x:2x3x4x4", "--preprocess", *rest)
+    assert result.exit_code == 2, result.output
+    assert result.stderr.endswith(
+        'Error: -o would overwrite "mean.binaryproto", which is read\n  fix: give another output file\n'
+    )
+    assert Path("mean.binaryproto").read_bytes() == before

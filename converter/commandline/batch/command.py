@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.wording import Option
 from prototrt.converter.batch.cache import Cache
 from prototrt.converter.batch.cluster import ClusterPool
+from prototrt.converter.batch.entry import Entry
+from prototrt.converter.batch.keys import files_of
 from prototrt.converter.batch.reports import (
     BatchResult,
     json_report,
@@ -21,12 +25,14 @@ from prototrt.converter.batch.spec import read_models
 from prototrt.converter.batch.versions import versions
 from prototrt.converter.commandline.batch.display import display
 from prototrt.converter.commandline.batch.options import BatchOptions
+from prototrt.converter.files import product_files, refuse_overwriting
 
 
 def run_batch(options: BatchOptions, quiet: bool = False) -> BatchResult:
     """Convert all models of the list, and write the reports."""
     began, clock = datetime.now(timezone.utc), time.perf_counter()
     entries = read_models(options.models, options.folder)
+    _refuse_overwriting(options, entries)
     _make_folder(options.folder)
     pool: Pool
     if options.scheduler is None:
@@ -53,6 +59,21 @@ def warnings_of(options: BatchOptions, result: BatchResult) -> list[str]:
     if needy and options.scheduler is None:
         told.append(f"needs: applies only with --scheduler; ignored for {', '.join(needy)}")
     return told
+
+
+def _refuse_overwriting(options: BatchOptions, entries: Sequence[Entry]) -> None:
+    """Raise ``OptionsError`` where an engine or a report would replace what any of the models is made of."""
+    read = [options.models, *(file for entry in entries for file in _read(entry))]
+    reports = ("report_junit", "report_json", "report_md")
+    written = [(Option(name), path) for name in reports if (path := getattr(options, name)) is not None]
+    engines = Option("folder")
+    written += [(engines, file) for entry in entries for file in product_files(entry.target)]
+    refuse_overwriting(written, read)
+
+
+def _read(entry: Entry) -> list[str]:
+    weights = [] if entry.weights is None else [entry.weights]
+    return [entry.prototxt, *weights, *files_of(entry.options)]
 
 
 def _make_folder(folder: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import click
 
 from prototrt.converter.commandline.options.groups import options
-from prototrt.converter.commandline.options.parameter_types import OutputFile
+from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class BatchOptions:
 
 
 batch_options = options(
-    click.argument("models", metavar="MODELS.yaml", type=click.Path()),
+    click.argument("models", metavar="MODELS.yaml", type=InputFile()),
     click.option(
         "-o", "folder", required=True, metavar="FOLDER", help="The folder for engines; created if needed."
     ),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from prototrt.converter.commandline.options.groups import declared, options
-from prototrt.converter.commandline.options.parameter_types import OutputFile
+from prototrt.converter.commandline.options.parameter_types import ProductFile
 from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions
 
 build_options = options(
     click.option(
-        "-o", "target", type=OutputFile(), required=True, help="An engine, or an ONNX model: .onnx."
+        "-o", "target", type=ProductFile(), required=True, help="An engine, or an ONNX model: .onnx."
     ),
     declared(
         BuildOptions, "backend", help="TensorRT for RTX needs no GPU to build; enterprise TensorRT does."

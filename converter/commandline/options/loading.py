@@ -9,7 +9,12 @@ import click
 
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.commandline.options.groups import declared, options
-from prototrt.converter.commandline.options.parameter_types import BlobShape, Definition, Override
+from prototrt.converter.commandline.options.parameter_types import (
+    BlobShape,
+    Definition,
+    InputFile,
+    Override,
+)
 from prototrt.surgery.options import RewriteOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -58,8 +63,8 @@ def _net_options(*stage_names: str) -> Callable[[F], F]:
 
 def _model_options(*stage_names: str) -> Callable[[F], F]:
     return options(
-        click.argument("model", type=click.Path()),
-        click.argument("weights", required=False, type=click.Path()),
+        click.argument("model", type=InputFile()),
+        click.argument("weights", required=False, type=InputFile()),
         _net_options(*stage_names),
         declared(
             RewriteOptions,
@@ -92,4 +97,4 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
 
 model_options = _model_options("--stage", "--net-stage")
 drawing_options = _model_options("--net-stage")  # there, --stage says what is drawn
-net_options = options(click.argument("model", type=click.Path()), _net_options("--stage"))
+net_options = options(click.argument("model", type=InputFile()), _net_options("--stage"))

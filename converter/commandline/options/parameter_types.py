@@ -81,10 +81,18 @@ class Ways(Read):
     reader = staticmethod(words_from_text)
 
 
+class InputFile(click.Path):
+    """A file that a command reads, and therefore never writes."""
+
+
 class OutputFile(Written):
     """A file that can be written, told before the work begins."""
 
     name = "FILE"
+
+    def files(self, target: str) -> list[str]:
+        """All files that are written for the sake of this one."""
+        return [target]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from prototrt.converter.files import why_unwritable
@@ -97,6 +105,15 @@ class OutputFile(Written):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         return [CompletionItem(incomplete, type="file")]
+
+
+class ProductFile(OutputFile):
+    """An engine or a model, with its manifest and its weights."""
+
+    def files(self, target: str) -> list[str]:
+        from prototrt.converter.files import product_files
+
+        return product_files(target)
 
 
 class StateSource(Read):

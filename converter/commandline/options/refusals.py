@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import click
 from click.core import ParameterSource
 
+from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile, StateSource
 
-def refuse_overwriting(given: Mapping[str, Any]) -> None:
-    """A command writes no file that it reads: a slip of the hand must not cost the user a model."""
-    target = given.get("target")
-    if target is None:
-        return
-    from prototrt.converter.files import overwritten
 
-    files = [given.get(name) for name in ("model", "weights", "inputs")]
-    files.append(getattr(given.get("state"), "file", None))
-    read = [file for file in files if file]
-    for written in (target, f"{target}.json"):
-        if file := overwritten(written, read):
-            raise click.UsageError(f'-o would overwrite "{file}", which is read: give another output file')
+def refuse_files_read_and_written(context: click.Context, others: Iterable[str] = ()) -> None:
+    """A command writes no file that it reads: a slip of the hand must not cost the user a model.
+
+    ``others`` are files that are read, although no option names them.
+    """
+    from prototrt.caffe_proto.wording import Option
+    from prototrt.converter.files import refuse_overwriting
+
+    read = [*others]
+    written: list[tuple[Option, str]] = []
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        value = context.params.get(name)
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(parameter.type, OutputFile) and each is not None:
+                option = Option(name)
+                written += [(option, file) for file in parameter.type.files(each)]
+            elif isinstance(parameter.type, InputFile) and each is not None:
+                read.append(each)
+            elif isinstance(parameter.type, StateSource) and not isinstance(each, str):
+                read.append(each.file)
+    refuse_overwriting(written, read)
 
 
 def refuse_options_beside(plan: str, *allowed: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prototrt.converter.commandline.options.groups import declared, options
-from prototrt.converter.commandline.options.parameter_types import BlobShapes, StateSource
+from prototrt.converter.commandline.options.parameter_types import BlobShapes, InputFile, StateSource
 from prototrt.surgery.options import RewriteOptions
 
 rewrite_options = options(
@@ -23,6 +23,7 @@ rewrite_options = options(
         RewriteOptions,
         "rules",
         multiple=True,
+        type=InputFile(),
         metavar="FILE.py",
         help="A Python file with rules for further layers, which is run; repeatable.",
     ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prototrt.converter.commandline.options.groups import options
+from prototrt.converter.commandline.options.parameter_types import OutputFile
 from prototrt.converter.commandline.options.refusals import refuse_options_beside
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ running_options = options(
     ),
     click.option(
         "--runtime-cache",
-        metavar="FILE",
+        type=OutputFile(),
         help="Where TensorRT for RTX keeps kernels that it compiled for a plan. Without it: beside the plan.",
     ),
 )

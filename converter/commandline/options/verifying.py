@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prototrt.converter.commandline.options.groups import declared, options
-from prototrt.converter.commandline.options.parameter_types import Ways
+from prototrt.converter.commandline.options.parameter_types import InputFile, Ways
 from prototrt.converter.options import WAY_NAMES, VerifyOptions
 
 verify_options = options(
@@ -11,12 +11,14 @@ verify_options = options(
     declared(
         VerifyOptions,
         "inputs",
+        type=InputFile(),
         metavar="FILE.npz",
         help="The inputs, as for run; by default random inputs.",
     ),
     declared(
         VerifyOptions,
         "expect",
+        type=InputFile(),
         metavar="FILE.npz",
         help="Expected outputs from elsewhere.",
     ),
