@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import fields
 from pathlib import Path
 
 import click
 import pytest
 
+from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.options import LoadOptions, Options, stated_fields
 from prototrt.cli import convert, verify
-from prototrt.converter.batch.keys import FIELDS, GROUPS, option_of
+from prototrt.converter.batch.keys import FIELDS, GROUPS, option_of, option_value
 from prototrt.converter.batch.tree import Place
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
 
@@ -42,6 +44,16 @@ def test_every_option_is_a_key_of_a_list_as_it_is_spelled() -> None:
         if name in FIELDS:
             for spelling in parameter.opts:
                 assert option_of(spelling.lstrip("-"), NOWHERE) == name
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_list_can_hold_every_option(name: str) -> None:
+    texts = (str(FIELDS[name].default), "true", "1", "x", "x:1", "A.b=1", "zero")
+    for text in texts:
+        with contextlib.suppress(ConversionError):
+            option_value(name, Place(text, "models.yaml:1"))
+            return
+    pytest.fail(f"none of {texts} is read")
 
 
 def test_an_option_has_one_meaning() -> None:
