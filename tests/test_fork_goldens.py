@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import prototrt
@@ -9,6 +10,11 @@ from prototrt.tests.golden_cases import Case, check, fork_cases, rewritten
 from prototrt.tests.small_nets import WAYS, is_sound
 
 CASES = fork_cases()
+DETECTORS = [case for case in CASES if str(case) in ("net_refinedet", "net_ssd", "net_yolov2", "net_yolov3")]
+DETECTION = 7
+"""Numbers of a row: image, class, score, corners."""
+ROUNDED = 0.01
+"""How far scores and corners, which are relative to the image, may be off with float16."""
 
 
 @pytest.mark.parametrize("on", WAYS)
@@ -24,6 +30,20 @@ def test_fork_golden_builds(case: Case) -> None:
     skip_without_rules(case)
     plan = prototrt.build(rewritten(case, case.arrays("inputs")[0]), backend="rtx")
     assert is_sound(plan.plan)
+
+
+@pytest.mark.parametrize("case", DETECTORS, ids=str)
+def test_fork_golden_in_half(case: Case) -> None:
+    """The same objects are found where products compute in float16: each row of the fork has one like it."""
+    inputs, expected = case.arrays("inputs")[0], case.arrays("outputs")[0]
+    session = prototrt.Session(rewritten(case, inputs, precision="fp16"), cut=True)
+    for name, found in session.run(inputs).items():
+        if name in expected:
+            rows, wanted = found.reshape(-1, DETECTION), expected[name].reshape(-1, DETECTION)
+            assert len(rows) == len(wanted)
+            for row in wanted:
+                same_class = rows[(rows[:, :2] == row[:2]).all(1)]
+                assert np.abs(same_class[:, 2:] - row[2:]).max(1).min() < ROUNDED, row
 
 
 def skip_without_rules(case: Case) -> None:

@@ -141,7 +141,9 @@ def _fixed_point(is_candidate: Expression, boxes: Boxes, rule: Suppression, most
     result = Expression(build, build.add(loop, *(outer.value for outer in outside), hint="kept"))
     is_kept = result > 0
     if most < size:
-        is_kept &= _product(result, is_earlier.cast(DType.FLOAT32)) < most
+        # A sum, not a product: where products compute in float16, they count to 2048.
+        earlier_ones = result.reshape(lists, size, 1) * is_earlier.cast(DType.FLOAT32)
+        is_kept &= earlier_ones.sum(1) < most
     return is_kept.reshape(lists, size)
 
 
