@@ -19,6 +19,7 @@ States: TypeAlias = "str | Mapping[str, Array]"
 SEQUENCES = ("auto", "loop", "unroll", "step")
 TILES = ("broadcast", "keep", "native", "plugin")
 PRECISIONS = ("fp32", "fp16")
+NMS = ("primitives", "native")
 OF_THE_NET = ("shapes", "outputs", "cont", "fork", "settings", "rules")
 """Options that decide which layers a net has and which shapes its blobs, however it is rewritten."""
 
@@ -41,9 +42,10 @@ class RewriteOptions(Options):
     state stay float32. ``preprocess`` makes mean and scale of the data layers the first nodes of
     the graph. ``fork`` names the fork of Caffe that the model is from, where a type of layer means
     different things in different forks. ``settings`` are numbers that the program kept outside of
-    the model, ``rules`` Python files with rules for further layers: see docs/forks.md. ``strict``
-    refuses weights that are NaN or infinite. Without ``require_weights`` a net without weights gets
-    zeros.
+    the model, ``rules`` Python files with rules for further layers: see docs/forks.md. ``nms``
+    ``"native"`` leaves suppression to a layer of the backend where that decides as the fork does.
+    ``strict`` refuses weights that are NaN or infinite. Without ``require_weights`` a net without
+    weights gets zeros.
     """
 
     shapes: Shapes | None = None
@@ -62,6 +64,7 @@ class RewriteOptions(Options):
     fork: str | None = one_of(FORKS, default=None)
     settings: Mapping[str, Any] = field(default_factory=dict, metadata=ONLY_IN_PYTHON)
     rules: Names = ()
+    nms: str = one_of(NMS)
     require_weights: bool = only_in_python(True)
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from prototrt.converter.onnx import (  # noqa: F401  register the lowerings
     scan,
     selection,
     shape,
+    suppression,
 )
 from prototrt.converter.onnx.api import IR_VERSION, OPSET, element_type, imported
 from prototrt.converter.onnx.file import write_model

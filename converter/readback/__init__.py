@@ -20,6 +20,7 @@ from prototrt.converter.readback import (  # noqa: F401 (each registers its rule
     resize,
     selection,
     shape,
+    suppression,
 )
 from prototrt.converter.readback.interpreter import NetworkInterpreter
 

@@ -28,9 +28,10 @@ from prototrt.converter.tensorrt import (  # noqa: F401  register the lowerings
     scan,
     selection,
     shape,
+    suppression,
 )
 from prototrt.converter.tensorrt.api import Backend, find_backend
-from prototrt.converter.tensorrt.lowering import lower
+from prototrt.converter.tensorrt.lowering import lower, refuse_not_run
 from prototrt.converter.tensorrt.network import Network
 from prototrt.surgery.ir import Graph, Range, node_count
 from prototrt.surgery.pipeline import lowered
@@ -179,6 +180,7 @@ def _prepared(graph: Graph, options: BuildOptions) -> Iterator[_Job]:
     # The files are hashed while TensorRT works.
     with ThreadPoolExecutor(1) as background:
         facts = background.submit(graph_facts, graph)
+        refuse_not_run(graph, found)
         network = network_of(graph, found, options.tile)
         yield _Job(network, _config(graph, network, options), options.tf32, facts)
 

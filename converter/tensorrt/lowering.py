@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from prototrt.caffe_proto.errors import UnsupportedLayerError, raise_all
+from prototrt.caffe_proto.errors import BuildError, UnsupportedLayerError, raise_all
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.tensorrt.api import Backend
 from prototrt.converter.tensorrt.network import Network, Tensor
 from prototrt.surgery.ir import Graph, Node, Op, Value, walk
 from prototrt.surgery.ir.registry import Registry
+from prototrt.surgery.ops import NonMaxSuppression
 
 Lowering: TypeAlias = Callable[..., list[Tensor]]
 """``lowering(network, op, *inputs) -> outputs``. Inputs that the op lists in ``constants``
@@ -67,6 +69,24 @@ def refuse_many_axes(graph: Graph) -> None:
                 fix=WITHOUT_ENGINE,
             )
             for origin, axes in large.items()
+        ]
+    )
+
+
+def refuse_not_run(graph: Graph, backend: Backend) -> None:
+    """Raise where TensorRT for RTX takes a layer into a network, but has nothing that runs it."""
+    raise_all(
+        [
+            BuildError(
+                "TensorRT for RTX has nothing that runs an NMS layer",
+                origin=origin,
+                fix=Worded("compute it with other layers: {}", Option("nms", "primitives")),
+            )
+            for origin in dict.fromkeys(
+                node.origin
+                for node in graph.nodes
+                if backend.name == "rtx" and isinstance(node.op, NonMaxSuppression)
+            )
         ]
     )
 

@@ -60,6 +60,7 @@ from prototrt.surgery.ops.shape import (
     Tile,
     Transpose,
 )
+from prototrt.surgery.ops.suppression import NonMaxSuppression
 
 __all__ = [
     "ABS",
@@ -104,6 +105,7 @@ __all__ = [
     "MatMul",
     "MaxPool",
     "MaxPoolIndex",
+    "NonMaxSuppression",
     "PReLU",
     "Pad",
     "Patches",

@@ -65,7 +65,7 @@ def detection_output(
     param = layer.param
     sizes = _sizes(layer, location, confidence, prior)
     _refuse_first_stage(layer, sizes, arm_confidence, arm_location)
-    rule = _suppression(param)
+    rule = _suppression(param, build.options.nms)
     priors, variances = _priors(exact(build, prior), param.variance_encoded_in_target)
     if arm_location is not None:
         codes = _codes(exact(build, arm_location), sizes.images, sizes.priors, 1)
@@ -151,7 +151,7 @@ def _refuse_misfit(layer: Layer, index: int, x: Value, expected: tuple[int, int]
         raise misfit(layer, index, x, str(expected), because, fix)
 
 
-def _suppression(param: Any) -> Suppression:
+def _suppression(param: Any, nms: str) -> Suppression:
     threshold = overlap_threshold(param.nms_param.nms_threshold, "nms_threshold")
     eta = param.nms_param.eta
     if not 0 < eta <= 1:
@@ -160,7 +160,14 @@ def _suppression(param: Any) -> Suppression:
             because="the threshold is multiplied by it",
             fix="set eta to 1 to leave the threshold as it is",
         )
-    return Suppression(threshold, of_normalized_corners, eta=eta)
+    # Native layers turn a box round that is inside out; decoded so, none is.
+    is_native = nms == "native" and eta == 1 and param.code_type == _priors_message().CENTER_SIZE
+    return Suppression(threshold, of_normalized_corners, eta=eta, is_native=is_native)
+
+
+def _priors_message() -> Any:
+    """Where the fork has the names of codes."""
+    return message_class("PriorBoxParameter")
 
 
 def _least_score(param: Any) -> float:
@@ -193,7 +200,7 @@ def _decoded(
 ) -> Boxes:
     """Corners of boxes; ``CHECK``s of the fork that a prior has an extent are left out."""
     moves = [code if variances is None else variances[i] * code for i, code in enumerate(codes)]
-    codes_of = message_class("PriorBoxParameter")
+    codes_of = _priors_message()
     if param.code_type == codes_of.CORNER:
         return Boxes(*(corner + move for corner, move in zip(prior.parts, moves, strict=True)))
     width, height = prior.third - prior.first, prior.fourth - prior.second

@@ -8,12 +8,14 @@ import numpy as np
 
 from prototrt.surgery.ir import Array, DType, fixed
 from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ir.expression import Expression
+from prototrt.surgery.ir.expression import Expression, concatenated
 from prototrt.surgery.layers.detection.overlaps import Boxes, Overlap
-from prototrt.surgery.ops import Gather, MatMul, TopK, While
+from prototrt.surgery.ops import Gather, MatMul, NonMaxSuppression, TopK, While
 
 LOWEST = float(np.finfo(np.float32).min)
 """Stands for the score of what is no candidate: no candidate scores as low."""
+MOST_NATIVE = 5000
+"""Boxes of a list that TensorRT's NMS looks at."""
 MOST_PAIRS = 1 << 24
 """Pairs of boxes whose overlaps are held at once: 64 MB of float32."""
 _TAKEN = 2.0
@@ -26,7 +28,8 @@ class Suppression:
 
     ``drops_equal``: an overlap of exactly the threshold suppresses, too. ``eta`` below 1 multiplies the
     threshold after each box that is kept, as long as it is above 0.5. ``first_of_equals``: of equal
-    scores the one with the smaller index comes first, else the one with the larger.
+    scores the one with the smaller index comes first, else the one with the larger. ``is_native``: a layer
+    of the backend does it, which the caller knows to decide in the same way.
     """
 
     threshold: float
@@ -34,6 +37,7 @@ class Suppression:
     drops_equal: bool = False
     eta: float = 1.0
     first_of_equals: bool = True
+    is_native: bool = False
 
     def suppresses(self, overlap: Expression, threshold: Expression | float) -> Expression:
         return overlap >= threshold if self.drops_equal else overlap > threshold
@@ -77,13 +81,15 @@ def suppressed(
     lists, size = (fixed(dim, "the number of boxes") for dim in scores.shape)
     before, most = min(before, size), min(most, before, size)
     marked = is_candidate.chosen(scores, LOWEST)
-    is_small = lists * before**2 <= MOST_PAIRS
+    is_native = rule.is_native and before <= MOST_NATIVE
+    is_small = is_native or lists * before**2 <= MOST_PAIRS
     if before == size and not is_small:
         return _one_by_one(marked, boxes, rule, most)
     best, places = top(marked, before, rule.first_of_equals)
     sorted_boxes = boxes.map(lambda part: picked(part, places))
     if is_small:
-        return Kept(places, best, _fixed_point(best > LOWEST, sorted_boxes, rule, most))
+        decide = _natively if is_native else _fixed_point
+        return Kept(places, best, _first(decide(best > LOWEST, sorted_boxes, rule), most))
     kept = _one_by_one(best, sorted_boxes, replace(rule, first_of_equals=True), most)
     return Kept(picked(places, kept.index), kept.score, kept.is_kept)
 
@@ -108,8 +114,29 @@ def top(scores: Expression, count: int, first_of_equals: bool) -> tuple[Expressi
     return Expression(build, values), Expression(build, places)
 
 
-def _fixed_point(is_candidate: Expression, boxes: Boxes, rule: Suppression, most: int) -> Expression:
-    """Which boxes of sorted lists are kept: the first ``most`` that no kept one before them suppresses.
+def _natively(is_candidate: Expression, boxes: Boxes, rule: Suppression) -> Expression:
+    """Which boxes of sorted lists are kept, decided by a layer of the backend."""
+    lists, size = (fixed(dim, "the number of boxes") for dim in is_candidate.shape)
+    corners = concatenated([part.reshape(lists, size, 1) for part in boxes.parts], 2)
+    build = is_candidate.build
+    kept = build.add(NonMaxSuppression(rule.threshold), corners.value, is_candidate.value, hint="kept")
+    return Expression(build, kept)
+
+
+def _first(is_kept: Expression, most: int) -> Expression:
+    """The first ``most`` of what is kept in each list."""
+    lists, size = (fixed(dim, "the number of boxes") for dim in is_kept.shape)
+    if most >= size:
+        return is_kept
+    place = numbers(is_kept.build, size)
+    is_earlier = place.reshape(1, 1, size) > place.reshape(1, size, 1)
+    # A sum, not a product: where products compute in float16, they count to 2048.
+    before = (is_kept.reshape(lists, size, 1) & is_earlier).cast(DType.FLOAT32).sum(1)
+    return is_kept & (before < most).reshape(lists, size)
+
+
+def _fixed_point(is_candidate: Expression, boxes: Boxes, rule: Suppression) -> Expression:
+    """Which boxes of sorted lists are kept: those that no kept one before them suppresses.
 
     It begins with all of them, and computes it again until nothing changes. The first n boxes are right
     after n rounds, so that it ends; only a long chain of boxes, each of which overlaps the next, takes many.
@@ -139,12 +166,7 @@ def _fixed_point(is_candidate: Expression, boxes: Boxes, rule: Suppression, most
     changes = (~now.equals(kept)).cast(DType.FLOAT32).largest(0, 1, 2)
     loop = While(inner.graph("round", [now.value, (changes > 0).reshape().value]))
     result = Expression(build, build.add(loop, *(outer.value for outer in outside), hint="kept"))
-    is_kept = result > 0
-    if most < size:
-        # A sum, not a product: where products compute in float16, they count to 2048.
-        earlier_ones = result.reshape(lists, size, 1) * is_earlier.cast(DType.FLOAT32)
-        is_kept &= earlier_ones.sum(1) < most
-    return is_kept.reshape(lists, size)
+    return result.reshape(lists, size) > 0
 
 
 def _product(kept: Expression, matrix: Expression) -> Expression:

@@ -18,6 +18,7 @@ from prototrt.surgery.ops import (
     Gather,
     MaxPool,
     MaxPoolIndex,
+    NonMaxSuppression,
     Pad,
     Patches,
     Power,
@@ -25,6 +26,7 @@ from prototrt.surgery.ops import (
     ReduceKind,
     Reverse,
     ReverseSequence,
+    Scatter,
     Select,
     Slice,
     StochasticPool,
@@ -44,6 +46,17 @@ CASES: dict[str, tuple[Op, list[Array]]] = {
     "the last of equals": (TopK(1, 1), [TIES]),
     "several of equals": (TopK(1, 3), [TIES]),
     "the first of equals": (TopK(1, 3, first_of_equals=True), [TIES]),
+    "elements in other places": (
+        Scatter(5),
+        [numbers(2, 3), np.array([[4, 0, 2], [1, 3, 0]], np.int32)],
+    ),
+    "boxes that overlap": (
+        NonMaxSuppression(0.5),
+        [
+            np.array([[[0, 0, 4, 4], [0, 1, 4, 4], [2, 2, 6, 6], [0, 0, 4, 4]]] * 2, np.float32),
+            np.array([[True] * 4, [False, True, True, True]]),
+        ],
+    ),
     "largest along the first axis": (TopK(0, 2), [TIES]),
     "axes that vanish": (Reduce(ReduceKind.SUM, (0, 2), keep=False), [numbers(2, 3, 4)]),
     "axes that stay": (Reduce(ReduceKind.MEAN, (1,)), [numbers(2, 3, 4)]),

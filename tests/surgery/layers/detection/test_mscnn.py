@@ -14,6 +14,7 @@ from prototrt.tests.small_nets import WAYS, has_engine, op, rewritten
 
 FIELDS, STRIDES, LEAST_SCORE, LEAST_SIZE = ((24, 32), (40, 48)), (8, 16), 0.2, 10
 BATCH, CLASSES = 2, 2
+REACH, STRETCH = 0.25, 1.5
 MEANS, DEVIATIONS = (0.01, 0.0, 0.0, 0.02), (0.1, 0.1, 0.2, 0.2)
 NORMALIZATION = "bbox_reg_param {{ {} }}".format(
     " ".join([*(f"bbox_mean: {mean}" for mean in MEANS), *(f"bbox_std: {std}" for std in DEVIATIONS)])
@@ -31,7 +32,7 @@ def box_output(fields: str, least_score: float = LEAST_SCORE) -> str:
         f"field_w: {width} field_h: {height} downsample_rate: {stride} "
         for (width, height), stride in zip(FIELDS, STRIDES, strict=True)
     )
-    sizes = f"fg_thr: {least_score} min_size: {LEAST_SIZE}"
+    sizes = f"fg_thr: {least_score} min_size: {LEAST_SIZE} field_whr: {STRETCH} field_xyr: {1 / REACH}"
     param = f"box_output_param {{ {bases} {sizes} {fields} }}"
     return op("BoxOutput", f"{param} {NORMALIZATION}", ["b0", "b1"], ["rois", "scored"])
 
@@ -49,10 +50,10 @@ def boxes_of_the_fork(bottoms: list[Array], image: int) -> Iterator[tuple[float,
                     float(code) * deviation + mean
                     for code, deviation, mean in zip(place[CLASSES:], DEVIATIONS, MEANS, strict=True)
                 )
-                x = min(max(x, -0.5), 0.5) * field_w + (w + 0.5) * stride
-                y = min(max(y, -0.5), 0.5) * field_h + (h + 0.5) * stride
-                across = field_w * math.exp(min(max(across, -math.log(2)), math.log(2)))
-                down = field_h * math.exp(min(max(down, -math.log(2)), math.log(2)))
+                x = min(max(x, -REACH), REACH) * field_w + (w + 0.5) * stride
+                y = min(max(y, -REACH), REACH) * field_h + (h + 0.5) * stride
+                across = field_w * math.exp(min(max(across, -math.log(STRETCH)), math.log(STRETCH)))
+                down = field_h * math.exp(min(max(down, -math.log(STRETCH)), math.log(STRETCH)))
                 x, y = max(x - across / 2, 0), max(y - down / 2, 0)
                 across, down = min(across, width * stride - x), min(down, height * stride - y)
                 if score >= LEAST_SCORE and across >= LEAST_SIZE and down >= LEAST_SIZE:

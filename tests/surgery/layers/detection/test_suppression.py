@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import prototrt
@@ -70,13 +70,15 @@ def overlap(a: Array, b: Array) -> np.float32:
     return np.float32(common / (areas[0] + areas[1] - common))
 
 
-def drawn(seed: int) -> tuple[Array, Array]:
+def drawn(seed: int, least: int = -1) -> tuple[Array, Array]:
     """Scores with many equal ones, and boxes on a grid, some of which are equal, empty or turned inside out."""
     random = np.random.default_rng(seed)
     scores = random.integers(0, 12, (LISTS, BOXES)).astype(np.float32) / 12
     scores[0] *= random.integers(0, 2)  # one list may have nothing to keep
     first = random.integers(0, 6, (LISTS, BOXES, 2))
-    return scores, np.concatenate([first, first + random.integers(-1, 6, first.shape)], -1).astype(np.float32)
+    return scores, np.concatenate([first, first + random.integers(least, 6, first.shape)], -1).astype(
+        np.float32
+    )
 
 
 RULES = st.builds(
@@ -122,3 +124,13 @@ def test_all_ways_agree(monkeypatch: pytest.MonkeyPatch, eta: float, held: str, 
 def test_builds(monkeypatch: pytest.MonkeyPatch, eta: float, held: str) -> None:
     monkeypatch.setattr(suppression, "MOST_PAIRS", HELD_AT_ONCE[held])
     assert has_engine(graph_of(Suppression(0.6, of_normalized_corners, eta=eta), 20, 7))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@given(threshold=st.sampled_from([0.0, 0.3, 0.5, 1.0]), most=st.integers(1, BOXES), seed=st.integers(0, 99))
+@settings(max_examples=10)
+def test_native_layers_keep_the_same(way: str, threshold: float, most: int, seed: int) -> None:
+    rule = Suppression(threshold, of_normalized_corners, is_native=True)
+    scores, boxes = drawn(seed, least=1)
+    found = kept_on(way, graph_of(rule, 20, most), scores, boxes)
+    assert found == list(kept_by_the_fork(rule, 20, most, scores, boxes))
