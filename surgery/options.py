@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.options import ONLY_IN_PYTHON, Names, Options, Shapes, one_of, only_in_python
+from prototrt.caffe_proto.options import Names, Options, Shapes, one_of, only_in_python
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.forks import FORKS
 
@@ -42,8 +42,9 @@ class RewriteOptions(Options):
     state stay float32. ``preprocess`` makes mean and scale of the data layers the first nodes of
     the graph. ``fork`` names the fork of Caffe that the model is from, where a type of layer means
     different things in different forks. ``settings`` are numbers that the program kept outside of
-    the model, ``rules`` Python files with rules for further layers: see docs/forks.md. ``nms``
-    ``"native"`` leaves suppression to a layer of the backend where that decides as the fork does.
+    the model, by name or in a JSON file; ``rules`` is a Python file with rules for further layers:
+    see docs/forks.md. ``nms`` ``"native"`` leaves suppression to a layer of the backend where that
+    decides as the fork does.
     ``strict`` refuses weights that are NaN or infinite. Without ``require_weights`` a net without
     weights gets zeros.
     """
@@ -62,8 +63,8 @@ class RewriteOptions(Options):
     preprocess: bool = False
     strict: bool = False
     fork: str | None = one_of(FORKS, default=None)
-    settings: Mapping[str, Any] = field(default_factory=dict, metadata=ONLY_IN_PYTHON)
-    rules: Names = ()
+    settings: Mapping[str, Any] | str | None = None
+    rules: str | None = None
     nms: str = one_of(NMS)
     require_weights: bool = only_in_python(True)
 

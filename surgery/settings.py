@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.errors import NetError, UnreadableFileError
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,11 @@ class Settings:
     """Settings by name. Numbers may be written as text, as in the files of makefile/frcnn."""
 
     stated: Mapping[str, Any]
+
+    @classmethod
+    def given(cls, given: Mapping[str, Any] | str | None) -> Settings:
+        """Settings by name, those of a JSON file, or none. Raises ``UnreadableFileError``."""
+        return cls(_read(given) if isinstance(given, str) else given or {})
 
     def __contains__(self, name: str) -> bool:
         return name in self.stated
@@ -41,6 +48,20 @@ class Settings:
             return [float(part) for part in parts]  # type: ignore[union-attr]  # what is no list raises
         except (TypeError, ValueError) as error:
             raise _unsuited(name, stated, "numbers") from error
+
+
+def _read(file: str) -> Mapping[str, Any]:
+    fix = 'write an object, as in {"RPN_POST_NMS_TOP_N": 100}'
+    try:
+        found = json.loads(Path(file).read_bytes())
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+        raise UnreadableFileError(problem, where=file, fix="give a JSON file") from error
+    except ValueError as error:
+        raise UnreadableFileError("is not JSON", where=file, because=str(error), fix=fix) from error
+    if not isinstance(found, dict):
+        raise UnreadableFileError("holds no settings by name", where=file, fix=fix)
+    return found
 
 
 def _unsuited(name: str, stated: object, expected: str) -> NetError:

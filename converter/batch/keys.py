@@ -41,7 +41,7 @@ from prototrt.surgery.options import RewriteOptions, States
 O = TypeVar("O", bound=Options)  # noqa: E741  options
 
 OWN_KEYS = ("name", "prototxt", "weights", "format", "needs", "timeout", "memory", "matrix")
-FILES = ("inputs", "expect", "state")
+FILES = ("inputs", "expect", "state", "rules", "settings")
 """Options that name files: relative to the YAML file, as prototxt and weights are."""
 
 GROUPS = (LoadOptions, RewriteOptions, BuildOptions, ExportOptions, ConvertOptions, VerifyOptions)
@@ -147,9 +147,9 @@ def in_the_list(error: OptionsError, place: Place) -> ConversionError:
 
 @cache
 def _types() -> Mapping[str, Any]:
-    """The type of each option. None is the absence of a key, and ``States`` is a word in a list."""
+    """The type of each option. None is the absence of a key; ``States`` is a word there, settings are a file."""
     hints = {name: hint for kind in GROUPS for name, hint in _hints(kind).items() if name in FIELDS}
-    return {**hints, "state": States}
+    return {**hints, "settings": str, "state": States}
 
 
 def _hints(kind: type[Options]) -> dict[str, Any]:

@@ -34,7 +34,10 @@ class Caffe(Framework):
     sources = ("prototxt", "weights")
 
     def rule_of(self, layer: Layer) -> LayerRule | None:
-        return python_rule.rules.get(python_name(layer)) if layer.type == "Python" else super().rule_of(layer)
+        if layer.type != "Python":
+            return super().rule_of(layer)
+        name = python_name(layer)
+        return self.user_rules.python.get(name) or python_rule.rules.get(name)
 
     def kind_of(self, layer: Layer) -> str:
         return f'Python layer, "{python_name(layer)}"' if layer.type == "Python" else self.kind
@@ -44,7 +47,7 @@ class Caffe(Framework):
             return None
         return Worded(
             "write a rule for it, as docs/forks.md shows, and give its file with {}",
-            Option("rules", ["my_rules.py"]),
+            Option("rules", "my_rules.py"),
         )
 
     def usual_outputs(self, model: Model, left_over: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:

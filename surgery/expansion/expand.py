@@ -33,7 +33,7 @@ from prototrt.surgery.expansion.refusals import (
     shapes_of_nothing,
 )
 from prototrt.surgery.expansion.unsuited_shapes import refuse_unsuited_shapes
-from prototrt.surgery.expansion.user_rules import load_rules
+from prototrt.surgery.expansion.user_rules import rules_of
 from prototrt.surgery.ir import Graph, Source, Value
 from prototrt.surgery.ops import Identity
 from prototrt.surgery.options import RewriteOptions
@@ -93,8 +93,8 @@ def _expand(model: Model, options: RewriteOptions) -> Expansion | Failure:
     shaped = {*given, *profile.names()}
     framework = framework_named(model.framework)
     model = framework.with_inputs(model, shaped)
-    for file in options.rules:
-        load_rules(file)
+    if options.rules is not None:
+        framework.user_rules = rules_of(options.rules)
     wanted: Sequence[str] = wanted_blobs(model, options.outputs)
     cuts: Sequence[str] = ()
     if options.outputs is None:
@@ -126,7 +126,7 @@ def _expand(model: Model, options: RewriteOptions) -> Expansion | Failure:
     build.warnings[:0] = [*model.warnings, *cuts]
     results = blobs.outputs(wanted, model.file, was_asked_for=options.outputs is not None)
     graph = build.graph(model.name, framework.outputs(blobs, results))
-    sources = _sources(model, framework, build.mean_files)
+    sources = _sources(model, framework, build.mean_files, options)
     warnings = (*graph.warnings, *(_kept_states(model, graph) if options.state != "bind" else ()))
     return Expansion(replace(graph, sources=sources, warnings=warnings), blobs.values, build.parameters)
 
@@ -233,11 +233,17 @@ def _name(
             named[value] = blobs.values[top] = build.named(value, top, name, since)
 
 
-def _sources(model: Model, framework: Framework, mean_files: Sequence[str]) -> tuple[Source, ...]:
+def _sources(
+    model: Model, framework: Framework, mean_files: Sequence[str], options: RewriteOptions
+) -> tuple[Source, ...]:
     net, stored = framework.sources
     sources = [Source(net, model.file, lambda: sha256_of(model.file))]
     weights = model.weights
     if weights.file is not None:
         sources.append(Source(stored, weights.file, lambda: weights.sha256))
     sources += [Source("mean", file, partial(sha256_of, file)) for file in mean_files]
+    given = {"rules": options.rules, "settings": options.settings}
+    sources += [
+        Source(role, file, partial(sha256_of, file)) for role, file in given.items() if isinstance(file, str)
+    ]
     return tuple(sources)

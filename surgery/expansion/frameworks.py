@@ -8,6 +8,7 @@ from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, LayerRule
+from prototrt.surgery.expansion.user_rules import UserRules
 from prototrt.surgery.ir import Value
 from prototrt.surgery.ir.registry import Registry
 
@@ -26,9 +27,12 @@ class Framework:
     computes_with_constants = False
     """Whether layers take shapes and sizes from blobs: what is known must stay known."""
 
+    user_rules = UserRules()
+    """What a user adds to the rules, for this net."""
+
     def rule_of(self, layer: Layer) -> LayerRule | None:
         """What makes primitives of the layer, if anything does."""
-        return self.rules.rules.get(layer.type)
+        return self.user_rules.layers.get(layer.type) or self.rules.rules.get(layer.type)
 
     def kind_of(self, layer: Layer) -> str:
         """What a message calls layers that have no rule, as this one."""

@@ -22,6 +22,7 @@ from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.profiles import symbolic
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.settings import Settings
 
 LayerRule: TypeAlias = Callable[..., list[Value]]
 """``rule(build, layer, *bottoms) -> tops``; its signature says how many bottoms there are."""
@@ -46,6 +47,7 @@ class LayerBuilder(Builder):
         super().__init__(reserved, layers)
         self.weights = weights
         self.options = options
+        self.settings = Settings.given(options.settings)
         self.known_inputs = inputs
         self.memory = SharedMemory()
         self.parameters: dict[str, int] = {}

@@ -11,7 +11,7 @@ from prototrt.caffe_proto.errors import NetError
 from prototrt.surgery.expansion.layer_builder import LayerRule
 from prototrt.surgery.ir.registry import Registry
 
-python_rule: Registry[str, LayerRule] = Registry("rule for a Python layer")
+python_rule: Registry[str, LayerRule] = Registry("Python layer rule")
 """By ``MODULE.LAYER``, as in ``@python_rule("rpn.proposal_layer.ProposalLayer")``."""
 
 _TAG = re.compile(r"!![\w/:.]+")

@@ -1,47 +1,61 @@
-"""Rules that a user wrote: a Python file that registers them."""
+"""Rules that a user wrote: a Python file that registers them, for the nets that are converted with it alone."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from threading import Lock
 
 from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.surgery.expansion.layer_builder import LayerRule, layer_rule
 from prototrt.surgery.expansion.python_layers import python_rule
-from prototrt.surgery.ir.registry import Registry
 
 _WRITE_THEM = "write it as docs/forks.md shows"
-_loaded: dict[Path, tuple[bytes, ModuleType]] = {}
+_REGISTRIES = (layer_rule, python_rule)
+_lock = Lock()
+_known: dict[tuple[Path, bytes], UserRules] = {}
 
 
-def load_rules(file: str) -> None:
-    """Run a file of rules, once for each content: what it registered before is forgotten.
+@dataclass(frozen=True, slots=True)
+class UserRules:
+    """Rules by layer type, and for layers written in Python by ``MODULE.LAYER``."""
 
-    Raises ``UnreadableFileError``. The file is a program, which may do anything that its user may.
+    layers: Mapping[str, LayerRule] = field(default_factory=dict)
+    python: Mapping[str, LayerRule] = field(default_factory=dict)
+
+
+def rules_of(file: str) -> UserRules:
+    """Run a file of rules, once for each content. It is a program, which may do anything that its user may.
+
+    Raises ``UnreadableFileError``.
     """
     path = Path(file).resolve()
     try:
         content = path.read_bytes()
     except OSError as error:
         raise UnreadableFileError(f"cannot be read: {error.strerror}", where=file, fix=_WRITE_THEM) from error
-    if path in _loaded and _loaded[path][0] == content:
-        return
-    if path in _loaded:
-        _forget(_loaded.pop(path)[1])
-    module = ModuleType(f"rules of {file}")
+    with _lock:
+        if (path, content) not in _known:
+            _known[path, content] = _registered(file, content)
+        return _known[path, content]
+
+
+def _registered(file: str, content: bytes) -> UserRules:
+    """What the file adds to the registries, which are left as they were."""
+    before = [dict(registry.rules) for registry in _REGISTRIES]
     try:
-        exec(compile(content, file, "exec"), module.__dict__)
+        exec(compile(content, file, "exec"), {"__name__": f"rules of {file}"})
+        return UserRules(
+            *(
+                {key: rule for key, rule in registry.rules.items() if key not in known}
+                for registry, known in zip(_REGISTRIES, before, strict=True)
+            )
+        )
     except Exception as error:
-        _forget(module)
         raise UnreadableFileError(
             "is no file of rules", where=file, because=f"{type(error).__name__}: {error}", fix=_WRITE_THEM
         ) from error
-    _loaded[path] = content, module
-
-
-def _forget(module: ModuleType) -> None:
-    registries: tuple[Registry[str, LayerRule], ...] = (layer_rule, python_rule)
-    for registry in registries:
-        of_file = [key for key, rule in registry.rules.items() if rule.__globals__ is module.__dict__]
-        for key in of_file:
-            del registry.rules[key]
+    finally:
+        for registry, known in zip(_REGISTRIES, before, strict=True):
+            registry.rules = known

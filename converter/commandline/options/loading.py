@@ -83,6 +83,25 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
             LoadOptions, "random_weights", metavar="SEED", help="Use random weights, to test the topology."
         ),
         declared(
+            RewriteOptions,
+            "fork",
+            help="The fork of Caffe that the model is from, if its layers do not tell.",
+        ),
+        declared(
+            RewriteOptions,
+            "settings",
+            type=click.Path(),
+            metavar="FILE.json",
+            help="Numbers that the program kept outside of the model, as of a Proposal.",
+        ),
+        declared(
+            RewriteOptions,
+            "rules",
+            type=click.Path(),
+            metavar="FILE.py",
+            help="Rules of your own for layers, Python layers among them. The file is run.",
+        ),
+        declared(
             LoadOptions,
             "overrides",
             "--set",

@@ -40,6 +40,12 @@ rewrite_options = options(
         help="fp16: products (convolutions, InnerProduct, those of an LSTM) compute in float16; inputs, outputs"
         " and state stay float32.",
     ),
+    declared(
+        RewriteOptions,
+        "nms",
+        help="native: suppress boxes by a layer of ONNX or TensorRT where it decides as the fork does;"
+        " TensorRT for RTX has none.",
+    ),
     *(
         declared(
             RewriteOptions,

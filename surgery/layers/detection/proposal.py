@@ -78,7 +78,7 @@ def py_faster_rcnn_proposal(
     ``lib/fast_rcnn/config.py``, ``lib/nms/py_cpu_nms.py``.
     """
     one_image(layer, score)
-    stated, settings = python_parameters(layer), Settings(build.options.settings)
+    stated, settings = python_parameters(layer), build.settings
     if "feat_stride" not in stated:
         raise NetError(
             "param_str states no feat_stride",
@@ -108,7 +108,7 @@ def frcnn_proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value,
     Source: makefile/frcnn ``src/caffe/FRCNN/frcnn_proposal_layer.cpp``, ``src/caffe/FRCNN/util``.
     """
     one_image(layer, score)
-    settings = Settings(build.options.settings)
+    settings = build.settings
     _refuse_missing(settings)
     if settings.whole("test_soft_nms", 0):
         raise UnsupportedLayerError(

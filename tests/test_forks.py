@@ -1,0 +1,229 @@
+"""What users say of forks: rules of their own, settings, which fork; docs/forks.md is tried as it stands."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.caffe_proto.errors import UnreadableFileError
+from prototrt.tests.command_line import done
+from prototrt.tests.small_nets import failure, numbers, op, refusal, rewritten
+
+PAGE = (Path(__file__).parents[1] / "docs" / "forks.md").read_text()
+SHAPES = {"score": (1, 4, 3, 4), "move": (1, 8, 3, 4), "info": (1, 4)}
+PYTHON = 'python_param { module: "rpn.proposal_layer" layer: "ProposalLayer" param_str: "%s" }'
+SETTINGS: Mapping[str, Any] = {
+    "anchors": "-8,-8,23,23,-24,-24,39,39",
+    "test_rpn_nms_thresh": 0.7,
+    "test_rpn_min_size": 1,
+    "test_rpn_pre_nms_top_n": 20,
+    "test_rpn_post_nms_top_n": 5,
+}
+
+
+def example(language: str) -> str:
+    (text,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return str(text)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With the files that docs/forks.md shows."""
+    monkeypatch.chdir(tmp_path)
+    Path("net.prototxt").write_text(example("protobuf"))
+    Path("my_rules.py").write_text(example("python"))
+    return tmp_path
+
+
+@pytest.mark.trt
+def test_the_example_of_the_page(folder: Path) -> None:
+    (command,) = re.findall(r"^prototrt (convert .*)$", PAGE, re.MULTILINE)
+    done(*command.split())
+    sources = json.loads(Path("net.plan.json").read_text())["sources"]
+    assert sources["rules"]["file"] == "my_rules.py"
+
+
+def test_any_command_takes_rules(folder: Path) -> None:
+    assert "outputs  y 2x3" in done("inspect", "net.prototxt", "--rules", "my_rules.py").output
+
+
+def test_the_rule_of_the_page_computes(folder: Path) -> None:
+    x = numbers(2, 3)
+    graph = prototrt.rewrite(prototrt.load("net.prototxt"), rules="my_rules.py")
+    found = prototrt.Session(graph).run({"x": x})["y"]
+    np.testing.assert_allclose(found, x / np.sqrt((x**2).sum(1, keepdims=True)), rtol=1e-5)
+
+
+def test_a_python_layer_without_rule(folder: Path) -> None:
+    Path("net.prototxt").write_text(example("protobuf").replace("L2NormLayer", "OtherLayer"))
+    model = prototrt.load("net.prototxt")
+    assert failure(lambda: prototrt.rewrite(model, rules="my_rules.py", outputs=["y"])) == (
+        'net.prototxt:2: layer "unit" (Python): there is no rule for this Python layer, "l2norm_layer.OtherLayer"\n'
+        '  fix: write a rule for it, as docs/forks.md shows, and give its file with rules="my_rules.py"'
+    )
+
+
+def test_changed_rules_replace_the_old_ones(folder: Path) -> None:
+    model = prototrt.load("net.prototxt")
+    prototrt.rewrite(model, rules="my_rules.py")
+    Path("my_rules.py").write_text(example("python").replace("squares.value))", "squares.value)) * 2"))
+    graph = prototrt.rewrite(model, rules="my_rules.py")
+    x = numbers(2, 3)
+    found = prototrt.Session(graph).run({"x": x})["y"]
+    np.testing.assert_allclose(found, 2 * x / np.sqrt((x**2).sum(1, keepdims=True)), rtol=1e-5)
+
+
+RULES = {
+    "missing": (None, "my_rules.py: cannot be read: No such file or directory\n"),
+    "wrong": ("1 / 0", "my_rules.py: is no file of rules\n  because ZeroDivisionError: division by zero\n"),
+    "taken": (
+        "from prototrt.surgery.rules import layer_rule\n@layer_rule('ReLU')\ndef relu(build, layer, x): ...",
+        "my_rules.py: is no file of rules\n  because RuntimeError: ReLU has two layer rules: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RULES)
+def test_files_of_rules_that_cannot_be_used(folder: Path, case: str) -> None:
+    text, message = RULES[case]
+    Path("my_rules.py").unlink()
+    if text is not None:
+        Path("my_rules.py").write_text(text)
+    model = prototrt.load("net.prototxt")
+    found = failure(lambda: prototrt.rewrite(model, rules="my_rules.py"), UnreadableFileError)
+    assert found.startswith(message)
+    assert found.endswith("\n  fix: write it as docs/forks.md shows")
+
+
+def test_param_str_is_read_as_yaml_and_python_read_it() -> None:
+    for text in (
+        "'feat_stride': 16",
+        "feat_stride: 16\\n'scales': !!python/tuple [8, 16]",
+        "{'feat_stride': 16, 'ratios': [0.5, 1]}",
+    ):
+        anchors = 6 if "scales" in text or "ratios" in text else 9
+        shapes = {"score": (1, 2 * anchors, 3, 4), "move": (1, 4 * anchors, 3, 4), "info": (1, 3)}
+        graph = rewritten(op("Python", PYTHON % text, shapes), shapes)
+        assert graph.outputs[0].shape == (9 * 12 if anchors == 9 else 6 * 12, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "16",
+            "param_str cannot be read: '16'\n  because it is no list of KEY: VALUE\n"
+            "  fix: write it as {'feat_stride': 16, 'scales': [8, 16, 32]}",
+        ),
+        (
+            "'scales': [8]",
+            "param_str states no feat_stride\n"
+            "  fix: state the pixels of the image between two places of the map, as in 'feat_stride': 16",
+        ),
+    ],
+)
+def test_param_str_that_cannot_be_used(text: str, message: str) -> None:
+    told = refusal(op("Python", PYTHON % text, SHAPES), SHAPES)
+    assert told == f'net.prototxt:4: layer "op" (Python): {message}'
+
+
+def test_fork_says_which_layer_is_meant() -> None:
+    """Anchors of 4 x 16 pixels, or of 4; a region is a pixel wider than its anchor."""
+    layer = op("Proposal", "proposal_param { ratio: 1 scale: 2 scale: 4 min_size: 1 }", SHAPES)
+    told = rewritten(layer, SHAPES)
+    assert [warning.partition("): ")[2] for warning in told.warnings] == [
+        "is read as in the fork pvanet, where scale multiplies base_size;"
+        ' with fork="happynear" scale is the side of an anchor in pixels'
+    ]
+    feeds = {"score": np.ones(SHAPES["score"]), "move": np.zeros(SHAPES["move"]), "info": [[90, 99, 1, 1]]}
+    widths = []
+    for fork in ("pvanet", "happynear"):
+        graph = rewritten(layer, SHAPES, fork=fork)
+        assert not graph.warnings
+        rois = prototrt.Session(graph, cut=True).run(feeds)["y"]
+        widths.append((rois[:, 3] - rois[:, 1] + 1).max())
+    assert widths == [65, 5]
+
+
+def test_settings_of_a_file(folder: Path) -> None:
+    Path("config.json").write_text(json.dumps(SETTINGS))
+    shapes = {**SHAPES, "info": (1, 3)}
+    layer = op("FrcnnProposal", "proposal_param { feat_stride: 16 }", shapes)
+    graph = rewritten(layer, shapes, settings="config.json")
+    assert graph.outputs[0].shape == (5, 5, 1, 1)
+    assert [value.name for value in graph.outputs] == ["y", "y_count"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"test_rpn_min_size": "large"},
+            "the setting test_rpn_min_size is 'large', expected a number\n"
+            "  fix: state a number in the file of settings",
+        ),
+        (
+            {"test_rpn_pre_nms_top_n": 1.5},
+            "the setting test_rpn_pre_nms_top_n is 1.5, expected a whole number\n"
+            "  fix: state a whole number in the file of settings",
+        ),
+        (
+            {"anchors": [1, 2, 3]},
+            "the setting anchors has 3 numbers, expected four for each anchor\n"
+            "  fix: state the corners of each anchor around the first place, in pixels: x1, y1, x2, y2",
+        ),
+        (
+            {"test_soft_nms": 1},
+            "test_soft_nms is set\n  because scores that decay are not supported\n"
+            "  fix: set it to 0: boxes that overlap a better one are dropped then",
+        ),
+    ],
+)
+def test_settings_that_cannot_be_used(changed: Mapping[str, Any], message: str) -> None:
+    layer = op("FrcnnProposal", "proposal_param { feat_stride: 16 }", SHAPES)
+    told = failure(lambda: rewritten(layer, SHAPES, settings={**SETTINGS, **changed}))
+    assert told == f'net.prototxt:4: layer "op" (FrcnnProposal): {message}'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "config.json: cannot be read: No such file or directory\n  fix: give a JSON file"),
+        (
+            "[1]",
+            'config.json: holds no settings by name\n  fix: write an object, as in {"RPN_POST_NMS_TOP_N": 100}',
+        ),
+    ],
+)
+def test_files_of_settings_that_cannot_be_used(folder: Path, text: str | None, message: str) -> None:
+    if text is not None:
+        Path("config.json").write_text(text)
+    layer = op("FrcnnProposal", "proposal_param { feat_stride: 16 }", SHAPES)
+    assert failure(lambda: rewritten(layer, SHAPES, settings="config.json"), UnreadableFileError) == message
+
+
+def test_run_cuts_rows_and_tells_how_many(folder: Path) -> None:
+    inputs = "".join(
+        f'layer {{ name: "in_{name}" type: "Input" top: "{name}" input_param {{ shape {{'
+        + "".join(f" dim: {dim}" for dim in shape)
+        + " } } }\n"
+        for name, shape in SHAPES.items()
+    )
+    Path("net.prototxt").write_text(
+        inputs + op("Python", PYTHON % "{'feat_stride': 16, 'scales': [2, 4], 'ratios': [1]}", SHAPES)
+    )
+    Path("config.json").write_text('{"RPN_POST_NMS_TOP_N": 3, "RPN_NMS_THRESH": 0.1, "RPN_MIN_SIZE": 4}')
+    feeds = {"score": numbers(*SHAPES["score"]), "move": numbers(*SHAPES["move"]) / 9}
+    np.savez("in.npz", **feeds, info=np.array([[40, 40, 1, 1]], np.float32))  # type: ignore[arg-type]
+    said = ["--random-weights", "1", "--settings", "config.json", "--fork", "pvanet", "--nms", "native"]
+    done("run", "net.prototxt", "--inputs", "in.npz", "-o", "out.npz", *said)
+    found = np.load("out.npz")
+    assert found["y"].shape == (int(found["y_count"][0]), 5)
+    assert 1 <= len(found["y"]) <= 3
