@@ -78,14 +78,18 @@ _ROWS = (
     # Parameters under the name of another type, or of several.
     LayerType("BoxGroupOutput", ("box_group_output_param", "bbox_reg_param")),
     LayerType("BoxOutput", ("box_output_param", "bbox_reg_param")),
+    LayerType("Convolution3D", ("convolution3d_param", "convolution_param"), example=("NxCxLxHxW",)),
     LayerType("CTCGreedyDecoder", ("ctc_decoder_param",), measures_with=2),
     LayerType("ConvolutionDepthwise", ("convolution_param",)),
     LayerType("DecodeBBox", ("bbox_reg_param",)),
     LayerType("DepthwiseConvolution", ("convolution_param",)),
     LayerType("FrcnnProposal", ("proposal_param",)),
     LayerType("Im2col", ("convolution_param",)),
+    LayerType("NdConvolution", ("convolution_param",), example=("NxCxLxHxW",)),
+    LayerType("NdPooling", ("pooling_param",), example=("NxCxLxHxW",)),
     LayerType("Normalize", ("norm_param", "normalize_param")),
     LayerType("ROIAlign", ("roi_pooling_param",), example=_REGIONS),
+    LayerType("Pooling3D", ("pooling3d_param", "pooling_param"), example=("NxCxLxHxW",)),
     LayerType("SpatialTransformer", ("st_param",), example=("NxCxHxW", "Nx6")),
     # Regions: the map, and a row per region.
     LayerType("PSROIAlign", example=_REGIONS),

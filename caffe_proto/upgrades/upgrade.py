@@ -8,6 +8,7 @@ Source: caffe ``src/caffe/util/upgrade_proto.cpp``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -130,8 +131,9 @@ def _layers_from_v1(net: ParsedNet, file: str) -> Iterator[tuple[int, Entry]]:
 
 
 def type_of_fork(word: str) -> str:
-    """A V1 type that a fork added, as today's layers spell it: ``UNPOOLING`` is ``Unpooling``."""
-    return "".join(part if len(part) < _SHORTEST_WORD else part.capitalize() for part in word.split("_"))
+    """A V1 type that a fork added, as today's layers spell it: ``POOLING3D`` is ``Pooling3D``."""
+    parts = (part if len(part) < _SHORTEST_WORD else part.capitalize() for part in word.split("_"))
+    return "".join(re.sub(r"(?<=\d)d$", "D", part) for part in parts)
 
 
 def _layer_from_v1(old: Message) -> Message:

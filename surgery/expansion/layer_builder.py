@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
 from typing import Any, TypeAlias
 
@@ -244,6 +244,16 @@ def expect_axes(
             blob=f'bottom "{layer.bottom_blob(index)}"',
             fix=f"add a Reshape before this layer to {least if most is None or len(x.shape) < least else most} axes",
         )
+
+
+def refuse_fields_of(param: Message, others: Mapping[str, str]) -> None:
+    """Raise ``NetError`` for a field that only layers of another type read; ``others`` names that type."""
+    for field, kind in others.items():
+        if param.HasField(field):
+            raise NetError(
+                f"states {field}, which this type does not read",
+                fix=f"use the type {kind} if it is meant, or leave {field} out",
+            )
 
 
 def refuse_in_place(layer: Layer, because: str) -> None:

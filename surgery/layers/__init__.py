@@ -21,6 +21,7 @@ from prototrt.surgery.layers import (
     selection,
     sequence,
     shape,
+    volumes,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "selection",
     "sequence",
     "shape",
+    "volumes",
 ]

@@ -10,9 +10,26 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
+from prototrt.surgery.expansion.layer_builder import (
+    LayerBuilder,
+    canonical_axis,
+    layer_rule,
+    refuse_fields_of,
+    stated,
+)
 from prototrt.surgery.ir import Shape, Value, fixed
 from prototrt.surgery.ops import Convolution, Deconvolution, Pad, Patches
+
+FIELDS_OF_VOLUMES = {
+    "kernel_depth": "Convolution3D",
+    "temporal_stride": "Convolution3D",
+    "temporal_pad": "Convolution3D",
+    "filter_group": "Convolution3D",
+    "kernel_shape": "NdConvolution",
+    "stride_shape": "NdConvolution",
+    "pad_shape": "NdConvolution",
+}
+"""Fields that Convolution does not read, and the type that does."""
 
 
 @layer_rule("Convolution")
@@ -119,6 +136,7 @@ class Geometry:
 
     def __init__(self, layer: Layer, shape: Shape, *, has_outputs: bool = True) -> None:
         param = layer.param
+        refuse_fields_of(param, FIELDS_OF_VOLUMES)
         self.axis = canonical_axis(param.axis, shape, "axis")
         self.spatial = len(shape) - self.axis - 1
         self.channels = fixed(shape[self.axis], f"axis {self.axis} (channels)")

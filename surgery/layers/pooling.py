@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
+from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_fields_of
 from prototrt.surgery.ir import Shape, Value, element_count, fixed
-from prototrt.surgery.ops import AveragePool, Concat, MaxPool, MaxPoolIndex, Pad, StochasticPool
+from prototrt.surgery.ops import (
+    MAXIMUM,
+    AveragePool,
+    Concat,
+    MaxPool,
+    MaxPoolIndex,
+    Pad,
+    Slice,
+    StochasticPool,
+)
+
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +66,80 @@ def pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     each largest element stands. A last window that would start inside the padding is
     dropped, where there is padding; without padding it may be empty. AVE divides by the
     window's size, clipped to the padded image. STOCHASTIC is the one of the TEST phase.
+    ``ceil_mode: false``, of forks, rounds down. ``dilation``, of naibaf7, puts elements of a MAX window apart.
     Source: caffe ``src/caffe/layers/pooling_layer.cpp``, ``pooling_layer.cu``.
     """
     expect_axes(layer, 0, x, "(N, C, H, W)", 4)
     param = layer.param
+    refuse_fields_of(param, FIELDS_OF_VOLUMES)
     halves = [name for name in ("kernel_h", "kernel_w") if param.HasField(name)]
     if param.HasField("kernel_size") and len(halves) == 1:
         build.warn(f"{halves[0]} is ignored, as in Caffe: kernel_size is stated")
     windows, strides, pads = geometry(
         param, (fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width"))
     )
-    found = spans(x.shape, windows, strides, pads, floor=param.round_mode == param.FLOOR)
+    floor = param.round_mode == param.FLOOR or not param.ceil_mode
+    dilation = _dilation(layer)
+    if max(dilation) > 1:
+        return [_dilated_max_pool(build, x, windows, strides, pads, dilation, floor=floor)]
+    found = spans(x.shape, windows, strides, pads, floor=floor)
     if param.pool == param.MAX and len(layer.tops) == 2:
         return [max_pool(build, x, *found), _max_pool_index(build, x, *found)]
     return [_pooled(build, param, x, *found)]
+
+
+FIELDS_OF_VOLUMES = {
+    "kernel_depth": "Pooling3D",
+    "temporal_stride": "Pooling3D",
+    "kernel_shape": "NdPooling",
+    "stride_shape": "NdPooling",
+    "pad_shape": "NdPooling",
+}
+"""Fields that Pooling does not read, and the type that does."""
+
+
+def _dilation(layer: Layer) -> Pair:
+    """How far apart the elements of a window are. Raises ``NetError``."""
+    param = layer.param
+    stated = [int(step) for step in param.dilation] or [1]
+    if len(stated) > 2 or min(stated) < 1:
+        raise NetError(
+            f"dilation is {stated}, expected one number from 1 on, or two",
+            fix="state the distance between the elements of a window",
+        )
+    dilation = stated[0], stated[-1]
+    if max(dilation) > 1 and (param.pool != param.MAX or len(layer.tops) > 1):
+        raise UnsupportedLayerError(
+            f"dilation is {stated}, which has a rule for MAX with one top only",
+            fix=CUT_BEFORE_LAYER,
+        )
+    return dilation
+
+
+def _dilated_max_pool(
+    build: LayerBuilder, x: Value, windows: Pair, strides: Pair, pads: Pair, dilation: Pair, *, floor: bool
+) -> Value:
+    """The largest element of windows with holes: of each axis, the largest of as many shifted images.
+
+    Source: naibaf7/caffe ``src/caffe/layers/pooling_layer.cu``, ``MaxPoolForwardSK``.
+    """
+    extents = [step * (window - 1) + 1 for step, window in zip(dilation, windows, strict=True)]
+    rows, columns = spans(x.shape, (extents[0], extents[1]), strides, pads, floor=floor)
+    lowest = float(np.finfo(np.float32).min)
+    for axis, span, window, step in (
+        (2, rows, windows[0], dilation[0]),
+        (3, columns, windows[1], dilation[1]),
+    ):
+        before, after = [0, 0, 0, 0], [0, 0, 0, 0]
+        before[axis], after[axis] = span.pad, span.beyond(span.pad)
+        if span.pad or after[axis]:
+            x = build.add(Pad(tuple(before), tuple(after), lowest), x, hint="padded")
+        size = (span.out - 1) * span.stride + 1
+        shifted = [build.add(Slice(axis, place * step, size), x) for place in range(window)]
+        x = reduce(partial(build.add, MAXIMUM), shifted)
+        stride = (span.stride, 1) if axis == 2 else (1, span.stride)
+        x = build.add(MaxPool((1, 1), stride, (0, 0), (0, 0)), x, hint="strided") if span.stride > 1 else x
+    return x
 
 
 @layer_rule("SPP")
@@ -190,9 +263,6 @@ def spans(
         # A window without end over a small image would cost its whole size.
         found.append(Span(size, min(window, size + 2 * pad), stride, pad, out))
     return found[0], found[1]
-
-
-Pair = tuple[int, int]
 
 
 def geometry(param: Any, sizes: Pair) -> tuple[Pair, Pair, Pair]:

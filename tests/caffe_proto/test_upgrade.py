@@ -193,7 +193,13 @@ def test_v0_fields_of_other_types_are_ignored(write: Write) -> None:
 
 @pytest.mark.parametrize(
     ("word", "kind"),
-    [("UNPOOLING", "Unpooling"), ("BN", "BN"), ("VIDEO_DATA", "VideoData"), ("CROP", "Crop")],
+    [
+        ("UNPOOLING", "Unpooling"),
+        ("POOLING3D", "Pooling3D"),
+        ("BN", "BN"),
+        ("VIDEO_DATA", "VideoData"),
+        ("CROP", "Crop"),
+    ],
 )
 def test_v1_types_of_forks(word: str, kind: str, write: Write) -> None:
     """With the parameters of today, which forks put into layers of the old form, too."""

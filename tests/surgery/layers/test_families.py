@@ -21,6 +21,7 @@ from prototrt.tests.surgery.layers.families import (
     resampling,
     scale,
     shape,
+    volumes,
 )
 
 FAMILIES = (
@@ -34,6 +35,7 @@ FAMILIES = (
     resampling,
     scale,
     shape,
+    volumes,
 )
 CASES: list[Case] = [case for family in FAMILIES for case in family.CASES]
 VARYING: list[Case] = [case for family in FAMILIES for case in family.VARYING]

@@ -73,7 +73,7 @@ REFUSALS = [
             "  fix: give it the rois of a proposal layer, or such an input"),
     Message("ROIPooling", f"roi_pooling_param {{ {TWO_BY_TWO} }}", [(4, 6), (3, 5)],
             f'{OP}(ROIPooling), bottom "b0": shape is (4, 6), expected (N, C, H, W)\n'
-            "  fix: put a Reshape in front of the layer"),
+            "  fix: add a Reshape before this layer to 4 axes"),
     Message("PSROIPooling", "psroi_pooling_param { spatial_scale: 1 output_dim: 1 group_size: 3 }", BOTTOMS,
             f'{OP}(PSROIPooling), bottom "b0": shape is (1, 4, 6, 6), expected 9 channels\n'
             "  because output_dim is 1 and group_size 3\n"

@@ -1,0 +1,214 @@
+"""Windows over videos: the 3D layers of C3D, and those that state shapes of windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
+from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ops import AveragePool, Convolution, MaxPool, Pad
+
+Sizes = tuple[int, ...]
+
+
+@layer_rule("Convolution3D")
+def convolution_3d(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Convolution over length, height and width. From C3D.
+
+    Becomes: Convolution.
+    ``kernel_depth``, ``temporal_stride`` and ``temporal_pad`` are for the length; ``kernel_size``, ``stride`` and
+    ``pad`` for height and width. ``filter_group`` and ``group`` change nothing.
+    Bottoms: (N, C, L, H, W). Tops: (N, num_output, l, h, w).
+    Blobs: weights (num_output, C, kernel_depth, kernel_size, kernel_size), bias (num_output,) or
+    (1, 1, 1, 1, num_output).
+    Source: facebook/C3D ``C3D-v1.0/src/caffe/layers/convolution3d_layer.cpp``.
+    """
+    expect_axes(layer, 0, x, "(N, C, L, H, W)", 5)
+    param = _param(layer, "convolution3d_param", "convolution_param")
+    windows = _windows_of_c3d(param, int(param.temporal_pad))
+    if int(param.num_output) % max(int(param.filter_group), 1):
+        raise NetError(
+            f"filter_group is {param.filter_group}, expected a divisor of num_output, {param.num_output}",
+            fix="leave filter_group out",
+        )
+    return [_convolved(build, layer, param, x, windows, group=1)]
+
+
+@layer_rule("Pooling3D")
+def pooling_3d(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Pooling over length, height and width; sizes round up. From C3D.
+
+    Becomes: MaxPool; Pad and AveragePool.
+    ``kernel_depth`` and ``temporal_stride`` are for the length, the other fields for height and width. AVE divides
+    by the window's size, clipped to the padded image; only AVE has a ``pad``.
+    Bottoms: (N, C, L, H, W). Tops: (N, C, l, h, w).
+    Source: facebook/C3D ``C3D-v1.0/src/caffe/layers/pool3d_layer.cpp``.
+    """
+    expect_axes(layer, 0, x, "(N, C, L, H, W)", 5)
+    param = _param(layer, "pooling3d_param", "pooling_param")
+    windows = _windows_of_c3d(param, 0)
+    if any(windows.pad) and param.pool != param.AVE:
+        raise NetError(
+            f"pad is {param.pad}, but pool is not AVE", fix="remove pad, which C3D has for AVE only"
+        )
+    return [_pooled(build, param, x, windows, rounds_up=True)]
+
+
+@layer_rule("NdConvolution")
+def nd_convolution(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Convolution with ``kernel_shape``, ``stride_shape`` and ``pad_shape``, one size per axis. From caffe3d.
+
+    Becomes: Convolution; Reshape.
+    Bottoms: (N, C, ...). Tops: (N, num_output, ...), without the axes along which there is one window.
+    Blobs: weights (num_output, C/group, kernel...), bias (num_output,).
+    Source: caffe3d ``cudnn_ndconv_layer.cpp``.
+    """
+    windows = _windows_of_shapes(layer, x)
+    group = int(layer.param.group)
+    return [_without_ones(build, _convolved(build, layer, layer.param, x, windows, group))]
+
+
+@layer_rule("NdPooling")
+def nd_pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Pooling with ``kernel_shape``, ``stride_shape`` and ``pad_shape``, one size per axis. From caffe3d.
+
+    Becomes: MaxPool; Pad and AveragePool; Reshape.
+    Sizes round down. AVE divides by the size of the window, padding included.
+    Bottoms: (N, C, ...). Tops: (N, C, ...), without the axes along which there is one window.
+    Source: caffe3d ``cudnn_ndpooling_layer.cpp``.
+    """
+    windows = _windows_of_shapes(layer, x)
+    return [_without_ones(build, _pooled(build, layer.param, x, windows, rounds_up=False))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """Sizes along the axes behind the channels."""
+
+    kernel: Sizes
+    stride: Sizes
+    pad: Sizes
+
+    def __post_init__(self) -> None:
+        if min(*self.kernel, *self.stride) < 1:
+            raise NetError(
+                f"kernel is {self.kernel} and stride {self.stride}, expected at least 1",
+                fix="state both for all axes, as numbers from 1 on",
+            )
+        if any(pad >= size for pad, size in zip(self.pad, self.kernel, strict=True)):
+            raise NetError(
+                f"pad is {self.pad}, expected less than the kernel {self.kernel}",
+                fix="use a smaller pad or a larger kernel",
+            )
+
+
+def _param(layer: Layer, newer: str, older: str) -> Any:
+    """C3D 1.1 has messages of its own, 1.0 those of the plain layers."""
+    return getattr(layer.message, newer if layer.message.HasField(newer) else older)
+
+
+def _windows_of_c3d(param: Any, temporal_pad: int) -> _Windows:
+    size, stride, pad = (_once(param, name, other) for name, other in _C3D_FIELDS)
+    depth = int(param.kernel_depth)
+    return _Windows(
+        (depth, size, size), (int(param.temporal_stride), stride, stride), (temporal_pad, pad, pad)
+    )
+
+
+_C3D_FIELDS = (("kernel_size", 0), ("stride", 1), ("pad", 0))
+
+
+def _once(param: Any, name: str, other: int) -> int:
+    """A field that C3D has once, and Caffe's Convolution once for each axis."""
+    field = getattr(param, name)
+    if isinstance(field, int):
+        return field
+    if len(field) > 1:
+        raise NetError(
+            f"{name} is stated {len(field)} times, expected once",
+            fix=f"state one {name} for height and width, and the length's by itself",
+        )
+    return int(field[0]) if field else other
+
+
+def _windows_of_shapes(layer: Layer, x: Value) -> _Windows:
+    param, axes = layer.param, len(x.shape) - 2
+    if not param.HasField("kernel_shape"):
+        raise NetError("states no kernel_shape", fix="set kernel_shape, with one dim for each axis")
+    sizes = []
+    for name, other in (("kernel_shape", 0), ("stride_shape", 1), ("pad_shape", 0)):
+        found = [int(dim) for dim in getattr(param, name).dim] if param.HasField(name) else [other] * axes
+        if len(found) != axes:
+            raise ShapeError(
+                f"shape is {x.shape}, which has {axes} axes behind the channels, but {name} has {len(found)}",
+                blob=f'bottom "{layer.bottom_blob(0)}"',
+                fix="state one dim for each of these axes",
+            )
+        sizes.append(tuple(found))
+    return _Windows(*sizes)
+
+
+def _convolved(
+    build: LayerBuilder, layer: Layer, param: Any, x: Value, windows: _Windows, group: int
+) -> Value:
+    outputs, channels = int(param.num_output), fixed(x.shape[1], "axis 1 (channels)")
+    if outputs < 1 or group < 1 or outputs % group or channels % group:
+        raise NetError(
+            f"num_output is {outputs} and group {group}, for {channels} channels",
+            because="group divides both numbers of channels",
+            fix="set num_output to 1 or more, and group to a divisor of both",
+        )
+    shape = (outputs, channels // group, *windows.kernel)
+    kernel = build.parameter(layer, shape, "weights", filler=stated(param, "weight_filler"))
+    if param.bias_term:
+        held = layer.blobs[1].shape if layer.blobs is not None and len(layer.blobs) > 1 else ()
+        row = (1, 1, 1, 1, outputs) if len(held) == 5 else (outputs,)
+        stored = build.parameter(layer, row, "bias", filler=stated(param, "bias_filler"), kind="bias")
+        bias = build.reshape(stored, (outputs,))
+    else:
+        bias = build.constant(np.broadcast_to(np.float32(0), (outputs,)), "no_bias")
+    op = Convolution(windows.stride, windows.pad, (1,) * len(windows.stride), group)
+    return build.add(op, x, kernel, bias)
+
+
+def _pooled(build: LayerBuilder, param: Any, x: Value, windows: _Windows, *, rounds_up: bool) -> Value:
+    if param.pool == param.STOCHASTIC:
+        raise NetError("pool is STOCHASTIC, expected MAX or AVE", fix="use one of the two")
+    sizes = [fixed(dim, f"axis {axis}") for axis, dim in enumerate(x.shape[2:], 2)]
+    starts = [
+        (_count(size, kernel, stride, pad, rounds_up=rounds_up) - 1) * stride
+        for size, kernel, stride, pad in zip(sizes, windows.kernel, windows.stride, windows.pad, strict=True)
+    ]
+    is_mean, before = param.pool == param.AVE, windows.pad
+    if is_mean and any(windows.pad):  # zeros count in a mean
+        x = build.add(Pad((0, 0, *windows.pad), (0, 0, *windows.pad)), x, hint="padded")
+        before, sizes = (0,) * len(before), [fixed(dim, "a padded axis") for dim in x.shape[2:]]
+    ends = [size + pad for size, pad in zip(sizes, before, strict=True)]
+    if min(starts) < 0 or any(start >= end for start, end in zip(starts, ends, strict=True)):
+        raise ShapeError(
+            f"the windows {windows.kernel} with a stride of {windows.stride} do not fit {tuple(sizes)} elements",
+            fix="use smaller windows, a smaller stride or a larger input",
+        )
+    after = tuple(
+        max(0, start + kernel - end) for start, kernel, end in zip(starts, windows.kernel, ends, strict=True)
+    )
+    return build.add((AveragePool if is_mean else MaxPool)(windows.kernel, windows.stride, before, after), x)
+
+
+def _count(size: int, kernel: int, stride: int, pad: int, *, rounds_up: bool) -> int:
+    """How many windows there are along an axis. Rounded down, the last one begins in front of the padding."""
+    room = size + 2 * pad - kernel
+    if rounds_up:
+        return -(-room // stride) + 1
+    count = room // stride + 1
+    return count - (pad > 0 and (count - 1) * stride >= size + pad)
+
+
+def _without_ones(build: LayerBuilder, y: Value) -> Value:
+    """Without the axes of one window: caffe3d leaves them out of its tops."""
+    return build.reshape(y, (*y.shape[:2], *(dim for dim in y.shape[2:] if dim != 1)))
