@@ -5,6 +5,7 @@ Everything beyond click is imported when a command runs: ``--help`` must be quic
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ import click
 import prototrt
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.commandline.batch.options import BatchOptions, Bytes, batch_options
+from prototrt.converter.commandline.crashes import survive
 from prototrt.converter.commandline.frame import (
     EXIT_CODES,
     Guarded,
@@ -153,7 +155,15 @@ def convert(
 
 def convert_main() -> None:
     """``convert``, installed as a command of its own."""
-    convert(prog_name="convert")
+    survive(lambda: convert(prog_name="convert"))
+
+
+def prototrt_main() -> None:
+    """``prototrt``, as it is installed: TensorRT's builder may crash, and no other command runs it."""
+    if "convert" in sys.argv[1:]:
+        survive(main)
+    else:
+        main()
 
 
 @main.command(cls=Guarded, epilog=EXIT_CODES, short_help="Cut a training net down to its deploy net.")

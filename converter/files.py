@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 from prototrt.caffe_proto.errors import ConversionError, OptionsError
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter import black_box
 
 
 class HashedStream:
@@ -159,6 +160,7 @@ def _renamed(target: Path) -> Iterator[BinaryIO]:
     beside = _beside(target)
     beside.unlink(missing_ok=True)  # of a process that died: a container gives each the same number
     try:
+        black_box.note_file(str(beside))
         with beside.open("xb") as stream:  # unlike tempfile's, readable for whom the umask allows
             yield stream
         beside.replace(target)

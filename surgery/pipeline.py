@@ -15,6 +15,7 @@ from prototrt.surgery.passes.compute_in_half import compute_in_half
 from prototrt.surgery.passes.drop_identities import drop_identities
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.elide_tiles import elide_tiles
+from prototrt.surgery.passes.fold_constant_outputs import fold_constant_outputs
 from prototrt.surgery.passes.fold_constants import fold_constants
 from prototrt.surgery.passes.fuse_lstms import fuse_lstms
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
@@ -65,6 +66,7 @@ LOWERINGS = {
     "tensorrt": PassList(
         "TensorRT",
         (
+            fold_constant_outputs,
             scale_products,
             sink_sums,
             stack_scans,

@@ -121,3 +121,19 @@ def test_a_metric_may_make_a_blob_twice(net: Callable[[list[str]], prototrt.Mode
     measures = [layer("Accuracy", f"acc{i}", "b y", "acc") for i in range(2)]
     model = net([INPUT, layer("Data", "in", "", "u y"), *TRUNK[1:], *measures])
     assert [value.name for value in prototrt.rewrite(model).outputs] == ["b"]
+
+
+DUMMY = """layer { name: "d" type: "DummyData" top: "d" dummy_data_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }"""
+
+
+def test_what_dummy_data_fills_becomes_an_input(net: Callable[[list[str]], prototrt.Model]) -> None:
+    model = net([DUMMY, layer("Pooling", "p", "d", "p", "pooling_param { kernel_size: 2 }")])
+    assert prototrt.rewrite(model).warnings == (
+        "net.prototxt: the net has no inputs: its outputs are always the same;"
+        ' shapes={"d": (N, C, H, W)} makes an input',
+    )
+    graph = prototrt.rewrite(model, shapes={"d": (1, 3, 4, 4)})
+    assert ([(value.name, value.shape) for value in graph.inputs], graph.warnings) == (
+        [("d", (1, 3, 4, 4))],
+        (),
+    )

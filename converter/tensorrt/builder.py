@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from prototrt.caffe_proto.options import takes_options
+from prototrt.converter import black_box
 from prototrt.converter.files import HashedStream, atomic_write
 from prototrt.converter.manifest import as_text, beside, graph_facts
 from prototrt.converter.options import BuildOptions, Progress
@@ -153,7 +154,9 @@ class _Job:
     @contextmanager
     def _timed(self) -> Iterator[None]:
         started = time.perf_counter()
+        black_box.note_task("TensorRT built the engine")
         yield
+        black_box.note_task("the engine was written")
         self.seconds = time.perf_counter() - started
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from prototrt.caffe_proto.errors import BuildError, Origin
+from prototrt.converter import black_box
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.surgery.ir import Array, Dim, DType, Node, Shape, Value
 
@@ -81,6 +82,7 @@ class Network:
     @contextmanager
     def at(self, node: Node) -> Iterator[None]:
         """Layers made inside belong to this node; they are checked at the end."""
+        black_box.note_task(f"TensorRT was given {node.origin}")
         outer = self.node, self._made
         self.node, self._made = node, []
         try:

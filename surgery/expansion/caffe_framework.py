@@ -56,11 +56,21 @@ class Caffe(Framework):
         return found
 
     def with_inputs(self, model: Model, names: Collection[str]) -> Model:
-        """Blobs that no layer makes are inputs if they are given a shape."""
+        """Blobs that no layer makes are inputs if they are given a shape, and so is what DummyData fills."""
+        dummies = [
+            layer
+            for layer in model.layers
+            if layer.type == "DummyData" and names and {*layer.tops} <= {*names}
+        ]
         fed = [name for name in model.missing if name in names]
+        fed += [top for layer in dummies for top in layer.tops]
         if not fed:
             return model
-        layers = [replace(layer, problems=_but_missing(layer.problems, fed)) for layer in model.layers]
+        layers = [
+            replace(layer, problems=_but_missing(layer.problems, fed))
+            for layer in model.layers
+            if layer not in dummies
+        ]
         missing = tuple(name for name in model.missing if name not in fed)
         blobs = {**model.blobs, **{name: name for name in fed}}
         inputs = [input_layer(name, model.file) for name in fed]

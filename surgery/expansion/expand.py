@@ -124,11 +124,22 @@ def _expand(model: Model, options: RewriteOptions) -> Expansion | Failure:
     if options.preprocess and not any(map(framework.transforms, layers)):
         build.warnings.append(f"{model.file}: nothing to preprocess: no data layer states a mean or a scale")
     build.warnings[:0] = [*model.warnings, *cuts]
+    if not build.inputs:
+        build.warnings.append(_without_inputs(model))
     results = blobs.outputs(wanted, model.file, was_asked_for=options.outputs is not None)
     graph = build.graph(model.name, framework.outputs(blobs, results))
     sources = _sources(model, framework, build.mean_files, options)
     warnings = (*graph.warnings, *(_kept_states(model, graph) if options.state != "bind" else ()))
     return Expansion(replace(graph, sources=sources, warnings=warnings), blobs.values, build.parameters)
+
+
+def _without_inputs(model: Model) -> str:
+    """The warning that nothing can be fed, and how a blob that DummyData fills becomes an input."""
+    told = f"{model.file}: the net has no inputs: its outputs are always the same"
+    dummies = [top for layer in model.layers if layer.type == "DummyData" for top in layer.tops]
+    if not dummies:
+        return told
+    return Worded("{}; {} makes an input", told, shape_option(dummies[0], model.layers))
 
 
 def _kept_states(model: Model, graph: Graph) -> Iterator[str]:

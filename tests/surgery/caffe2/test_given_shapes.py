@@ -34,5 +34,5 @@ def test_without_a_shape_it_is_what_the_init_net_fills(model: prototrt.Model) ->
 
 
 def test_a_shape_of_nothing_is_refused(model: prototrt.Model) -> None:
-    with pytest.raises(ConversionError, match='a shape is given for "z", which is no input'):
+    with pytest.raises(ConversionError, match='a shape is given for "z", which is not an input'):
         prototrt.rewrite(model, shapes={"z": (2, 3)})

@@ -1,0 +1,60 @@
+"""Pass: compute the outputs that are always the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from prototrt.surgery.ir import Array, Graph, Node, Value
+from prototrt.surgery.ops import Identity
+
+
+def fold_constant_outputs(graph: Graph) -> Graph:
+    """Replace what computes an output from constants alone by a copy of the result.
+
+    TensorRT for RTX 1.7.1 crashes where a convolution of constants is an output.
+
+    Before: ``y = Convolution(const x)``, ``return y``
+    After:  ``y = Identity(const x)``, ``return y``
+    Left alone: outputs that depend on an input, copies of constants, and sizes that depend on data.
+    """
+    known = _known_nodes(graph)
+    writers = [
+        node
+        for node in known
+        if not isinstance(node.op, Identity) and any(value in graph.outputs for value in node.outputs)
+    ]
+    if not writers:
+        return graph
+    results = [value for node in writers for value in node.outputs]
+    alone = replace(graph, inputs=(), nodes=tuple(known), outputs=tuple(results), recurrences=())
+    arrays = dict(zip(results, alone.evaluate(), strict=True))
+    nodes = [copy for node in graph.nodes for copy in (_copies(node, arrays) if node in writers else (node,))]
+    return graph.with_nodes(nodes)
+
+
+def _known_nodes(graph: Graph) -> list[Node]:
+    """The nodes that no input reaches."""
+    made: set[Value] = set()
+    known = []
+    for node in graph.nodes:
+        is_known = all(value.is_constant or value in made for value in node.inputs)
+        if is_known and not node.op.data_dependent:
+            known.append(node)
+            made.update(node.outputs)
+    return known
+
+
+def _copies(node: Node, arrays: dict[Value, Array]) -> list[Node]:
+    """One for each of the node's outputs."""
+    return [
+        replace(
+            node,
+            name=node.name if index == 0 else f"{node.name}:{index}",
+            op=Identity(),
+            inputs=(replace(value, name=f"__{value.name}_constant", data=np.asarray(arrays[value])),),
+            outputs=(value,),
+        )
+        for index, value in enumerate(node.outputs)
+    ]
