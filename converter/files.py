@@ -128,7 +128,7 @@ def refuse_overwriting(written: Iterable[tuple[Option, str]], read: Iterable[str
                 fix="give another output file",
             )
         other = outputs.setdefault(_identity(file), option)
-        if other is not option:
+        if other != option:
             raise OptionsError(
                 Worded('{} and {} would both write "{}"', other, option, file),
                 fix="give each a file of its own",
