@@ -1,6 +1,6 @@
-"""Everything that needs a GPU, in one run of a few minutes: prints tables in Markdown.
+"""Everything that needs a GPU, in one run of some minutes: prints tables in Markdown, row by row.
 
-    PYTHONPATH=.dev python tests/gpu/check.py > results.md
+    PYTHONPATH=.dev python tests/gpu/check.py --budget 540 > results.md
 
 Needs cuda-python and a TensorRT that runs on this GPU; PyTorch for the comparison with cuDNN, and
 CuPy, PyCUDA and enterprise TensorRT for what concerns them: without them the table says "not tried".
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,15 +21,17 @@ import prototrt
 from prototrt.converter.doctor import Diagnosis, diagnose
 from prototrt.converter.runtime.cuda_python import CudaPythonDevice
 from prototrt.surgery.ir import Graph
-from prototrt.tests.gpu import engines, goldens, kernels, libraries, sessions, speed
+from prototrt.tests.gpu import engines, floors, goldens, kernels, libraries, sessions, speed, stand_in
 from prototrt.tests.gpu.isolation import isolated, serve
 from prototrt.tests.gpu.rows import BAD, Check, Row
 from prototrt.tests.gpu.sessions import SessionOf
-from prototrt.tests.gpu.timing import Stopwatch
+from prototrt.tests.gpu.timing import Stopwatch, clocks
 
 CHECK = ("check", "verdict", "")
 PATIENCE = 180.0
 """Seconds for one check: TensorRT for RTX compiles an engine when it is first loaded."""
+BUDGET = 3600.0
+"""Seconds for all of it."""
 
 
 @dataclass(frozen=True)
@@ -37,24 +40,34 @@ class Section:
 
     checks: Callable[[SessionOf], Iterator[Check]]
     columns: Sequence[str] = CHECK
+    needs_engine: bool = False
+
+
+def _stopwatch() -> Stopwatch:
+    return Stopwatch(CudaPythonDevice())
 
 
 SECTIONS = {
+    # In the order of what they tell: whoever has ten minutes on a GPU learns the most of the first.
     "backends": Section(lambda session_of: engines.backends()),
-    "goldens": Section(goldens.goldens),
-    "sample": Section(goldens.sample),
-    "verify": Section(lambda session_of: goldens.verification()),
-    "profiles": Section(engines.profiles),
-    "replays": Section(engines.replays),
-    "sessions": Section(sessions.sessions),
-    "libraries": Section(libraries.libraries),
-    "pycuda": Section(libraries.pycuda),
+    "stand-in": Section(lambda session_of: stand_in.stand_in()),
+    "floors": Section(lambda session_of: floors.floors(_stopwatch), floors.COLUMNS),
     "kernels": Section(lambda session_of: kernels.kernels()),
-    "plugins": Section(lambda session_of: engines.plugins()),
+    "sample": Section(goldens.sample, needs_engine=True),
+    "replays": Section(engines.replays, needs_engine=True),
     "speed": Section(
-        lambda session_of: speed.timings(session_of, lambda: Stopwatch(CudaPythonDevice())), speed.COLUMNS
+        lambda session_of: speed.timings(session_of, _stopwatch), speed.COLUMNS, needs_engine=True
     ),
+    "sessions": Section(sessions.sessions, needs_engine=True),
+    "libraries": Section(libraries.libraries, needs_engine=True),
+    "profiles": Section(engines.profiles, needs_engine=True),
+    "verify": Section(lambda session_of: goldens.verification(), needs_engine=True),
+    "goldens": Section(goldens.goldens, needs_engine=True),
+    "plugins": Section(lambda session_of: engines.plugins(), needs_engine=True),
+    "pycuda": Section(libraries.pycuda, needs_engine=True),
 }
+FIRST = "backends"
+"""Loads the first engine: where none loads, nothing that needs one is tried."""
 
 
 def engine_session(graph: Graph, **options: object) -> prototrt.Session:
@@ -64,16 +77,42 @@ def engine_session(graph: Graph, **options: object) -> prototrt.Session:
 # ---------------------------------------------------------------- the report
 
 
-def report(names: Sequence[str], rows_of: Callable[[str], Iterable[Row]]) -> int:
-    """Print a table for each section, row by row; the exit code."""
+def report(names: Sequence[str], rows_of: Callable[[str, float], Iterable[Row]], budget: float) -> int:
+    """Print a table for each section, row by row, as long as there is time; the exit code.
+
+    ``rows_of`` is given a section and the seconds that are left of the ``budget``.
+    """
     verdicts: Counter[str] = Counter()
+    deadline = time.monotonic() + budget
+    no_engine_loads = False
     for name in names:
         print(f"## {name}\n")
-        for line in markdown(SECTIONS[name].columns, counted(rows_of(name), verdicts)):
-            print(line, flush=True)
+        here: Counter[str] = Counter()
+        left = deadline - time.monotonic()
+        if SECTIONS[name].needs_engine and no_engine_loads:
+            here["not tried"] += 1
+            print("not tried: no engine loads here, see backends")
+        elif left <= 0:
+            here["not tried"] += 1
+            print(f"not tried: the budget of {budget:g} s is spent")
+        else:
+            rows = until(deadline, rows_of(name, left), budget)
+            for line in markdown(SECTIONS[name].columns, counted(rows, here)):
+                print(line, flush=True)
         print(flush=True)
+        no_engine_loads |= name == FIRST and not here["ok"]
+        verdicts += here
     print(", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items())) or "nothing to try")
     return int(any(verdicts[verdict] for verdict in BAD))
+
+
+def until(deadline: float, rows: Iterable[Row], budget: float) -> Iterator[Row]:
+    """The rows, as long as there is time."""
+    for row in rows:
+        yield row
+        if time.monotonic() > deadline:
+            yield Row("the rest", "not tried", (f"the budget of {budget:g} s is spent",))
+            return
 
 
 def counted(rows: Iterable[Row], verdicts: Counter[str]) -> Iterator[Sequence[str]]:
@@ -97,6 +136,7 @@ def markdown_line(cells: Sequence[str]) -> str:
 def machine(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     facts = [("python", diagnosis.python), ("driver", str(diagnosis.driver))]
     facts += [(name, version) for name, version in diagnosis.packages.items() if version]
+    facts.append(("clocks", clocks()))
     return facts + [("GPU", f"{gpu.name}, compute capability {gpu.capability}") for gpu in diagnosis.gpus]
 
 
@@ -121,6 +161,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--list", action="store_true", help="Tell what would be tried, and try nothing.")
     made.add_argument("--patience", type=float, default=PATIENCE, metavar="SECONDS", help="For one check.")
+    made.add_argument("--budget", type=float, default=BUDGET, metavar="SECONDS", help="For all of it.")
     made.add_argument("--serve", nargs=2, metavar=("SECTION", "SKIP"), help=argparse.SUPPRESS)
     return made
 
@@ -140,7 +181,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     print(*markdown(("machine", ""), machine(diagnosis)), "", sep="\n")
     command = [sys.executable, __file__, "--serve"]
-    return report(options.only, lambda name: isolated([*command, name], options.patience))
+
+    def rows_of(name: str, left: float) -> Iterator[Row]:
+        return isolated([*command, name], min(options.patience, left))
+
+    return report(options.only, rows_of, options.budget)
 
 
 def contents(name: str) -> Iterator[str]:

@@ -19,10 +19,11 @@ class NotHereError(Exception):
 
 @dataclass(frozen=True)
 class Check:
-    """One thing to try."""
+    """One thing to try. What fails is told in a line, or whole where everything else depends on it."""
 
     what: str
     attempt: Attempt
+    is_told_whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,18 +41,19 @@ class Row:
 
 def tried(check: Check) -> Row:
     """The row about an attempt, whatever becomes of it."""
+    longest = None if check.is_told_whole else _LONGEST
     try:
         details = check.attempt()
     except NotHereError as error:
         return Row(check.what, "not tried", (str(error),))
     except ConversionError as error:
-        return Row(check.what, "FAILED", (_line(error),))
+        return Row(check.what, "FAILED", (_line(error)[:longest],))
     except AssertionError as error:
-        return Row(check.what, "WRONG", (_line(error),))
+        return Row(check.what, "WRONG", (_line(error)[:longest],))
     except Exception as error:
-        return Row(check.what, "FAILED", (f"{type(error).__name__}: {_line(error)}",))
+        return Row(check.what, "FAILED", (f"{type(error).__name__}: {_line(error)}"[:longest],))
     return Row(check.what, "ok", (details,) if isinstance(details, str) else details)
 
 
 def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:_LONGEST]
+    return " ".join(str(error).split())

@@ -11,14 +11,16 @@ from prototrt.tests.gpu.nets import Size, grid, lstm_graph
 from prototrt.tests.gpu.rows import Check
 from prototrt.tests.gpu.sessions import SessionOf
 from prototrt.tests.gpu.timing import (
+    Spread,
     Stopwatch,
-    engine_seconds,
+    engine_spread,
     peak_bytes_per_second,
     peak_multiply_adds_per_second,
     torch_seconds,
 )
 
-COLUMNS = ("LSTM", "", "per call", "per step", "cuDNN's call", "ours / cuDNN", "bytes' floor", "flops' floor")
+SPREAD = ("shortest", "median", "99 %", "in a row", "wall")
+COLUMNS = ("LSTM", "", *SPREAD, "per step", "cuDNN's call", "ours / cuDNN", "bytes' floor", "flops' floor")
 UNROLL_AT_MOST = 16
 """Steps: building more takes minutes."""
 _TORCH = {"fp32": "float32", "fp16": "float16"}
@@ -63,20 +65,25 @@ def timed(
 ) -> Callable[[], tuple[str, ...]]:
     def attempt() -> tuple[str, ...]:
         graph = lstm_graph(size, sequence, precision)
-        seconds = engine_seconds(graph, rivals().watch, session_of, graphs)
+        spread = engine_spread(graph, rivals().watch, session_of, graphs)
         cudnn = rivals().torch(size, precision)
-        return numbers(seconds, size.steps, cudnn, *rivals().floors(size, precision))
+        return numbers(spread, size.steps, cudnn, *rivals().floors(size, precision))
 
     return attempt
 
 
 def numbers(
-    seconds: float, steps: int, cudnn: float | None, by_bytes: float, by_flops: float | None
+    spread: Spread, steps: int, cudnn: float | None, by_bytes: float, by_flops: float | None
 ) -> tuple[str, ...]:
     """The cells of a row behind its verdict."""
-    ratio = "-" if cudnn is None else f"{seconds / cudnn:.2f}"
-    times = microseconds(seconds), microseconds(seconds / steps), microseconds(cudnn)
-    return (*times, ratio, microseconds(by_bytes), microseconds(by_flops))
+    ratio = "-" if cudnn is None else f"{spread.median / cudnn:.2f}"
+    per_step, floors = microseconds(spread.median / steps), (microseconds(by_bytes), microseconds(by_flops))
+    return (*spread_cells(spread), per_step, microseconds(cudnn), ratio, *floors)
+
+
+def spread_cells(spread: Spread) -> tuple[str, ...]:
+    times = (spread.shortest, spread.median, spread.p99, spread.in_a_row, spread.wall)
+    return tuple(map(microseconds, times))
 
 
 def ways(size: Size) -> list[tuple[str, str, bool]]:

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt.converter.runtime.memory import Memory
+from prototrt.converter.runtime.resident import Resident
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, fake_engine
 from prototrt.tests.gpu import speed, timing
 from prototrt.tests.gpu.nets import Size, grid, lstm_graph
 from prototrt.tests.gpu.rows import tried
-from prototrt.tests.gpu.timing import Resident, Stopwatch
+from prototrt.tests.gpu.timing import Spread, Stopwatch
 
 
 class ClockedDevice(FakeDevice):
@@ -65,9 +67,21 @@ def test_grid_and_ways() -> None:
 
 
 def test_numbers_of_a_row() -> None:
-    row = speed.numbers(8e-6, 4, 4e-6, 1e-6, 5e-7)
-    assert row == ("8.0 us", "2.0 us", "4.0 us", "2.00", "1.0 us", "0.5 us")
-    assert speed.numbers(8e-6, 4, None, 1e-6, None)[2:] == ("-", "-", "1.0 us", "-")
+    spread = Spread(shortest=7e-6, median=8e-6, p99=9e-6, in_a_row=5e-6, wall=6e-6)
+    row = speed.numbers(spread, 4, 4e-6, 1e-6, 5e-7)
+    assert row == (
+        "7.0 us",
+        "8.0 us",
+        "9.0 us",
+        "5.0 us",
+        "6.0 us",
+        "2.0 us",
+        "4.0 us",
+        "2.00",
+        "1.0 us",
+        "0.5 us",
+    )
+    assert speed.numbers(spread, 4, None, 1e-6, None)[6:] == ("-", "-", "1.0 us", "-")
     assert len(row) + 2 == len(speed.COLUMNS)
 
 
@@ -104,11 +118,13 @@ def test_timings_on_a_fake_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         for way in ways
     ]
     assert {row.verdict for row in rows} == {"ok"}, rows[0]
-    assert {row.details[:4] for row in rows[:4]} == {("1000.0 us", "1000.0 us", "-", "-")}
-    assert {row.details[1] for row in rows[4:]} == {"250.0 us"}
+    assert {row.details[:4] for row in rows} == {("1000.0 us",) * 4}
+    assert {row.details[5:8] for row in rows[:4]} == {("1000.0 us", "-", "-")}
+    assert {row.details[5] for row in rows[4:]} == {"250.0 us"}
 
 
-def test_the_stopwatch_gives_the_median() -> None:
+def test_what_the_stopwatch_gives() -> None:
+    """Ten calls warm up, five are timed alone, five in a row; the clock is turned by 2 ms, once by 1 s."""
     device: Any = ClockedDevice()
     watch, calls = Stopwatch(device), []
 
@@ -116,13 +132,15 @@ def test_the_stopwatch_gives_the_median() -> None:
         calls.append(1)
         device.time += 1000 if len(calls) == 12 else 2
 
-    assert watch.seconds(work, repeats=5) == 0.002
-    assert len(calls) == 15
+    spread = watch.spread(work, repeats=5)
+    assert (spread.shortest, spread.median, spread.p99, spread.in_a_row) == (0.002, 0.002, 1.0, 0.002)
+    assert 0 < spread.wall < 1
+    assert len(calls) == 20
 
 
 def test_resident_arrays_are_described() -> None:
     device: Any = FakeDevice()
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
-    resident = Resident(device, array, 0)
+    resident = Resident(Memory(device), array, 0)
     assert resident.__cuda_array_interface__["shape"] == (2, 3)
     np.testing.assert_array_equal(device.read(resident.address, (2, 3), "float32"), array)

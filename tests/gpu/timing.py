@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import importlib
+import shutil
+import subprocess
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 from prototrt.converter.runtime.cuda_python import CudaPythonDevice
-from prototrt.surgery.ir import Array, Graph
+from prototrt.converter.runtime.memory import Memory
+from prototrt.converter.runtime.resident import Resident
+from prototrt.surgery.ir import Graph
 from prototrt.tests.gpu.nets import Size
 from prototrt.tests.gpu.sessions import SessionOf
 
-WARM_UP, REPEATS = 10, 50
+WARM_UP, REPEATS = 10, 100
 _COPIED_BYTES = 1 << 28
 
 
-class Resident:
-    """An array on the GPU."""
+@dataclass(frozen=True)
+class Spread:
+    """Seconds of one call among many: each timed alone by CUDA, and all in a row by CUDA and by the clock."""
 
-    def __init__(self, device: CudaPythonDevice, array: Array, stream: int) -> None:
-        self.address = device.allocate(array.nbytes)
-        device.upload(self.address, array, stream)
-        device.synchronize(stream)
-        self.__cuda_array_interface__ = {
-            "shape": array.shape,
-            "typestr": array.dtype.str,
-            "data": (self.address, False),
-            "stream": None,  # it is there already
-            "version": 3,
-        }
+    shortest: float
+    median: float
+    p99: float
+    in_a_row: float
+    wall: float
 
 
 class Stopwatch:
@@ -41,11 +42,20 @@ class Stopwatch:
         self.device, self.stream = device, device.create_stream()
         self._events = [self._call("cudaEventCreate") for _ in range(2)]
 
-    def seconds(self, work: Callable[[], object], repeats: int = REPEATS) -> float:
+    def seconds(self, work: Callable[[], object]) -> float:
         """The median over calls, each timed alone, after some that do not count."""
+        return self.spread(work).median
+
+    def spread(self, work: Callable[[], object], repeats: int = REPEATS) -> Spread:
+        """After some calls that do not count, each alone, and as many in a row."""
         for _ in range(WARM_UP):
             work()
-        return median(self._once(work) for _ in range(repeats))
+        alone = [self._once(work) for _ in range(repeats)]
+        began = time.perf_counter()
+        in_a_row = self._once(lambda: [work() for _ in range(repeats)])
+        wall = time.perf_counter() - began
+        p99 = float(np.quantile(alone, 0.99, method="higher"))
+        return Spread(min(alone), median(alone), p99, in_a_row / repeats, wall / repeats)
 
     def _once(self, work: Callable[[], object]) -> float:
         first, last = self._events
@@ -59,38 +69,59 @@ class Stopwatch:
         return self.device._call(name, *arguments)
 
 
-def engine_seconds(graph: Graph, watch: Stopwatch, session_of: SessionOf, graphs: bool) -> float:
-    """One call of an engine: inputs and outputs on the GPU, state fed back."""
+def engine_spread(graph: Graph, watch: Stopwatch, session_of: SessionOf, graphs: bool) -> Spread:
+    """One call of an engine, prepared: inputs and outputs on the GPU, state fed back."""
     device, stream = watch.device, watch.stream
+    memory = Memory(device)
     random = np.random.default_rng(1)
     feeds = {
-        value.name: Resident(device, random.random(_sizes(value.shape), np.float32), stream)
+        value.name: Resident(memory, random.random(_sizes(value.shape), np.float32), stream)
         for value in graph.inputs
         if value not in graph.state_inputs
     }
     with session_of(graph, device=device, stream=stream, graphs=graphs) as session:
         targets = {
-            value.name: Resident(device, np.zeros(_sizes(value.shape), np.float32), stream)
+            value.name: Resident(memory, np.zeros(_sizes(value.shape), np.float32), stream)
             for value in session.signature.results
         }
-        return watch.seconds(lambda: session.run(feeds, outputs=targets))
+        spread = watch.spread(session.prepare(feeds, targets).run)
+    memory.close(stream)
+    return spread
 
 
 def torch_seconds(size: Size, watch: Stopwatch, dtype: str) -> float | None:
     """One call of PyTorch's LSTM, which is cuDNN's, fed with its own state; None without PyTorch."""
     torch = torch_with_gpu()
-    if torch is None:
-        return None
+    return None if torch is None else torch_spread(torch, size, watch, dtype).median
+
+
+def torch_spread(torch: Any, size: Size, watch: Stopwatch, dtype: str, *, graphed: bool = False) -> Spread:
+    """The same, call by call, or replayed from a CUDA graph that PyTorch captures."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     lstm = torch.nn.LSTM(size.hidden, size.hidden).to("cuda", getattr(torch, dtype)).eval()
     x = torch.rand(size.steps, size.streams, size.hidden, device="cuda", dtype=getattr(torch, dtype))
     state = [torch.zeros(1, size.streams, size.hidden, device="cuda", dtype=x.dtype) for _ in "hc"]
 
     def work() -> None:
-        state[:] = lstm(x, tuple(state))[1]
+        for held, new in zip(state, lstm(x, tuple(state))[1], strict=True):
+            held.copy_(new)
 
-    with torch.inference_mode(), torch.cuda.stream(torch.cuda.ExternalStream(watch.stream)):
-        return watch.seconds(work)
+    return watched(torch, watch, work, graphed=graphed)
+
+
+def watched(torch: Any, watch: Stopwatch, work: Callable[[], object], *, graphed: bool) -> Spread:
+    """Something that PyTorch queues, timed on the stream of the watch."""
+    stream = torch.cuda.ExternalStream(watch.stream)
+    with torch.inference_mode(), torch.cuda.stream(stream):
+        if not graphed:
+            return watch.spread(work)
+        for _ in range(3):
+            work()  # libraries begin with what cannot be captured
+        stream.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            work()
+        return watch.spread(graph.replay)
 
 
 def torch_with_gpu() -> Any:
@@ -123,6 +154,16 @@ def peak_multiply_adds_per_second(watch: Stopwatch, dtype: str) -> float | None:
     a, b = (torch.rand(side, side, device="cuda", dtype=getattr(torch, dtype)) for _ in "ab")
     with torch.inference_mode(), torch.cuda.stream(torch.cuda.ExternalStream(watch.stream)):
         return float(side**3 / watch.seconds(lambda: a @ b))
+
+
+def clocks() -> str:
+    """What the GPU runs at now, as nvidia-smi tells it: speed means little without."""
+    if (command := shutil.which("nvidia-smi")) is None:
+        return "nvidia-smi is not here"
+    query = "clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu,power.draw"
+    options = [f"--query-gpu={query}", "--format=csv,noheader"]
+    told = subprocess.run([command, *options], capture_output=True, text=True, check=False)
+    return f"{query}: {'; '.join(told.stdout.splitlines())}" if told.returncode == 0 else told.stderr.strip()
 
 
 def _sizes(shape: tuple[int | str, ...]) -> tuple[int, ...]:
