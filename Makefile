@@ -1,6 +1,7 @@
 # On a fresh clone, with nothing but Python >= 3.10 and make:
 #   make convert   converts the sample and reads its strips on the CPU
 #   make test      lints, checks types and runs every test
+#   make gpu-kit   packs the checks for a GPU, for a machine without internet
 #   make oracle    holds random nets against real Caffe, if CAFFE_PYTHON is a command that has it
 #   make fuzz      looks for inputs that break the readers, FUZZ_SECONDS for each of two targets
 PYTHON ?= python3
@@ -12,7 +13,7 @@ FUZZ_SECONDS ?= 120
 TILE := plugins/tile
 PTX ?= $(TILE)/tile.ptx
 
-.PHONY: convert test lint bench oracle fuzz proto ptx man vendor wheel clean
+.PHONY: convert test lint bench gpu-kit oracle fuzz proto ptx man vendor wheel clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -34,6 +35,10 @@ lint: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python tests/bench/bench.py
+
+# All that tests/gpu/check.py needs on a CUDA machine without internet; takes some minutes and 3 GB of memory.
+gpu-kit: $(VENV)/installed-dev
+	$(BIN)/python tests/tools/gpu_kit.py build/gpu-kit
 
 # CAFFE_PYTHON may have arguments: it is run as CAFFE_PYTHON -c PROGRAM, and is sent nets by a pipe.
 oracle: $(VENV)/installed-dev
