@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from prototrt.caffe_proto.errors import UnreadableFileError, UnsupportedLayerError, raise_all
+from prototrt.caffe_proto.known_forks import FIELDS
 from prototrt.caffe_proto.schema import Message, is_repeated, is_required, message_class
 from prototrt.caffe_proto.suggestions import MOST_NAMES, choices, close_names
 from prototrt.caffe_proto.text.findings import BrokenTextError, Finding, OpenLayer
@@ -219,13 +220,7 @@ class _Reader:
             return
         finding = self._finding(name, path, f'there is no field "{name.text}"')
         finding.field, finding.is_unknown = name.text, True
-        names = [known.name for known in descriptor.fields]
-        finding.is_misspelt = bool(close_names(name.text, names))
-        if path and not finding.is_misspelt:
-            finding.family = UnsupportedLayerError
-        finding.fix = _fix_of_unknown(
-            name.text, names, is_of_net=not path, can_be_dropped=finding.can_be_dropped
-        )
+        _explain_unknown(finding, name.text, descriptor)
         self.findings.append(finding)
         begin = self.tokens.position
         self._skip_value((*path, name.text))
@@ -302,6 +297,21 @@ class _Reader:
         finding.family = UnreadableFileError
         finding.is_broken = True
         return BrokenTextError(finding)
+
+
+def _explain_unknown(finding: Finding, name: str, descriptor: Descriptor) -> None:
+    """Say whose field it is, or what it is a misspelling of."""
+    names = [known.name for known in descriptor.fields]
+    fork = FIELDS.get((str(descriptor.name), name))
+    is_of_net = len(finding.path) == 0
+    finding.is_misspelt = fork is None and bool(close_names(name, names))
+    if not is_of_net and not finding.is_misspelt:
+        finding.family = UnsupportedLayerError
+    if fork is not None:
+        finding.because = f"in {fork[0]}, {fork[1]}"
+    else:
+        can_be_dropped = finding.can_be_dropped
+        finding.fix = _fix_of_unknown(name, names, is_of_net=is_of_net, can_be_dropped=can_be_dropped)
 
 
 def _fix_of_unknown(name: str, names: list[str], *, is_of_net: bool, can_be_dropped: bool) -> str:

@@ -15,6 +15,7 @@ from prototrt.caffe_proto.errors import (
     WeightsError,
     raise_all,
 )
+from prototrt.caffe_proto.known_forks import TYPES
 from prototrt.caffe_proto.model import input_layer
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.net.shape_examples import example_shape
@@ -41,6 +42,9 @@ class Caffe(Framework):
 
     def kind_of(self, layer: Layer) -> str:
         return f'Python layer, "{python_name(layer)}"' if layer.type == "Python" else self.kind
+
+    def cause_of(self, layer: Layer) -> str | None:
+        return f"it is a layer of {TYPES[layer.type]}" if layer.type in TYPES else None
 
     def advice(self, layer: Layer) -> str | None:
         if layer.type != "Python":

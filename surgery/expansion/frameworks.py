@@ -38,6 +38,10 @@ class Framework:
         """What a message calls layers that have no rule, as this one."""
         return self.kind
 
+    def cause_of(self, layer: Layer) -> str | None:
+        """Why a type has no rule, where that is known."""
+        return None
+
     def advice(self, layer: Layer) -> str | None:
         """What to do about a layer without a rule, but for cutting the net before it."""
         return None

@@ -49,9 +49,10 @@ def _without_rule(first: Layer, others: Sequence[Layer], framework: Framework) -
         else ""
     )
     problem = f"there is no rule for this {framework.kind_of(first)}{more}"
-    if close := close_names(first.type, framework.rules.rules):
+    because = framework.cause_of(first)
+    if because is None and (close := close_names(first.type, framework.rules.rules)):
         return NetError(problem, origin=first.origin, fix=f"write {' or '.join(close)}, if that is meant")
-    return UnsupportedLayerError(problem, origin=first.origin, fix=framework.advice(first))
+    return UnsupportedLayerError(problem, origin=first.origin, because=because, fix=framework.advice(first))
 
 
 def _with_shape_option(error: ConversionError, model: Model, layers: Sequence[Layer]) -> ConversionError:

@@ -1,0 +1,63 @@
+"""Types and fields of forks that have no rule: whose they are, and what they change.
+
+They are no misspellings, and what a field of a fork changes is not to be removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+TYPES: Mapping[str, str] = {
+    type_: fork
+    for fork, types in {
+        "bottom-up-attention": "EltwiseAccuracy PythonLayerWithBlobs",
+        "cascade R-CNN and MS-CNN": "BoxAnnotatorOHEM BoxIOU DecodeBBoxByClass RepeatLayer",
+        "Caffe for light fields": "Warping",
+        "C3D": "VoxelWiseSoftmax",
+        "ConvLSTM's fork": "ConvLSTM ConvGRU ConvRNN",
+        "CRF-RNN": "MultiStageMeanfield",
+        "DeconvNet and DecoupledNet": "Duplicate SelectSegBinary WindowSegData",
+        "DeepDetect": "SparseInnerProduct",
+        "DeepHand and DeepModel": "DeepHandModel",
+        "DeepLab": "DenseCRF DenseCrf DomainTransform MatRead MatWrite SegAccuracy",
+        "DIGITS": "ClusterDetections ClusterGroundtruth",
+        "DRFN": "PwAttend",
+        "FlowNet": "BlackAugmentation CustomData DataAugmentation Downsample FlowAugmentation"
+        " GenerateAugmentationParameters LpqLoss Mean",
+        "Hypercolumn nets": "SparseHistogramExtractor SparseHypercolumnExtractor",
+        "JEDDi-Net and R-C3D": "ProposalTwinSegment SoftNMS TwinSegment",
+        "LearnableDilationNetwork": "Truncation",
+        "MNC": "MaskOverlay MaskPooling MaskResize MNCData ROIWarping",
+        "MobileNet-YOLO": "AssistedExcitation Region YoloSeg Yolov3 Yolov4",
+        "NVIDIA's TensorRT samples": "IPlugin",
+        "recognition of speech": "ContFiller",
+        "SemanticLabeling": "Segmentation",
+        "SphereFace, NormFace and AMSoftmax": "Combine CosineFace FeatureFlip Flip LabelSpecificAdd"
+        " LabelSpecificAffine LabelSpecificRescale MarginInnerProduct NoiseTolerantFR",
+        "the binarization of documents": "BilinearInterpolation",
+        "the spatial transformer's forks": "AffineGenerator AffineTransformer PowerFile STLoss",
+        "the U-Nets for neural tissue": "Affinity ConnectedComponent Malis MergeCrop",
+        "VReLU": "MinReLU VReLU",
+    }.items()
+    for type_ in types.split()
+}
+"""The forks of types, by type."""
+
+FIELDS: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("AccuracyParameter", "min_is_better"): ("other forks", "it compares labels the other way round"),
+    ("BatchNormParameter", "relu"): ("Intel Caffe", "a ReLU follows"),
+    ("ConcatParameter", "crop"): ("other forks", "the bottoms are cropped first"),
+    ("ConvolutionParameter", "binary"): ("XNOR nets", "the weights are rounded to their sign"),
+    ("ConvolutionParameter", "relu"): ("Intel Caffe", "a ReLU follows"),
+    ("ContinuationIndicatorParameter", "axis"): ("DeepDetect", "it says which axis of the bottom is time"),
+    ("DetectionOutputParameter", "use_polygon"): ("TextBoxes++", "boxes have eight coordinates"),
+    ("EltwiseParameter", "relu"): ("Intel Caffe", "a ReLU follows"),
+    ("InnerProductParameter", "normalize"): ("NormFace", "the weights are divided by their length"),
+    ("LayerParameter", "strict_dim"): ("DeepLab", "sizes that do not divide are allowed"),
+    ("V1LayerParameter", "strict_dim"): ("DeepLab", "sizes that do not divide are allowed"),
+    ("PriorBoxParameter", "denser_prior_boxes"): ("TextBoxes++", "there are twice as many boxes"),
+    ("ROIPoolingParameter", "pooled_l"): ("R-C3D", "it pools along the time axis, too"),
+    ("ROIPoolingParameter", "temporal_scale"): ("R-C3D", "it scales the time axis"),
+    ("SoftmaxParameter", "normalize_type"): ("NormFace", "the bottom is normalized first"),
+}
+"""By message and field: the fork, and what the field changes."""

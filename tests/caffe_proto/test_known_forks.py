@@ -1,0 +1,83 @@
+"""What is known of forks: words that are neither Caffe's nor ours, and how they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import prototrt
+import prototrt.surgery.layers  # registers its rules
+from prototrt.caffe_proto import ConversionError, load
+from prototrt.caffe_proto.known_forks import FIELDS, TYPES
+from prototrt.caffe_proto.schema import message_class
+from prototrt.caffe_proto.suggestions import close_names
+from prototrt.surgery.expansion.layer_builder import layer_rule
+
+INPUT = "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 } } }"
+MID = "layer { name: 'm' type: 'TanH' bottom: 'x' top: 'm' }"
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_type_that_has_a_rule_needs_no_row(kind: str) -> None:
+    assert kind not in layer_rule.rules
+
+
+@pytest.mark.parametrize(("message", "field"), FIELDS)
+def test_a_field_that_is_read_needs_no_row(message: str, field: str) -> None:
+    assert field not in message_class(message).DESCRIPTOR.fields_by_name
+
+
+def refusal(text: str, write: Callable[..., str]) -> str:
+    with pytest.raises(ConversionError) as caught:
+        prototrt.rewrite(load(write(f"{INPUT}\n{MID}\n{text}")))
+    return str(caught.value)
+
+
+def test_a_type_of_a_fork(write: Callable[..., str]) -> None:
+    assert refusal("layer { name: 'a' type: 'MarginInnerProduct' bottom: 'm' top: 'a' }", write) == (
+        'net.prototxt:3: layer "a" (MarginInnerProduct): there is no rule for this layer type\n'
+        "  because it is a layer of SphereFace, NormFace and AMSoftmax\n"
+        '  fix: convert the part before it: outputs=["m"]'
+    )
+
+
+def test_a_field_of_a_fork(write: Callable[..., str]) -> None:
+    param = "inner_product_param { num_output: 2 normalize: true }"
+    text = f"layer {{ name: 'a' type: 'InnerProduct' bottom: 'm' top: 'a' {param} }}"
+    assert refusal(text, write) == (
+        'net.prototxt:3: layer "a" (InnerProduct), inner_product_param: there is no field "normalize"\n'
+        "  because in NormFace, the weights are divided by their length\n"
+        '  fix: convert the part before it: outputs=["m"]'
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("ROIPooling", "Pooling"),
+        ("BN", "BNLL"),
+        ("ConvLSTM", "LSTM"),
+        ("kernel_depth", "kernel_h"),
+        ("video_data_param", "window_data_param"),
+        ("UNPOOLING", "POOLING"),
+        ("conv5_5", "conv5_3"),
+    ],
+)
+def test_another_name_is_no_misspelling(name: str, known: str) -> None:
+    assert close_names(name, [known]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("kernel_sise", "kernel_size"),
+        ("Convolutoin", "Convolution"),
+        ("tpo", "top"),
+        ("relu_parm", "relu_param"),
+        ("SoftMax", "Softmax"),
+        ("BatchNormm", "BatchNorm"),
+    ],
+)
+def test_a_slip_is_one(name: str, known: str) -> None:
+    assert close_names(name, [known, "kernel_h", "BNLL", "bottom", "prelu_param"]) == [known]
