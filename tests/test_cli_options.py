@@ -118,3 +118,13 @@ def test_conversions_of_long_ago_are_pruned() -> None:
     pruned = json.loads(done("cache", "prune", "cache", "--older-than", "2", "--json").stdout)
     assert (pruned["removed"], pruned["kept"]) == (1, 1)
     assert Path("cache", "aa", "a" * 64).is_dir()
+
+
+def test_placeholders_of_a_template_are_filled_in() -> None:
+    Path("net.prototxt").write_text(
+        SCALED.replace("dim: 1 dim: 1 dim: 2 dim: 2", "dim: ${N} dim: 1 dim: {{H}} dim: 2")
+    )
+    defined = ["--define", "N=3", "--define", "H=4"]
+    facts = json.loads(done("inspect", "net.prototxt", *defined, "--json").stdout)
+    assert facts["layers"][0]["tops"] == [{"name": "data", "shape": [3, 1, 4, 2]}]
+    assert run("inspect", "net.prototxt").exit_code == 3

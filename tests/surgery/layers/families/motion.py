@@ -61,6 +61,9 @@ REFUSALS = [
     Message("FlowWarp", "", [IMAGE, IMAGE],
             f'{OP}(FlowWarp), bottom "b1": shape is (2, 3, 4, 5), expected (2, 2, 4, 5)\n'
             '  because it has a place for each element of "b0"\n  fix: give it two channels: x and y'),
+    Message("SpatialTransformer", 'st_param { transform_type: "projective" }', [IMAGE, (2, 6)],
+            f'{OP}(SpatialTransformer): transform_type is "projective", expected "affine"\n'
+            '  fix: use "affine", or leave it out'),
     Message("SpatialTransformer", 'st_param { sampler_type: "nearest" }', [IMAGE, (2, 6)],
             f'{OP}(SpatialTransformer): sampler_type is "nearest", expected "bilinear"\n'
             '  fix: use "bilinear", or leave it out'),
