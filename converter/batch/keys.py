@@ -87,7 +87,7 @@ def naming_file(name: str, file: str) -> str:
 def files_of(options: Mapping[str, Any]) -> list[str]:
     """All files that the options name."""
     files = [file_of(name, options[name]) for name in FILES]
-    return [*(file for file in files if file is not None), *options["rules"]]
+    return [file for file in files if file is not None]
 
 
 def default_options() -> dict[str, Any]:

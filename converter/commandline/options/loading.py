@@ -85,21 +85,21 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
         declared(
             RewriteOptions,
             "fork",
-            help="The fork of Caffe that the model is from, if its layers do not tell.",
+            help="The fork of Caffe that the model is from, where its layers do not tell.",
         ),
         declared(
             RewriteOptions,
             "settings",
-            type=click.Path(),
+            type=InputFile(),
             metavar="FILE.json",
-            help="Numbers that the program kept outside of the model, as of a Proposal.",
+            help="Numbers that the program of the model kept elsewhere, such as those of proposals.",
         ),
         declared(
             RewriteOptions,
             "rules",
-            type=click.Path(),
+            type=InputFile(),
             metavar="FILE.py",
-            help="Rules of your own for layers, Python layers among them. The file is run.",
+            help="A Python file with rules for further layers, which is run.",
         ),
         declared(
             LoadOptions,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prototrt.converter.commandline.options.groups import declared, options
-from prototrt.converter.commandline.options.parameter_types import BlobShapes, InputFile, StateSource
+from prototrt.converter.commandline.options.parameter_types import BlobShapes, StateSource
 from prototrt.surgery.options import RewriteOptions
 
 rewrite_options = options(
@@ -17,15 +17,6 @@ rewrite_options = options(
         "state",
         type=StateSource(),
         help="Recurrent state: inputs and outputs to feed back, zero at each call, or arrays from a file.",
-    ),
-    declared(RewriteOptions, "fork", help="The fork of Caffe that the model is from."),
-    declared(
-        RewriteOptions,
-        "rules",
-        multiple=True,
-        type=InputFile(),
-        metavar="FILE.py",
-        help="A Python file with rules for further layers, which is run; repeatable.",
     ),
     declared(RewriteOptions, "force", help="Unroll more than 64 steps, however long that builds."),
     declared(
