@@ -227,3 +227,48 @@ def test_run_cuts_rows_and_tells_how_many(folder: Path) -> None:
     found = np.load("out.npz")
     assert found["y"].shape == (int(found["y_count"][0]), 5)
     assert 1 <= len(found["y"]) <= 3
+
+
+IMAGE = {"x": (1, 2, 3, 4)}
+ROIS = {"x": (1, 2, 8, 8), "rois": (3, 5)}
+ALIGN = "roi_pooling_param { pooled_h: 2 pooled_w: 2 }"
+AMBIGUOUS = {
+    "BN": (
+        op("BN", "", IMAGE),
+        IMAGE,
+        "is read as in the fork pspnet, where blobs are slope, bias, mean and variance;"
+        ' with fork="segnet" blobs are scale and shift',
+        {"pspnet": {"Affine"}, "segnet": {"Affine", "Reduce", "Unary", "Binary"}},
+    ),
+    "Normalize": (
+        op("Normalize", "", IMAGE),
+        IMAGE,
+        "is read as in the fork happynear, where there is no learned scale;"
+        ' with fork="ssd" the result is multiplied by a learned scale',
+        {"happynear": {"Reduce", "Unary", "Binary"}, "ssd": {"Reduce", "Unary", "Binary"}},
+    ),
+    "ROIAlign": (
+        op("ROIAlign", ALIGN, ROIS),
+        ROIS,
+        "is read as in the fork cascade-rcnn, where the corners of bins are read, pooled_h + 1 by pooled_w + 1;"
+        ' with fork="makefile" the middles of pooled_h by pooled_w bins are read',
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", AMBIGUOUS)
+def test_forks_of_layers_that_say_nothing(kind: str) -> None:
+    layer, shapes, warning, expected = AMBIGUOUS[kind]
+    told = rewritten(layer, shapes, require_weights=False)
+    assert [text.partition("): ")[2] for text in told.warnings] == [warning]
+    for fork, ops in expected.items():
+        graph = rewritten(layer, shapes, fork=fork, require_weights=False)
+        assert {type(node.op).__name__ for node in graph.nodes} == ops
+        assert not graph.warnings
+
+
+def test_forks_of_roi_align_have_different_tops() -> None:
+    layer, shapes, *_ = AMBIGUOUS["ROIAlign"]
+    tops = [rewritten(layer, shapes, fork=fork).outputs[0].shape for fork in ("cascade-rcnn", "makefile")]
+    assert tops == [(3, 2, 3, 3), (3, 2, 2, 2)]

@@ -9,6 +9,7 @@ from prototrt.caffe_proto.errors import NetError
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
 from prototrt.surgery.expansion.limits import MOST_AXES
+from prototrt.surgery.expansion.which_fork import which_fork
 from prototrt.surgery.ir import Array, Shape, Value, fixed
 from prototrt.surgery.ir.uniform_constants import map_elements
 from prototrt.surgery.layers.scale import affine
@@ -182,7 +183,9 @@ def _has_stored_statistics(build: LayerBuilder, layer: Layer) -> bool:
         )
     if of_pspnet or of_segnet:
         return bool(of_pspnet)
-    return layer.blobs is not None and len(layer.blobs) == 4
+    if layer.blobs is not None and len(layer.blobs) in (2, 4):
+        return len(layer.blobs) == 4
+    return which_fork(build, layer, "pspnet") == "pspnet"
 
 
 def _stated_fillers(layer: Layer, *names: str) -> dict[str, Message]:

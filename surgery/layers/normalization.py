@@ -12,6 +12,7 @@ from prototrt.surgery.expansion.layer_builder import (
     layer_rule,
     stated,
 )
+from prototrt.surgery.expansion.which_fork import which_fork
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ops import (
     ABS,
@@ -61,7 +62,9 @@ def _has_learned_scale(build: LayerBuilder, layer: Layer) -> bool:
         )
     if fields:
         return fields == ["norm_param"]
-    return layer.blobs is not None and len(layer.blobs) > 0
+    if layer.blobs is not None:
+        return len(layer.blobs) > 0
+    return which_fork(build, layer, "happynear") == "ssd"
 
 
 def _scaled_to_norm(build: LayerBuilder, layer: Layer, x: Value) -> Value:

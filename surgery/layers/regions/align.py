@@ -7,6 +7,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.expansion.which_fork import which_fork
 from prototrt.surgery.ir import DType, Value
 from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, pooled_size, read_rois
@@ -22,7 +23,7 @@ def roi_align(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> list[
     Becomes: Gather and arithmetic.
     Cascade R-CNN, MS-CNN: ``pooled_h`` + 1 by ``pooled_w`` + 1 points between the corners of a region, which are
     moved by half an element; 0 for points outside the map. Nets have a Pooling behind that averages four points.
-    makefile/frcnn, told by ``bi_type`` or ``is_multi_interpolate``: the middle of each bin, cut to the map;
+    makefile/frcnn, which has ``bi_type`` and ``is_multi_interpolate``: the middle of each bin, cut to the map;
     ``bi_type`` 1 is bicubic, 0 bilinear. As its CPU code does it, ``is_multi_interpolate`` changes nothing.
     Both widen regions by ``pad_ratio``.
     Bottoms: (N, C, H, W), rois (R, 5). Tops: (R, C, pooled_h + 1, pooled_w + 1), or (R, C, pooled_h, pooled_w).
@@ -31,8 +32,9 @@ def roi_align(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> list[
     """
     found = read_rois(build, layer, x, rois).padded(float(layer.param.pad_ratio))
     size = pooled_size(layer)
-    reads_middles = any(layer.param.HasField(name) for name in ("bi_type", "is_multi_interpolate"))
-    points = (_middles if reads_middles else _corners)(build, layer, x, found, size)
+    is_told = any(layer.param.HasField(name) for name in ("bi_type", "is_multi_interpolate"))
+    fork = "makefile" if is_told else which_fork(build, layer, "cascade-rcnn")
+    points = (_middles if fork == "makefile" else _corners)(build, layer, x, found, size)
     return [points.transpose(0, 3, 1, 2).value]
 
 
