@@ -14,7 +14,7 @@ import pytest
 import prototrt
 from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.tests.command_line import done
-from prototrt.tests.small_nets import failure, numbers, op, refusal, rewritten
+from prototrt.tests.small_nets import Shapes, failure, numbers, op, refusal, rewritten
 
 PAGE = (Path(__file__).parents[1] / "docs" / "forks.md").read_text()
 SHAPES = {"score": (1, 4, 3, 4), "move": (1, 8, 3, 4), "info": (1, 4)}
@@ -232,7 +232,7 @@ def test_run_cuts_rows_and_tells_how_many(folder: Path) -> None:
 IMAGE = {"x": (1, 2, 3, 4)}
 ROIS = {"x": (1, 2, 8, 8), "rois": (3, 5)}
 ALIGN = "roi_pooling_param { pooled_h: 2 pooled_w: 2 }"
-AMBIGUOUS = {
+AMBIGUOUS: Mapping[str, tuple[str, Shapes, str, Mapping[str, set[str]]]] = {
     "BN": (
         op("BN", "", IMAGE),
         IMAGE,
