@@ -82,13 +82,13 @@ def _agree(value: Value, told: Signature, other: Value, found: Signature) -> boo
         return False
     is_input = other in found.inputs
     for ours, theirs in zip(value.shape, other.shape, strict=True):
-        if isinstance(theirs, str):
-            # An engine says nothing of the sizes of an output before it is given those of the inputs.
-            same = not is_input or (isinstance(ours, str) and told.symbols[ours] == found.symbols[theirs])
-        elif isinstance(ours, str):
-            same = told.symbols[ours].min <= theirs <= told.symbols[ours].max and not is_input
+        span = told.symbols[ours] if isinstance(ours, str) else Range(ours, ours, ours)
+        if not isinstance(theirs, str):
+            same = span.min == span.max == theirs or (not is_input and span.min <= theirs <= span.max)
+        elif is_input:
+            same = span == found.symbols[theirs]
         else:
-            same = ours == theirs
+            same = True  # an engine does not know the sizes of an output before those of the inputs
         if not same:
             return False
     return True

@@ -81,8 +81,11 @@ def _refuse_other_gpu(name: str, ordinal: int | None, device: Device) -> None:
         )
 
 
-def as_input(value: Value, operand: Operand) -> Operand:
-    """The operand in the type of the input; on the GPU it must have that type already."""
+def as_input(value: Value, operand: Operand, *, is_kept: bool = False) -> Operand:
+    """The operand in the type of the input; on the GPU it must have that type already.
+
+    One that ``is_kept`` to be read anew for every call stays what it is. Raises ``ShapeError``.
+    """
     if isinstance(operand, DeviceArray):
         if operand.dtype != value.dtype.numpy:
             raise ShapeError(
@@ -90,8 +93,18 @@ def as_input(value: Value, operand: Operand) -> Operand:
                 fix="convert it there first",
             )
         return operand
-    # At least one axis: what NumPy makes contiguous has; the bytes are the same.
-    return np.ascontiguousarray(converted(value, operand))
+    fitting = converted(value, operand)
+    return operand if is_kept else fitting
+
+
+def refuse_copies(name: str, given: Any) -> None:
+    """Raise ``ShapeError`` for what NumPy would copy: nobody would see what is written to it."""
+    lends = isinstance(given, np.ndarray) or hasattr(given, "__dlpack_device__")
+    if not lends and not hasattr(given, "__cuda_array_interface__"):
+        raise ShapeError(
+            f'output "{name}" is to be written to a {type(given).__name__}, expected an array',
+            fix="give a NumPy array, or an array on the GPU",
+        )
 
 
 def as_output(value: Value, operand: Operand, shape: tuple[int, ...]) -> Operand:

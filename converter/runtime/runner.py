@@ -17,7 +17,7 @@ from prototrt.converter.runtime.device import DEFAULT_STREAM, LEGACY_DEFAULT_STR
 from prototrt.converter.runtime.engine import Context, Engine
 from prototrt.converter.runtime.launcher import Bindings, Launcher, Steps
 from prototrt.converter.runtime.memory import Memory
-from prototrt.converter.runtime.operands import DeviceArray, Operand, as_input, operand_of
+from prototrt.converter.runtime.operands import DeviceArray, Operand, as_input, operand_of, refuse_copies
 from prototrt.converter.runtime.ports import Ports, bytes_of
 from prototrt.converter.runtime.transfers import Source, Target
 from prototrt.converter.sessions.arrays import converted, host_array
@@ -132,10 +132,12 @@ class EngineRunner:
             for value, operand in fed.items()
         }
         shapes = input_shapes(signature, given, self._ports.carried)
-        inputs = {value.name: as_input(value, operand) for value, operand in fed.items()}
+        inputs = {value.name: as_input(value, operand, is_kept=is_repeated) for value, operand in fed.items()}
         self._launcher.set_shapes(shapes)
         written = {value.name: self._context.shape(value.name) for value in signature.outputs}
         whole = {name: shape if steps is None else (steps, *shape) for name, shape in written.items()}
+        for name, array in outputs.items():
+            refuse_copies(name, array)
         targets = {name: self._operand(array, name, is_repeated) for name, array in outputs.items()}
         targets = checked_targets(signature, targets, whole)
         refuse_overlap(inputs, targets)
@@ -232,21 +234,21 @@ class PreparedCall:
 
 def _can_use_graphs(engine: Engine, context: Context, stream: int) -> bool:
     """Whether it is worth trying; if not, the log says why."""
+    if not engine.device.can_capture:
+        log.info("CUDA graphs are off: %s has none", engine.device.name)
+        return False
     if stream in LEGACY_DEFAULT_STREAMS:
         log.warning(
             "CUDA graphs are off: the session has CUDA's default stream, on which nothing can be captured;"
             " give it another, as torch.cuda.Stream()"
         )
         return False
-    if not engine.device.can_capture:
-        reason = f"{engine.device.name} has none"
-    elif context.tells_capture:
+    if context.tells_capture or engine.has_loops is False:
         return True
-    elif engine.has_loops is None:
-        reason = "the manifest does not say whether the engine has loops"
-    elif engine.has_loops:
-        reason = "the engine has loops; built with sequence step or unroll it has none"
-    else:
-        return True
-    log.info("CUDA graphs are off: %s", reason)
+    log.info(
+        "CUDA graphs are off: %s",
+        "the engine has loops; built with sequence step or unroll it has none"
+        if engine.has_loops
+        else "the manifest does not say whether the engine has loops",
+    )
     return False

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 
 from prototrt.caffe_proto.errors import EngineError
+from prototrt.converter.runtime.bindings import refuse_other_bindings
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
@@ -118,6 +120,21 @@ def test_a_manifest_that_says_something_else(case: str) -> None:
         Engine(backend, b"plan", device, change(Signature.of_graph(graph)))
     assert str(caught.value) == message + FIX
     assert device.memory == {}
+
+
+@pytest.mark.parametrize(
+    ("told", "found", "agrees"),
+    [
+        ({"x": Range(4, 4, 4)}, 4, True),  # a range of one size is a size
+        ({"x": Range(4, 4, 4)}, 5, False),
+        ({"x": Range(1, 4, 8)}, 4, False),
+    ],
+)
+def test_a_range_of_one_size(told: dict[str, Range], found: int, agrees: bool) -> None:
+    x, fixed = Value("x", DType.FLOAT32, ("x",)), Value("x", DType.FLOAT32, (found,))
+    manifest, engine = Signature((x,), (), (), told), Signature((fixed,), (), (), {})
+    with nullcontext() if agrees else pytest.raises(EngineError):
+        refuse_other_bindings(manifest, engine)
 
 
 def test_shape_tensors_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,15 @@ def test_arrays_of_the_host_are_read_anew(on: str, stream_graph: Graph) -> None:
     assert_as_caffe(found)
 
 
+def test_arrays_of_another_type_or_order_are_read_anew() -> None:
+    session, reference = beside(dynamic_graph())
+    mine = {"x": np.zeros((6, 3, 2)).T, "cont": np.ones((2, 3), bool)}
+    call = session.prepare(mine)
+    for seed in range(4):
+        mine["x"][...] = continuing(2, 3, seed)["x"].transpose(0, 1, 2)
+        np.testing.assert_array_equal(call.run()["h"], reference.run(mine)["h"])
+
+
 def test_arrays_on_the_gpu_are_read_where_they_are(stream_graph: Graph) -> None:
     device = FakeDevice()
     session = prototrt.Session(fake_engine(stream_graph, device), stream=5)

@@ -231,6 +231,16 @@ def test_outputs_that_cannot_be_written(name: str, target: Array, message: str) 
     assert session.get_state() == {}
 
 
+def test_an_output_that_would_be_copied() -> None:
+    session = session_of(dynamic_graph())
+    with pytest.raises(ShapeError) as caught:
+        session.run(continuing(2, 3, 0), outputs={"h": [[[0.0] * 8] * 3] * 2})
+    assert str(caught.value) == (
+        'output "h" is to be written to a list, expected an array\n'
+        "  fix: give a NumPy array, or an array on the GPU"
+    )
+
+
 def test_an_output_over_an_input() -> None:
     session = session_of(dynamic_graph())
     device = gpu_of(session.engine)
