@@ -20,6 +20,8 @@ from prototrt.surgery.passes.fold_constants import fold_constants
 from prototrt.surgery.passes.fuse_lstms import fuse_lstms
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
 from prototrt.surgery.passes.inline_single_steps import inline_single_steps
+from prototrt.surgery.passes.join_products import join_products
+from prototrt.surgery.passes.keep_unit_axes import keep_unit_axes
 from prototrt.surgery.passes.merge_reshapes import merge_reshapes
 from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.passes.rejoin_rows import rejoin_rows
@@ -62,7 +64,8 @@ FORMS = {"auto": _STEP, "loop": _LOOP, "unroll": _UNROLL, "step": _STEP}
 """How Scans are written. ``"auto"`` leaves those of several steps as they are, ``"step"`` refuses them."""
 
 LOWERINGS = {
-    # A Scan becomes a loop: see docs/decisions/0008-loops-are-prepared-late.md.
+    # scale_products to rejoin_rows prepare Scans, which become loops: docs/decisions/0008-loops-are-prepared-late.md.
+    # keep_unit_axes and join_products are for steps written out: docs/decisions/0014-steps-multiply-once.md.
     "tensorrt": PassList(
         "TensorRT",
         (
@@ -71,6 +74,8 @@ LOWERINGS = {
             sink_sums,
             stack_scans,
             inside_bodies(rejoin_rows),
+            keep_unit_axes,
+            join_products,
             inside_bodies(merge_reshapes),
             drop_unused,
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from prototrt.surgery.ir import Graph, Node, Value
+from prototrt.surgery.ir import DType, Graph, Node, Value
 from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import ADD, Scan
 
@@ -16,7 +16,7 @@ def sink_sums(graph: Graph) -> Graph:
     Before: ``s = Add(p, const b)`` with p (T, N, R) and b (1, 1, R), ``h = Scan[h' = TanH(s_t)](h0, s)``
     After:  ``h = Scan[h' = TanH(Add(p_t, b'))](h0, p)`` with b' (1, R)
     In the body the sum is one with what a step does; before it, it is a walk through the memory of all steps.
-    Left alone: a sum that anything else reads, and one with a row that varies from step to step.
+    Left alone: a sum that anything else reads, one with a row that varies from step to step, and one of float16.
     """
     writers = {value: node for node in graph.nodes for value in node.outputs}
     readers = graph.readers()
@@ -36,8 +36,15 @@ def sink_sums(graph: Graph) -> Graph:
 
 
 def _is_sum(node: Node) -> bool:
-    """Whether the node adds one constant to every element along axis 0."""
-    if node.op != ADD or len({value.shape for value in (node.inputs[0], *node.outputs)}) > 1:
+    """Whether the node adds one constant to every element along axis 0.
+
+    A sum of float16 would be a kernel of its own in each step, since a cast follows it there.
+    """
+    if (
+        node.op != ADD
+        or node.outputs[0].dtype is not DType.FLOAT32
+        or len({value.shape for value in (node.inputs[0], *node.outputs)}) > 1
+    ):
         return False
     row = node.inputs[1]
     return row.is_constant and row.shape[0] == 1

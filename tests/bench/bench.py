@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import prototrt
+from prototrt.tests.bench.kernels import FORMS, LAYERS
 from prototrt.tests.bench.measuring import measured, table
 from prototrt.tests.bench.networks import caffemodel, prototxt
 from prototrt.tests.bench.recurrent import VARIANTS
@@ -146,6 +147,26 @@ def recurrent(runs: int) -> Section:
     return Section(title, table(headers, rows), numbers, targets)
 
 
+def launches(layers: Sequence[str]) -> Section:
+    """Kernels a step of each form, in float32 and in float16. A plan says the same each time: one run is enough."""
+    found = {
+        layer: {
+            f"{form} {precision}": measured("kernels", layer, form, precision)["kernels"]
+            for form in FORMS
+            for precision in ("fp32", "fp16")
+        }
+        for layer in layers
+    }
+    rows = [(layer, *numbers.values()) for layer, numbers in found.items()]
+    headers = ("", *found[layers[0]])
+    targets = [
+        Target("LSTM: kernels of a step", found["LSTM"][f"step {precision}"], 3)
+        for precision in ("fp32", "fp16")
+    ]
+    title = "Kernels a step in plans of TensorRT for RTX, one stream, 256 hidden"
+    return Section(title, table(headers, rows), found, targets)
+
+
 def batches(models: int, runs: int) -> Section:
     """Many small models, converted by one worker and by two."""
     one, two = (measured("batches", str(models), str(jobs), runs=runs) for jobs in (1, 2))
@@ -173,6 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         *conversions(networks, folder, runs),
         loops(runs),
         recurrent(runs),
+        launches(["LSTM"] if options.quick else list(LAYERS)),
         batches(4 if options.quick else 40, runs),
     ]
     for section in sections:

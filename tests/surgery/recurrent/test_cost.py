@@ -12,6 +12,7 @@ import pytest
 import prototrt
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.converter.tensorrt.builder import network_of
+from prototrt.tests.bench.kernels import kernels
 from prototrt.tests.bench.recurrent import VARIANTS, ours, through_onnx
 
 pytestmark = pytest.mark.trt
@@ -45,6 +46,25 @@ def model(folder: Path, options: str = "", steps: int = 12, size: int = 8) -> pr
 def test_layers(options: str, cont: str, most: int, steps: int, tmp_path: Path) -> None:
     graph = prototrt.rewrite(model(tmp_path, options, steps), cont=cont, sequence="loop")
     assert network_of(graph, find_backend()).definition.num_layers <= most
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize(
+    ("layer", "form", "most"),
+    [
+        ("LSTM", "step", 3),
+        ("LSTM with peepholes", "step", 3),
+        ("two LSTM layers", "step", 5),
+        ("RNN", "step", 4),
+        ("LSTM", "loop", 2),
+        ("LSTM in both directions", "loop", 2),
+        ("GRU", "loop", 2),
+        ("LSTM", "unroll", 2.5),
+    ],
+)
+def test_kernels_of_a_step(layer: str, form: str, most: float, precision: str) -> None:
+    """Counted in the plan: a state, or a sum, that costs a kernel of its own is seen here."""
+    assert kernels(layer, form, precision) <= most
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -1,0 +1,111 @@
+"""Pass: compute with an axis of size 1 in front instead of dropping it and putting it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from prototrt.surgery.ir import Graph, Node, Value
+from prototrt.surgery.ir.builder import Builder, names_in
+from prototrt.surgery.ops import Axis, Gather, Reshape, Slice
+from prototrt.surgery.passes.all_steps import ALL_STEPS
+
+
+def keep_unit_axes(graph: Graph) -> Graph:
+    """Let what surgery made work on values as they are before a Reshape drops their first axis, of size 1.
+
+    Before: ``r = Reshape[target=(2, 3)](x)`` with x (1, 2, 3), ``t = TanH(r)``, ``y = Reshape[target=(1, 2, 3)](t)``
+    After:  ``t = TanH(x)``, ``y = Reshape[target=(1, 2, 3)](t)``, which is a copy
+    A row that is picked by a Gather is cut out by a Slice, which keeps its axis.
+    A step of a recurrence is computed in the shape of its bindings then, and no kernel reshapes its states.
+    Left alone: layers of the user, primitives that know no further axis, and graphs in which no fewer
+    nodes would drop or add an axis.
+    """
+    lifted = _Lifted(graph)
+    for node in graph.nodes:
+        lifted.add(node)
+    lifted.restore(graph.outputs)
+    nodes = lifted.build.nodes
+    return graph.with_nodes(nodes) if _changes(nodes) < _changes(graph.nodes) else graph
+
+
+def _changes(nodes: Iterable[Node]) -> int:
+    """How many nodes do nothing but drop or add axes."""
+    return sum(
+        _picked_row(node) is not None
+        or (isinstance(node.op, Reshape) and node.inputs[0].shape != node.outputs[0].shape)
+        for node in nodes
+    )
+
+
+def _picked_row(node: Node) -> int | None:
+    """Which row of its table a Gather picks, if that is one, known now."""
+    if not isinstance(node.op, Gather):
+        return None
+    _, index = node.inputs
+    return int(index.data) if index.data is not None and index.shape == () else None
+
+
+class _Lifted:
+    """The nodes of a graph, over values with their axis of size 1; who needs one without it gets that, too."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.build = Builder(names_in(graph))
+        self._with_axis: dict[Value, Value] = {}
+        self._unwritten: dict[Value, Node] = {}
+        """Values that no node writes any more, and what would."""
+
+    def add(self, node: Node) -> None:
+        """Add a node, over lifted values if it can work on them."""
+        x, y, row = node.inputs[0] if node.inputs else None, node.outputs[0], _picked_row(node)
+        self.build.origin = node.origin
+        if x is not None and y.is_surgical and isinstance(node.op, Reshape) and x.shape == (1, *y.shape):
+            self.restore([x])
+            self._lift(node, x)
+        elif x is not None and y.is_surgical and row is not None and not x.is_constant:
+            self.restore([x])
+            self._lift(node, self.build.add(Slice(0, row, 1), x, hint=node.hint))
+        elif isinstance(node.op, Reshape) and x in self._with_axis and y.shape == (1, *x.shape):
+            self.build.nodes.append(replace(node, op=_copy(y), inputs=(self._with_axis[x],)))
+        elif not self._compute(node):
+            self.restore(node.inputs)
+            self.build.nodes.append(node)
+
+    def restore(self, values: Iterable[Value]) -> None:
+        """Write those of the values that nothing writes any more."""
+        for value in values:
+            if (node := self._unwritten.pop(value, None)) is not None:
+                self.build.nodes.append(node)
+
+    def _lift(self, node: Node, with_axis: Value) -> None:
+        """From now on there is a value with its axis in the place of what the node writes."""
+        (value,) = node.outputs
+        self._with_axis[value], self._unwritten[value] = with_axis, node
+
+    def _compute(self, node: Node) -> bool:
+        """Do with the axis what the node does without it; False if that cannot be."""
+        is_each = [value in self._with_axis for value in node.inputs]
+        kind = next((kind for op, kind in ALL_STEPS.items() if isinstance(node.op, op)), None)
+        if kind is None or not any(is_each) or not kind.suits(node.op, is_each):
+            return False
+        if not node.is_surgical or not node.outputs[0].is_surgical:
+            return False
+        self.restore(value for value in node.inputs if value not in self._with_axis)
+        values = [self._with_axis.get(value, value) for value in node.inputs]
+        result = kind.apply(self.build, node.op, values, is_each, node.hint)
+        self._lift(replace(node, op=_without_axis(node.outputs[0]), inputs=(result,)), result)
+        return True
+
+
+def _copy(value: Value) -> Reshape:
+    """What gives a value of the same shape."""
+    return Reshape(
+        tuple(Axis(index) if isinstance(dim, str) else dim for index, dim in enumerate(value.shape))
+    )
+
+
+def _without_axis(value: Value) -> Reshape:
+    """What gives the value from one with a further axis in front."""
+    return Reshape(
+        tuple(Axis(index + 1) if isinstance(dim, str) else dim for index, dim in enumerate(value.shape))
+    )

@@ -1,0 +1,79 @@
+"""How many kernels a recurrent engine launches: a plan of TensorRT for RTX holds its program as text."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import prototrt
+from prototrt.tests.bench.measuring import report
+
+HIDDEN = 256
+LAYERS: Mapping[str, tuple[str, str]] = {
+    "LSTM": ("LSTM", ""),
+    "LSTM with peepholes": ("LSTM", "peephole: true"),
+    "two LSTM layers": ("LSTM", "num_layers: 2"),
+    "LSTM in both directions": ("LSTM", "bidirectional: CONCAT"),
+    "GRU": ("GRU", ""),
+    "RNN": ("RNN", ""),
+}
+"""Type and fields of each layer."""
+FORMS = {"step": 1, "loop": 32, "unroll": 8}
+"""T of each form; TensorRT writes eight steps of a loop out."""
+_WRITTEN_OUT = 8
+_PROGRAM = re.compile(rb"\nmain \{\n(.*?)\n\}", re.DOTALL)
+_HOST = {"add", "cjmp", "label", "memset"}
+"""Instructions that count, jump and clear; all others launch kernels."""
+
+
+def main(layer: str, form: str, precision: str) -> None:
+    report({"kernels": kernels(layer, form, precision)})
+
+
+def kernels(layer: str, form: str, precision: str) -> float:
+    """Kernels a step, for one stream; those before and after the steps count where they are written out."""
+    steps = FORMS[form]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "net.prototxt")
+        path.write_text(_net(*LAYERS[layer], steps))
+        model = prototrt.load(path, random_weights=1)
+        graph = prototrt.rewrite(model, sequence=form, precision=precision)
+        plan = bytes(prototrt.build(graph, "rtx").plan)
+    if form != "loop":
+        return len(launched(plan)) / steps
+    loops = [block for block in blocks(plan) if "cjmp" in block]
+    return sum(len([kind for kind in loop if kind not in _HOST]) for loop in loops) // _WRITTEN_OUT
+
+
+def launched(plan: bytes) -> list[str]:
+    """What the program launches, one by one."""
+    return [kind for block in blocks(plan) for kind in block if kind not in _HOST]
+
+
+def blocks(plan: bytes) -> list[list[str]]:
+    """The kinds of instructions in the program, label by label."""
+    program = _PROGRAM.search(plan)
+    assert program is not None, "a plan holds its program as text"
+    found: list[list[str]] = []
+    for line in program[1].decode(errors="replace").splitlines():
+        kind = re.split(r"[ =]", line.strip(), maxsplit=1)[0]
+        if kind == "label":
+            found.append([])
+        found[-1].append(kind)
+    return found
+
+
+def _net(kind: str, fields: str, steps: int) -> str:
+    return f"""
+        layer {{ name: "x" type: "Input" top: "x"
+                 input_param {{ shape {{ dim: {steps} dim: 1 dim: {HIDDEN} }} }} }}
+        layer {{ name: "cont" type: "Input" top: "cont" input_param {{ shape {{ dim: {steps} dim: 1 }} }} }}
+        layer {{ name: "l" type: "{kind}" bottom: "x" bottom: "cont" top: "h"
+                 recurrent_param {{ num_output: {HIDDEN} {fields} }} }}"""
+
+
+if __name__ == "__main__":
+    main(*sys.argv[2:])

@@ -1,0 +1,156 @@
+"""Steps that are written out, as TensorRT gets them: the same numbers from fewer and larger products."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.converter.verification.tolerances import TOLERANCES
+from prototrt.converter.verification.verify import verify
+from prototrt.surgery.ir import DType, Graph, Node, Value
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ops import ADD, Cast, MatMul, Reshape, TanH
+from prototrt.surgery.passes.join_products import join_products
+from prototrt.surgery.passes.keep_unit_axes import keep_unit_axes
+from prototrt.surgery.pipeline import lowered
+from prototrt.tests.small_nets import numbers
+
+LAYERS = {
+    "LSTM": ("LSTM", ""),
+    "peepholes": ("LSTM", "peephole: true num_proj: 3"),
+    "a static input": ("LSTM", ""),
+    "two layers": ("LSTM", "num_layers: 2"),
+    "both directions": ("LSTM", "bidirectional: CONCAT"),
+    "GRU": ("GRU", "linear_before_reset: true"),
+    "RNN": ("RNN", ""),
+}
+
+
+def graph_of(folder: Path, layer: str, steps: int, **options: Any) -> Graph:
+    kind, fields = LAYERS[layer]
+    more = 'bottom: "static"' if layer == "a static input" else ""
+    path = folder / "net.prototxt"
+    path.write_text(
+        f"""
+        layer {{ name: "x" type: "Input" top: "x" input_param {{ shape {{ dim: {steps} dim: 2 dim: 4 }} }} }}
+        layer {{ name: "cont" type: "Input" top: "cont" input_param {{ shape {{ dim: {steps} dim: 2 }} }} }}
+        layer {{ name: "static" type: "Input" top: "static" input_param {{ shape {{ dim: 2 dim: 3 }} }} }}
+        layer {{ name: "l" type: "{kind}" bottom: "x" bottom: "cont" {more} top: "h"
+                 recurrent_param {{ num_output: 5 {fields} }} }}"""
+    )
+    return prototrt.rewrite(prototrt.load(path, random_weights=1), **options)
+
+
+def products(graph: Graph) -> int:
+    return sum(isinstance(node.op, MatMul) for node in graph.nodes)
+
+
+def reshapes(graph: Graph) -> list[Node]:
+    """Those that change a shape."""
+    return [
+        node
+        for node in graph.nodes
+        if isinstance(node.op, Reshape) and node.inputs[0].shape != node.outputs[0].shape
+    ]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize(("steps", "sequence"), [(1, "step"), (3, "unroll")])
+@pytest.mark.parametrize("layer", LAYERS)
+def test_numbers(layer: str, steps: int, sequence: str, precision: str, tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, layer, steps, sequence=sequence, precision=precision)
+    after = lowered(graph, "tensorrt")
+    feeds = {value.name: numbers(*map(int, value.shape), seed=i) for i, value in enumerate(graph.inputs)}
+    found, expected = (each.evaluate(*(feeds[v.name] for v in each.inputs)) for each in (after, graph))
+    tolerance = TOLERANCES[precision]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, tolerance.relative, tolerance.absolute)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_step_of_an_lstm_multiplies_once_and_reshapes_cont_alone(precision: str, tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "LSTM", 1, precision=precision)
+    after = lowered(graph, "tensorrt")
+    assert (products(graph), products(after)) == (2, 1)
+    assert [node.inputs[0].name for node in reshapes(after)] == ["cont"]
+
+
+def test_a_static_input_is_in_the_same_product(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "a static input", 1)
+    assert (products(graph), products(lowered(graph, "tensorrt"))) == (3, 1)
+
+
+def test_steps_of_several_share_the_product_of_the_sequence(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "LSTM", 3, sequence="unroll")
+    after = lowered(graph, "tensorrt")
+    assert products(after) == products(graph) == 4
+    assert len(reshapes(after)) < len(reshapes(graph)) / 2
+
+
+@pytest.mark.trt
+def test_any_number_of_streams(tmp_path: Path) -> None:
+    few, many = {"x": (1, 1, 4), "cont": (1, 1)}, {"x": (1, 3, 4), "cont": (1, 3)}
+    graph = graph_of(tmp_path, "LSTM", 1, min_shapes=few, max_shapes=many)
+    assert products(lowered(graph, "tensorrt")) == 1
+    for streams in (1, 3):
+        feeds = [{"x": numbers(1, streams, 4, seed=call), "cont": np.ones((1, streams))} for call in range(2)]
+        assert verify(graph, feeds, ways=["network"]).holds
+
+
+def product(build: Builder, x: Value, columns: int = 3) -> Value:
+    return build.product(x, build.constant(numbers(columns, 4, seed=columns)))
+
+
+def test_products_that_anything_else_reads_stay() -> None:
+    build = Builder()
+    x, y = build.input("x", (2, 4)), build.input("y", (2, 4))
+    first = product(build, x)
+    total = build.add(ADD, first, product(build, y))
+    graph = build.graph("net", [total, build.add(TanH(), first)])
+    assert join_products(graph) is graph
+
+
+def test_products_of_other_rows_and_weights_that_vary_stay() -> None:
+    build = Builder()
+    x, y, w = build.input("x", (2, 4)), build.input("y", (1, 4)), build.input("w", (3, 4))
+    total = build.add(ADD, product(build, x), product(build, y))
+    total = build.add(ADD, total, build.add(MatMul(transpose_b=True), x, w))
+    graph = build.graph("net", [total])
+    assert join_products(graph) is graph
+
+
+def test_a_sum_of_two_kinds_of_products_and_more() -> None:
+    build = Builder()
+    x, y, z = (build.input(name, (2, 4)) for name in "xyz")
+    half = [build.add(Cast(DType.FLOAT16), value) for value in (x, y)]
+    weights = [build.constant(numbers(3, 4, seed=seed).astype(np.float16)) for seed in (1, 2)]
+    bias = build.constant(numbers(1, 3).astype(np.float16))
+    halves = [build.product(value, w) for value, w in zip(half, weights, strict=True)]
+    biased = build.add(Cast(DType.FLOAT32), build.add(ADD, halves[0], bias))
+    total = build.add(ADD, biased, build.add(Cast(DType.FLOAT32), halves[1]))
+    total = build.add(ADD, total, build.add(ADD, product(build, y), product(build, z)))
+    graph = build.graph("net", [build.add(ADD, total, build.input("u", (2, 3)))])
+    after = lowered(graph, "tensorrt")
+    after.verify()
+    assert (products(graph), products(after)) == (4, 2)
+    feeds = [numbers(2, 4, seed=1), numbers(2, 4, seed=2), numbers(2, 4, seed=3), numbers(2, 3, seed=4)]
+    np.testing.assert_allclose(after.evaluate(*feeds)[0], graph.evaluate(*feeds)[0], rtol=5e-3, atol=5e-3)
+
+
+def test_values_that_are_needed_without_their_axis_get_a_reshape() -> None:
+    build = Builder()
+    x = build.input("x", (1, 2, 4))
+    plain = build.reshape(x, (2, 4))
+    shown = build.reshape(build.add(TanH(), plain), (1, 2, 4))
+    again = build.reshape(build.add(TanH(), build.reshape(shown, (2, 4))), (1, 2, 4))
+    graph = build.graph("net", [again, plain])
+    after = keep_unit_axes(graph)
+    after.verify()
+    assert [node.outputs[0].shape for node in reshapes(after)] == [(2, 4)]
+    given = numbers(1, 2, 4)
+    for one, other in zip(after.evaluate(given), graph.evaluate(given), strict=True):
+        np.testing.assert_array_equal(one, other)
