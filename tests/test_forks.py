@@ -139,8 +139,8 @@ def test_fork_says_which_layer_is_meant() -> None:
     layer = op("Proposal", "proposal_param { ratio: 1 scale: 2 scale: 4 min_size: 1 }", SHAPES)
     told = rewritten(layer, SHAPES)
     assert [warning.partition("): ")[2] for warning in told.warnings] == [
-        "is read as in the fork pvanet, where scale multiplies base_size;"
-        ' with fork="happynear" scale is the side of an anchor in pixels'
+        "taken as the layer of pvanet: scale multiplies base_size;"
+        ' use fork="happynear" if scale is the side of an anchor in pixels'
     ]
     feeds = {"score": np.ones(SHAPES["score"]), "move": np.zeros(SHAPES["move"]), "info": [[90, 99, 1, 1]]}
     widths = []
@@ -236,22 +236,22 @@ AMBIGUOUS: Mapping[str, tuple[str, Shapes, str, Mapping[str, set[str]]]] = {
     "BN": (
         op("BN", "", IMAGE),
         IMAGE,
-        "is read as in the fork pspnet, where blobs are slope, bias, mean and variance;"
-        ' with fork="segnet" blobs are scale and shift',
+        "taken as the layer of pspnet: blobs are slope, bias, mean and variance;"
+        ' use fork="segnet" if blobs are scale and shift',
         {"pspnet": {"Affine"}, "segnet": {"Affine", "Reduce", "Unary", "Binary"}},
     ),
     "Normalize": (
         op("Normalize", "", IMAGE),
         IMAGE,
-        "is read as in the fork happynear, where there is no learned scale;"
-        ' with fork="ssd" the result is multiplied by a learned scale',
+        "taken as the layer of happynear: there is no learned scale;"
+        ' use fork="ssd" if the result is multiplied by a learned scale',
         {"happynear": {"Reduce", "Unary", "Binary"}, "ssd": {"Reduce", "Unary", "Binary"}},
     ),
     "ROIAlign": (
         op("ROIAlign", ALIGN, ROIS),
         ROIS,
-        "is read as in the fork cascade-rcnn, where the corners of bins are read, pooled_h + 1 by pooled_w + 1;"
-        ' with fork="makefile" the middles of pooled_h by pooled_w bins are read',
+        "taken as the layer of cascade-rcnn: the corners of bins are read, pooled_h + 1 by pooled_w + 1;"
+        ' use fork="makefile" if the middles of pooled_h by pooled_w bins are read',
         {},
     ),
 }

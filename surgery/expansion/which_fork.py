@@ -20,7 +20,7 @@ def which_fork(build: LayerBuilder, layer: Layer, likely: str) -> str:
     for other in (fork for fork in meanings if fork != likely):
         build.warn(
             Worded(
-                "is read as in the fork {}, where {}; with {} {}",
+                "taken as the layer of {}: {}; use {} if {}",
                 likely,
                 meanings[likely],
                 Option("fork", other),
