@@ -31,7 +31,7 @@ from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.overrides import override
 from prototrt.caffe_proto.text.prototxt import ParsedNet, parse_net
 from prototrt.caffe_proto.text.templates import filled
-from prototrt.caffe_proto.upgrades.upgrade import Entry, upgraded_layers
+from prototrt.caffe_proto.upgrades.upgrade import LayerEntry, upgraded_layers
 from prototrt.caffe_proto.weights import NoWeights, RandomWeights, StoredBlob, Weights, checked_count
 from prototrt.caffe_proto.weights.caffemodel import open_caffemodel
 from prototrt.caffe_proto.weights.sharing import find_owners, share_stored, with_places
@@ -138,18 +138,18 @@ def _model(
     )
 
 
-def _problems(entry: Entry, allow_unknown: bool) -> list[ConversionError]:
+def _problems(entry: LayerEntry, allow_unknown: bool) -> list[ConversionError]:
     """What is wrong with the text of a layer, but for what ``allow_unknown`` drops."""
     return [finding.error() for finding in entry.findings if not (allow_unknown and finding.can_be_dropped)]
 
 
-def _dropped(entries: Sequence[Entry]) -> list[str]:
+def _dropped(entries: Sequence[LayerEntry]) -> list[str]:
     """A warning for each unknown field of training, in the order of the file."""
     return [finding.dropped() for entry in entries for finding in entry.findings if finding.can_be_dropped]
 
 
 def _layers(
-    entries: Sequence[Entry],
+    entries: Sequence[LayerEntry],
     untangled: Untangled,
     weights: Weights,
     file: str,
@@ -177,7 +177,7 @@ def _layers(
 
 
 def _stored(
-    entries: Sequence[Entry], weights: Weights, file: str
+    entries: Sequence[LayerEntry], weights: Weights, file: str
 ) -> list[Sequence[StoredBlob | None] | None]:
     named: set[str] = set()
     found = []
@@ -196,7 +196,7 @@ def _state(net: Message, options: LoadOptions) -> NetState:
     return NetState(options.phase, options.level, stages)
 
 
-def _complete_layers(entries: Sequence[Entry], file: str) -> None:
+def _complete_layers(entries: Sequence[LayerEntry], file: str) -> None:
     if not entries:
         fix = "give the prototxt of a net, and the phase it is for"
         raise NetError("the net has no layers", where=file, fix=fix)
@@ -235,7 +235,7 @@ def _blob_in_text(blob: Message, where: str, index: int) -> StoredBlob:
     return StoredBlob(shape, legacy, lambda: array.reshape(shape))
 
 
-def _warnings(entries: Sequence[Entry], file: str, weights: Weights) -> list[str]:
+def _warnings(entries: Sequence[LayerEntry], file: str, weights: Weights) -> list[str]:
     names = [entry.message.name for entry in entries]
     twice = sorted({name for name in names if names.count(name) > 1})
     unused = [name for name in weights.names() if name not in set(names)]
@@ -254,7 +254,7 @@ def _unread_shapes(net: ParsedNet, file: str) -> list[str]:
     return [f"{file}: {' and '.join(stated)} ignored, as in Caffe: the net states no input"]
 
 
-def _of_training(entries: Sequence[Entry], state: NetState, file: str) -> list[str]:
+def _of_training(entries: Sequence[LayerEntry], state: NetState, file: str) -> list[str]:
     names = [entry.message.name for entry in entries if differs_in_training(entry.message, state)]
     if not names:
         return []

@@ -21,7 +21,7 @@ _CUDA_MAJORS = range(11, 20)
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
+class GpuRange:
     """Compute capabilities on which plans run from a release on. None is: up to whatever comes."""
 
     since: Version
@@ -30,15 +30,15 @@ class Support:
     newest: Version | None = None
 
 
-_SUPPORT: dict[str, tuple[Support, ...]] = {
+_SUPPORT: dict[str, tuple[GpuRange, ...]] = {
     "rtx": (
-        Support((1, 0), oldest=(8, 0), named=((8, 6), (8, 9), (12, 0))),
-        Support((1, 5), oldest=(8, 0), named=((8, 6), (8, 9), (12, 0), (12, 1))),
+        GpuRange((1, 0), oldest=(8, 0), named=((8, 6), (8, 9), (12, 0))),
+        GpuRange((1, 5), oldest=(8, 0), named=((8, 6), (8, 9), (12, 0), (12, 1))),
     ),
     "enterprise": (
-        Support((10, 0), oldest=(7, 0), named=None, newest=(9, 0)),
-        Support((10, 5), oldest=(7, 5), named=None, newest=(9, 0)),
-        Support((10, 8), oldest=(7, 5), named=None),
+        GpuRange((10, 0), oldest=(7, 0), named=None, newest=(9, 0)),
+        GpuRange((10, 5), oldest=(7, 5), named=None, newest=(9, 0)),
+        GpuRange((10, 8), oldest=(7, 5), named=None),
     ),
 }
 
@@ -107,7 +107,7 @@ def _is_installed(package: str) -> bool:
     return True
 
 
-def _support(backend: str, release: Version) -> Support:
+def _support(backend: str, release: Version) -> GpuRange:
     rows = _SUPPORT[backend]
     return next((row for row in reversed(rows) if row.since <= release), rows[0])
 

@@ -6,23 +6,23 @@ from collections.abc import Collection, Iterator, Sequence
 
 from prototrt.caffe_proto.errors import ConversionError, NetError
 from prototrt.caffe_proto.schema import Message
-from prototrt.caffe_proto.upgrades.upgrade import Entry
+from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 
-def wrong_counts(entries: Sequence[Entry], file: str) -> dict[Entry, list[ConversionError]]:
+def wrong_counts(entries: Sequence[LayerEntry], file: str) -> dict[LayerEntry, list[ConversionError]]:
     """By layer, every ``propagate_down`` and ``loss_weight`` that is stated too often or too seldom.
 
     Source: caffe ``src/caffe/net.cpp``, ``Net::Init``, and ``include/caffe/layer.hpp``, ``SetLossWeights``.
     """
     read: set[str] = set()
-    errors: dict[Entry, list[ConversionError]] = {}
+    errors: dict[LayerEntry, list[ConversionError]] = {}
     for entry in reversed(entries):
         errors[entry] = list(_wrong_counts(entry, read, file))
         read.update(entry.message.bottom)
     return errors
 
 
-def _wrong_counts(entry: Entry, read: Collection[str], file: str) -> Iterator[ConversionError]:
+def _wrong_counts(entry: LayerEntry, read: Collection[str], file: str) -> Iterator[ConversionError]:
     message = entry.message
     # Caffe gives a loss the top that the file leaves out.
     tops = len(message.top) or int(message.type.endswith("Loss"))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from prototrt.caffe_proto.layer_types import Role, layer_type
 from prototrt.caffe_proto.net.stated_numbers import Path, stated_numbers
 from prototrt.caffe_proto.schema import Message, is_known
-from prototrt.caffe_proto.upgrades.upgrade import Entry
+from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 PartialShape = tuple[int | None, ...]
 
@@ -20,7 +20,7 @@ _SHAPES = ("dim", "shape.dim", "input_shape.dim")
 _PERHAPS_LABELS = ("label", "gt")
 
 
-def is_source(entry: Entry) -> bool:
+def is_source(entry: LayerEntry) -> bool:
     """Whether the layer only brings data: by its type, or because it reads nothing and Caffe does not know it."""
     layer, facts = entry.message, layer_type(entry.message.type)
     if facts.role is not Role.COMPUTES:
@@ -28,7 +28,7 @@ def is_source(entry: Entry) -> bool:
     return not layer.bottom and bool(layer.top) and (facts.is_code or not is_known(layer.type))
 
 
-def label_tops(entry: Entry) -> list[str]:
+def label_tops(entry: LayerEntry) -> list[str]:
     """The tops that hold labels; of types that Caffe does not know, their names tell."""
     facts = layer_type(entry.message.type)
     if facts.role is Role.DATA:
@@ -36,7 +36,7 @@ def label_tops(entry: Entry) -> list[str]:
     return [top for top in entry.message.top[1:] if any(word in top.lower() for word in _PERHAPS_LABELS)]
 
 
-def known_shape(entry: Entry, top: int) -> PartialShape | None:
+def known_shape(entry: LayerEntry, top: int) -> PartialShape | None:
     """The shape of a top, with None for sizes that only the data know; None where nothing is known.
 
     Source: the ``DataLayerSetUp`` of caffe's ``src/caffe/layers/*_data_layer.cpp``.

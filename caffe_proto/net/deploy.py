@@ -14,7 +14,7 @@ from prototrt.caffe_proto.layer_types import LayerType, Role, layer_type
 from prototrt.caffe_proto.net.data_layers import PartialShape, is_source, known_shape, label_tops
 from prototrt.caffe_proto.net.untangle import Untangled, untangle
 from prototrt.caffe_proto.schema import is_known, message_class
-from prototrt.caffe_proto.upgrades.upgrade import Entry
+from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class Deployed:
     of the shapes of its inputs.
     """
 
-    entries: Sequence[Entry]
+    entries: Sequence[LayerEntry]
     warnings: Sequence[str] = ()
     shapes: Mapping[str, PartialShape] = field(default_factory=dict)
 
 
-def cut_training(entries: Sequence[Entry], file: str) -> Deployed:
+def cut_training(entries: Sequence[LayerEntry], file: str) -> Deployed:
     """What is left of a net to deploy. Raises ``NetError`` where that is nothing."""
     if not any(is_source(entry) or _is_measure(entry) or _facts(entry).passes_on for entry in entries):
         return Deployed(entries)
@@ -41,11 +41,11 @@ def cut_training(entries: Sequence[Entry], file: str) -> Deployed:
     return Deployed(kept, cut.warnings, cut.shapes)
 
 
-def _facts(entry: Entry) -> LayerType:
+def _facts(entry: LayerEntry) -> LayerType:
     return layer_type(entry.message.type)
 
 
-def _is_measure(entry: Entry) -> bool:
+def _is_measure(entry: LayerEntry) -> bool:
     """Whether the layer ends the net: by its type, or because an unknown one makes a loss or nothing at all."""
     facts, layer = _facts(entry), entry.message
     if facts.measures_with is not None and len(layer.bottom) >= facts.measures_with:
@@ -59,7 +59,7 @@ def _is_measure(entry: Entry) -> bool:
 class _Cut:
     """Which values of a net are wanted. Values are named as ``untangle`` names them."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[LayerEntry]
     names: Untangled
     file: str
     wanted: set[str] = field(default_factory=set)
@@ -157,7 +157,7 @@ class _Cut:
     def _feeds(self, index: int) -> bool:
         return is_source(self.entries[index]) or self.entries[index].message.type == "Input"
 
-    def replacements(self, index: int) -> list[Entry]:
+    def replacements(self, index: int) -> list[LayerEntry]:
         """What stands in the deploy net for one layer."""
         entry, tops = self.entries[index], self.names.tops[index]
         if is_source(entry):
@@ -173,7 +173,7 @@ class _Cut:
         self._warn(entry, "dropped: the deployed net does not need it")
         return []
 
-    def _inputs(self, index: int) -> list[Entry]:
+    def _inputs(self, index: int) -> list[LayerEntry]:
         entry, tops = self.entries[index], self.names.tops[index]
         numbers = [number for number, value in enumerate(tops) if value in self.wanted]
         for number, blob in enumerate(entry.message.top):
@@ -181,7 +181,7 @@ class _Cut:
                 self._warn(entry, f'dropped its top "{blob}": the deployed net does not need it')
         return [self._input(entry, number, alone=len(numbers) == 1) for number in numbers]
 
-    def _input(self, entry: Entry, number: int, *, alone: bool) -> Entry:
+    def _input(self, entry: LayerEntry, number: int, *, alone: bool) -> LayerEntry:
         blob = entry.message.top[number]
         layer = message_class("LayerParameter")(type="Input", top=[blob])
         layer.name = entry.message.name if alone else self._free_name(blob, entry)
@@ -196,9 +196,9 @@ class _Cut:
         self._warn(entry, f'became the input "{blob}"{told}')
         if number == 0 and entry.message.HasField("transform_param"):
             layer.transform_param.CopyFrom(entry.message.transform_param)
-        return Entry(layer, entry.line)
+        return LayerEntry(layer, entry.line)
 
-    def _passed_on(self, index: int) -> list[Entry]:
+    def _passed_on(self, index: int) -> list[LayerEntry]:
         """What was only changed for training, as it is."""
         entry, count = self.entries[index], _facts(self.entries[index]).passes_on
         kept = []
@@ -208,11 +208,11 @@ class _Cut:
             if value in self.wanted and bottom != top:
                 name = self._free_name(top, entry)
                 layer = message_class("LayerParameter")(name=name, type="Split", bottom=[bottom], top=[top])
-                kept.append(Entry(layer, entry.line))
+                kept.append(LayerEntry(layer, entry.line))
         self._warn(entry, "dropped: it changes data while a net is trained")
         return kept
 
-    def _answer(self, index: int) -> list[Entry]:
+    def _answer(self, index: int) -> list[LayerEntry]:
         entry, predictions = self.entries[index], self._predictions(index)
         if index in self.helped:
             main = self.helped[index]
@@ -231,21 +231,21 @@ class _Cut:
         if entry.message.HasField("softmax_param"):
             layer.softmax_param.CopyFrom(entry.message.softmax_param)
         self._warn(entry, f'became a {kind}, which makes "{layer.top[0]}"')
-        return [Entry(layer, entry.line)]
+        return [LayerEntry(layer, entry.line)]
 
     def _is_answered(self, value: str, kind: str) -> bool:
         """Whether the net has the answer already, as nets do that show it while they are trained."""
         pairs = zip(self.entries, self.names.bottoms, strict=True)
         return any(entry.message.type == kind and value in bottoms for entry, bottoms in pairs)
 
-    def _free_blob(self, entry: Entry) -> str:
+    def _free_blob(self, entry: LayerEntry) -> str:
         losses = sum(_facts(other).answer is not None for other in self.entries) - len(self.helped)
         name = "prob" if losses == 1 else f"{entry.message.name}_prob"
         return name if name not in self.names.blobs else f"{name}_{entry.line}"
 
-    def _free_name(self, name: str, entry: Entry) -> str:
+    def _free_name(self, name: str, entry: LayerEntry) -> str:
         taken = any(other.message.name == name for other in self.entries)
         return f"{name}_{entry.line}" if taken else name
 
-    def _warn(self, entry: Entry, what: str) -> None:
+    def _warn(self, entry: LayerEntry, what: str) -> None:
         self.warnings.append(f"{entry.origin(self.file)}: {what}")

@@ -10,7 +10,7 @@ from prototrt.caffe_proto.errors import ConversionError, MissingBlobError, NetEr
 from prototrt.caffe_proto.net.deploy import cut_training
 from prototrt.caffe_proto.net.phase import PHASES, NetState, is_included
 from prototrt.caffe_proto.net.untangle import untangle
-from prototrt.caffe_proto.upgrades.upgrade import Entry
+from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 from prototrt.caffe_proto.wording import Option, Worded
 
 _DEPLOYED = "deploy"
@@ -22,7 +22,7 @@ class Reading:
     """The layers that belong to a net for one state."""
 
     state: NetState
-    entries: Sequence[Entry]
+    entries: Sequence[LayerEntry]
 
     def changes(self, asked: NetState) -> list[Option]:
         """What to ask for to get this net in the place of the one that was asked for."""
@@ -36,14 +36,14 @@ class Reading:
         return options
 
 
-def reading_for(entries: Sequence[Entry], state: NetState, file: str) -> Reading:
+def reading_for(entries: Sequence[LayerEntry], state: NetState, file: str) -> Reading:
     """The layers whose rules suit the state."""
     return Reading(
         state, [entry for entry in entries if is_included(entry.message, state, entry.origin(file))]
     )
 
 
-def whole_readings(entries: Sequence[Entry], asked: Reading, file: str) -> list[Reading]:
+def whole_readings(entries: Sequence[LayerEntry], asked: Reading, file: str) -> list[Reading]:
     """The nets for the states closest to the one asked for in which no blob is missing that a layer makes.
 
     That is the one asked for, if nothing is missing in it. Else one thing is changed, the phase, a stage
@@ -69,12 +69,12 @@ def chosen(readings: Sequence[Reading]) -> Reading | None:
     return next((reading for reading in readings if _DEPLOYED in reading.state.stages), None)
 
 
-def _missing(entries: Sequence[Entry], file: str) -> Collection[str]:
+def _missing(entries: Sequence[LayerEntry], file: str) -> Collection[str]:
     """The blobs that the deployed net reads and does not make."""
     return untangle(cut_training(entries, file).entries, file).missing
 
 
-def _is_whole(entries: Sequence[Entry], made: Collection[str], file: str) -> bool:
+def _is_whole(entries: Sequence[LayerEntry], made: Collection[str], file: str) -> bool:
     """Whether something is left to deploy, and nothing is missing in it but what no layer of the file makes."""
     try:
         errors = untangle(cut_training(entries, file).entries, file).errors if entries else None
@@ -87,18 +87,18 @@ def _is_whole(entries: Sequence[Entry], made: Collection[str], file: str) -> boo
     )
 
 
-def _one_change(entries: Sequence[Entry], state: NetState) -> Iterator[NetState]:
+def _one_change(entries: Sequence[LayerEntry], state: NetState) -> Iterator[NetState]:
     yield from (replace(state, phase=phase) for phase in PHASES if phase != state.phase)
     yield from _other_stages_and_levels(entries, state)
 
 
-def _two_changes(entries: Sequence[Entry], state: NetState) -> Iterator[NetState]:
+def _two_changes(entries: Sequence[LayerEntry], state: NetState) -> Iterator[NetState]:
     for phase in PHASES:
         if phase != state.phase:
             yield from _other_stages_and_levels(entries, replace(state, phase=phase))
 
 
-def _other_stages_and_levels(entries: Sequence[Entry], state: NetState) -> Iterator[NetState]:
+def _other_stages_and_levels(entries: Sequence[LayerEntry], state: NetState) -> Iterator[NetState]:
     """Each stage and each level that the rules speak of."""
     rules = [rule for entry in entries for rule in chain(entry.message.include, entry.message.exclude)]
     stages = dict.fromkeys(stage for rule in rules for stage in rule.stage)
@@ -122,7 +122,7 @@ def read_instead(reading: Reading, asked: Reading, file: str) -> str:
 
 
 def explained(
-    error: ConversionError, excluded: Sequence[Entry], readings: Sequence[Reading], asked: NetState
+    error: ConversionError, excluded: Sequence[LayerEntry], readings: Sequence[Reading], asked: NetState
 ) -> ConversionError:
     """The error; where a layer that the state excludes makes the missing blob, with that layer."""
     if not isinstance(error, MissingBlobError):

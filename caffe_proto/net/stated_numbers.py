@@ -8,7 +8,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from prototrt.caffe_proto.schema import Message, is_repeated
 from prototrt.caffe_proto.text.tokens import Kind, Token
-from prototrt.caffe_proto.upgrades.upgrade import Entry
+from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 Path = tuple[str, ...]
 
@@ -20,7 +20,7 @@ _WHOLE = {
 }
 
 
-def stated_numbers(entry: Entry) -> dict[Path, list[int]]:
+def stated_numbers(entry: LayerEntry) -> dict[Path, list[int]]:
     """What the layer states, by the names that lead there: ``("data_param", "batch_size")``."""
     found: dict[Path, list[int]] = {}
     for path, number in _known(entry.message, ()):

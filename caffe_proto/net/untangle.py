@@ -16,14 +16,14 @@ from itertools import pairwise
 from prototrt.caffe_proto.errors import ConversionError, MissingBlobError, NetError
 from prototrt.caffe_proto.naming import free_name
 from prototrt.caffe_proto.suggestions import choices, close_names
-from prototrt.caffe_proto.upgrades.upgrade import Entry
+from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 
 @dataclass(slots=True, eq=False)
 class _Value:
     blob: str
-    writer: Entry
-    readers: list[Entry] = field(default_factory=list)
+    writer: LayerEntry
+    readers: list[LayerEntry] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Untangled:
     tops: list[tuple[str, ...]]
     outputs: tuple[str, ...]
     blobs: dict[str, str]
-    errors: dict[Entry, list[ConversionError]]
+    errors: dict[LayerEntry, list[ConversionError]]
     missing: tuple[str, ...]
 
 
@@ -48,14 +48,14 @@ class _Walk:
 
     file: str
     values: dict[str, list[_Value]] = field(default_factory=dict)
-    errors: dict[Entry, list[ConversionError]] = field(default_factory=dict)
+    errors: dict[LayerEntry, list[ConversionError]] = field(default_factory=dict)
     missing: dict[str, None] = field(default_factory=dict)
 
-    def blame(self, entry: Entry, error: ConversionError) -> None:
+    def blame(self, entry: LayerEntry, error: ConversionError) -> None:
         self.errors.setdefault(entry, []).append(error)
 
 
-def untangle(entries: Sequence[Entry], file: str) -> Untangled:
+def untangle(entries: Sequence[LayerEntry], file: str) -> Untangled:
     """Name the values of a net. What no layer makes keeps the name of its blob."""
     walk = _Walk(file)
     bottoms, tops = [], []
@@ -74,7 +74,7 @@ def untangle(entries: Sequence[Entry], file: str) -> Untangled:
     )
 
 
-def _read(walk: _Walk, entry: Entry, blob: str, later: Sequence[Entry]) -> _Value | str:
+def _read(walk: _Walk, entry: LayerEntry, blob: str, later: Sequence[LayerEntry]) -> _Value | str:
     if blob in walk.values:
         walk.values[blob][-1].readers.append(entry)
         return walk.values[blob][-1]
@@ -97,7 +97,7 @@ def _read(walk: _Walk, entry: Entry, blob: str, later: Sequence[Entry]) -> _Valu
     return blob
 
 
-def _write(walk: _Walk, entry: Entry, blob: str, position: int) -> _Value:
+def _write(walk: _Walk, entry: LayerEntry, blob: str, position: int) -> _Value:
     value = _Value(blob, entry)
     earlier = walk.values.get(blob, [])
     if earlier and blob not in entry.message.bottom[position : position + 1]:

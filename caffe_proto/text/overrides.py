@@ -13,10 +13,10 @@ from prototrt.caffe_proto.schema import Message, is_read_by, is_repeated, messag
 from prototrt.caffe_proto.suggestions import choices
 from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, read_scalar
 from prototrt.caffe_proto.text.tokens import Kind, Tokens
-from prototrt.caffe_proto.upgrades.upgrade import Entry
+from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 
-def override(entries: Sequence[Entry], overrides: Mapping[str, Setting], file: str) -> None:
+def override(entries: Sequence[LayerEntry], overrides: Mapping[str, Setting], file: str) -> None:
     """Set fields of layers.
 
     A key is ``LAYER.FIELD`` or ``LAYER.MESSAGE.FIELD``; in the layer's name ``*``, ``?`` and ``[...]``
@@ -34,7 +34,7 @@ def override(entries: Sequence[Entry], overrides: Mapping[str, Setting], file: s
             _set(entry.message, fields, values)
 
 
-def _chosen(entries: Sequence[Entry], pattern: str, field: str, where: str) -> Sequence[Entry]:
+def _chosen(entries: Sequence[LayerEntry], pattern: str, field: str, where: str) -> Sequence[LayerEntry]:
     """The layers of this name whose type looks at the field."""
     named = [entry for entry in entries if _is_named(entry.message.name, pattern)]
     if not named:

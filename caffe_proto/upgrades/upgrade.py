@@ -71,7 +71,7 @@ _TRANSFORM_FIELDS = ("scale", "mean_file", "crop_size", "mirror")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class LayerEntry:
     """One layer in today's form, where the user wrote it, and what is wrong with its text.
 
     ``warnings`` tell what its upgrade has left out.
@@ -90,7 +90,7 @@ def type_of_v1(number: int) -> str:
     return _TYPES[enum_name("V1LayerParameter.LayerType", number) or "NONE"]
 
 
-def upgraded_layers(net: ParsedNet, file: str) -> list[Entry]:
+def upgraded_layers(net: ParsedNet, file: str) -> list[LayerEntry]:
     """All layers of a file in today's form, inputs first."""
     message, lines = net.message, net.lines
     if message.layer and message.layers:
@@ -110,12 +110,14 @@ def upgraded_layers(net: ParsedNet, file: str) -> list[Entry]:
     return _inputs(net, file, found) + found
 
 
-def _layers(net: ParsedNet) -> Iterator[tuple[int, Entry]]:
+def _layers(net: ParsedNet) -> Iterator[tuple[int, LayerEntry]]:
     """The layers in the form of today, with their places in the file's field."""
-    return enumerate(Entry(*pair) for pair in zip(net.message.layer, net.lines.get("layer", ()), strict=True))
+    return enumerate(
+        LayerEntry(*pair) for pair in zip(net.message.layer, net.lines.get("layer", ()), strict=True)
+    )
 
 
-def _layers_from_v1(net: ParsedNet, file: str) -> Iterator[tuple[int, Entry]]:
+def _layers_from_v1(net: ParsedNet, file: str) -> Iterator[tuple[int, LayerEntry]]:
     """The layers in the old forms, with their places in the file's field: padding is no layer any more."""
     placed = [
         Placed(layer, line, index)
@@ -127,7 +129,7 @@ def _layers_from_v1(net: ParsedNet, file: str) -> Iterator[tuple[int, Entry]]:
             layer.type = type_of_fork(net.fork_types[old.index])
         if old.index in net.newer:
             layer.MergeFrom(net.newer[old.index])
-        yield old.index, Entry(layer, old.line, warnings=old.warnings)
+        yield old.index, LayerEntry(layer, old.line, warnings=old.warnings)
 
 
 def type_of_fork(word: str) -> str:
@@ -179,7 +181,7 @@ def _move_transformation(old: Message) -> None:
             data.ClearField(name)
 
 
-def _inputs(net: ParsedNet, file: str, layers: Sequence[Entry]) -> list[Entry]:
+def _inputs(net: ParsedNet, file: str, layers: Sequence[LayerEntry]) -> list[LayerEntry]:
     """``input`` with ``input_shape``, with four ``input_dim`` each, or with no shape at all.
 
     Caffe passes over an input without a shape; here it is one, unless a layer makes the blob.
@@ -201,7 +203,7 @@ def _inputs(net: ParsedNet, file: str, layers: Sequence[Entry]) -> list[Entry]:
         layer.top.append(blob)
         if shapes:
             layer.input_param.shape.add().dim.extend(shapes[index])
-        entries.append(Entry(layer, line))
+        entries.append(LayerEntry(layer, line))
     return entries
 
 

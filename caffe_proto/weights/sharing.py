@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import prod
 
 from prototrt.caffe_proto.errors import WeightsError
-from prototrt.caffe_proto.upgrades.upgrade import Entry
+from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 from prototrt.caffe_proto.weights import StoredBlob
 
 Owner = tuple[str, int]  # a layer and the index of its blob
@@ -18,7 +18,7 @@ Shared = tuple[Owner | None, ...]
 Blobs = Sequence[StoredBlob | None]
 
 
-def find_owners(entries: Sequence[Entry]) -> list[Shared]:
+def find_owners(entries: Sequence[LayerEntry]) -> list[Shared]:
     """For each blob of each layer that has a ``param``: who owns it, where that is another blob."""
     first: dict[str, Owner] = {}
     owners: list[Shared] = []
@@ -41,7 +41,7 @@ def with_places(blobs: Blobs | None, shared: Shared) -> Blobs | None:
 
 
 def share_stored(
-    entries: Sequence[Entry], owners: Sequence[Shared], stored: Sequence[Blobs | None], file: str
+    entries: Sequence[LayerEntry], owners: Sequence[Shared], stored: Sequence[Blobs | None], file: str
 ) -> list[Sequence[StoredBlob] | None]:
     """The blobs of each layer, each shared one with the numbers that all its users have.
 
@@ -64,7 +64,7 @@ def _owner(shared: Shared, index: int) -> Owner | None:
 
 
 def _with_common(
-    entry: Entry, shared: Shared, blobs: Blobs | None, common: dict[Owner, StoredBlob], file: str
+    entry: LayerEntry, shared: Shared, blobs: Blobs | None, common: dict[Owner, StoredBlob], file: str
 ) -> Sequence[StoredBlob] | None:
     count = len(blobs or shared)
     there = [common.get(_owner(shared, index) or (entry.message.name, index)) for index in range(count)]
@@ -78,7 +78,9 @@ def _with_common(
     return tuple(_reshaped(blob, own, entry, index, file) for index, (blob, own) in enumerate(pairs))
 
 
-def _reshaped(common: StoredBlob, own: StoredBlob | None, entry: Entry, index: int, file: str) -> StoredBlob:
+def _reshaped(
+    common: StoredBlob, own: StoredBlob | None, entry: LayerEntry, index: int, file: str
+) -> StoredBlob:
     """The common numbers in the shape that this layer has stored, which PERMISSIVE sharing lets differ."""
     if own is None or own.shape == common.shape:
         return common

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from prototrt.converter.verification.verify import Verification
     from prototrt.surgery.ir import Array, Graph, Shape
     from prototrt.surgery.views.inspection import Blob, Inspection
-    from prototrt.surgery.views.support import Support
+    from prototrt.surgery.views.support import LayerSupport
 
 _LAYERS = {"caffe": "Caffe layers", "caffe2": "Caffe2 operators"}
 _FLOATS = {"fp32": "", "fp16": " in float16"}
@@ -143,7 +143,7 @@ def print_inspection(inspection: Inspection) -> None:
         print(_pair(pair.output, pair.input, pair.shape))
 
 
-def print_support(rows: Iterable[Support]) -> None:
+def print_support(rows: Iterable[LayerSupport]) -> None:
     """The table of supported layers."""
     table = _table(("layer", "becomes", "notes"), folds=(1, 2))
     for row in rows:

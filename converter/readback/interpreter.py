@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from prototrt.caffe_proto.errors import BuildError, ConversionError, ShapeError
+from prototrt.converter.readback.actions import Action, Values
 from prototrt.converter.readback.dtypes import NetworkTensor
 from prototrt.converter.readback.registry import Array
 from prototrt.converter.readback.schedule import schedule
-from prototrt.converter.readback.steps import Step, Values
 
 INetworkDefinition: TypeAlias = Any  # TensorRT's bindings carry no types
 
@@ -29,16 +29,16 @@ class NetworkInterpreter:
         self._kept_alive = network, owner
         self._inputs = _tensors(network.num_inputs, network.get_input, "input")
         self._outputs = _tensors(network.num_outputs, network.get_output, "output")
-        self._steps = schedule(trt, network)
+        self._actions = schedule(trt, network)
         self._refuse_hidden_outputs()
-        self._dead_after = _last_reads(self._steps, keep=self._outputs)
+        self._dead_after = _last_reads(self._actions, keep=self._outputs)
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """All outputs by name. Each input needs one array, of its dtype (BF16: float32) and shape."""
         values = self._held_inputs(feeds)
         with np.errstate(all="ignore"):
-            for step, dead in zip(self._steps, self._dead_after, strict=True):
-                step.run(values)
+            for action, dead in zip(self._actions, self._dead_after, strict=True):
+                action.run(values)
                 for name in dead:
                     values.pop(name, None)
         return {name: values[name].astype(output.user_dtype) for name, output in self._outputs.items()}
@@ -56,7 +56,7 @@ class NetworkInterpreter:
         return {name: _held_input(tensor, feeds[name]) for name, tensor in self._inputs.items()}
 
     def _refuse_hidden_outputs(self) -> None:
-        written = set(self._inputs).union(*(step.writes for step in self._steps))
+        written = set(self._inputs).union(*(action.writes for action in self._actions))
         for name in self._outputs:
             if name not in written:
                 raise BuildError(
@@ -80,13 +80,13 @@ def _held_input(tensor: NetworkTensor, value: Array) -> Array:
     return tensor.hold(value, where)
 
 
-def _last_reads(steps: Sequence[Step], keep: Mapping[str, NetworkTensor]) -> list[list[str]]:
-    """For each step, the tensors that nothing reads after it: large networks need not hold them all."""
+def _last_reads(actions: Sequence[Action], keep: Mapping[str, NetworkTensor]) -> list[list[str]]:
+    """For each action, the tensors that nothing reads after it: large networks need not hold them all."""
     last: dict[str, int] = {}
-    for i, step in enumerate(steps):
-        for name in step.reads | step.writes:
+    for i, action in enumerate(actions):
+        for name in action.reads | action.writes:
             last[name] = i
-    dead: list[list[str]] = [[] for _ in steps]
+    dead: list[list[str]] = [[] for _ in actions]
     for name, i in last.items():
         if name not in keep:
             dead[i].append(name)

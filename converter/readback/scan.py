@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
+from prototrt.converter.readback.actions import Action, Values
 from prototrt.converter.readback.dtypes import NetworkTensor
 from prototrt.converter.readback.registry import Array
-from prototrt.converter.readback.steps import Step, Values
 
 LOOP_LAYERS = ("ITERATOR", "LOOP_OUTPUT", "RECURRENCE", "TRIP_LIMIT")
 """The kinds of TensorRT layers that are a loop's boundary. They have no rules of their own: see ``schedule``."""
@@ -81,7 +81,7 @@ class LoopOutput:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LoopStep:
+class LoopAction:
     """``guard`` computes the condition before each trip; ``body`` is the rest.
 
     ``last_values`` are pairs: the state's output, and the tensor that gets its value after the loop.
@@ -92,8 +92,8 @@ class LoopStep:
     condition: str | None
     iterators: tuple[LoopIterator, ...]
     states: tuple[LoopState, ...]
-    guard: tuple[Step, ...]
-    body: tuple[Step, ...]
+    guard: tuple[Action, ...]
+    body: tuple[Action, ...]
     outputs: tuple[LoopOutput, ...]
     last_values: tuple[tuple[str, str], ...]
     reads: frozenset[str]
@@ -117,15 +117,15 @@ class LoopStep:
             values[output.output.name] = output.joined(parts, values)
 
     def _goes_on(self, values: Values) -> bool:
-        for step in self.guard:
-            step.run(values)
+        for action in self.guard:
+            action.run(values)
         return self.condition is None or bool(values[self.condition])
 
     def _trip(self, values: Values, trip: int, trips: int | None) -> None:
         for iterator in self.iterators:
             iterator.advance(values, trip, trips)
-        for step in self.body:
-            step.run(values)
+        for action in self.body:
+            action.run(values)
 
     def _recur(self, values: Values) -> None:
         # All are read before any is written: a state may be fed by another one.

@@ -1,4 +1,4 @@
-"""From the layers of a network to steps in an order in which they can be run."""
+"""From the layers of a network to actions in an order in which they can be run."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from types import ModuleType
 from typing import Any
 
 from prototrt.caffe_proto.errors import BuildError, ConversionError, UnsupportedLayerError
+from prototrt.converter.readback.actions import Action, LayerAction
 from prototrt.converter.readback.nesting import Nesting
 from prototrt.converter.readback.network_layers import NetworkLayer, read_layers
 from prototrt.converter.readback.registry import RULES
-from prototrt.converter.readback.scan import LoopIterator, LoopOutput, LoopState, LoopStep
-from prototrt.converter.readback.steps import LayerStep, Step
+from prototrt.converter.readback.scan import LoopAction, LoopIterator, LoopOutput, LoopState
 
 
-def schedule(trt: ModuleType, network: Any) -> list[Step]:
+def schedule(trt: ModuleType, network: Any) -> list[Action]:
     layers = read_layers(trt, network)
-    return _Scheduler(layers).steps_in(None)
+    return _Scheduler(layers).actions_in(None)
 
 
 class _Scheduler:
@@ -34,27 +34,27 @@ class _Scheduler:
         for loop in self._nesting.loops:
             self._children.setdefault(self._nesting.loop_of(loop), []).append(loop)
 
-    def steps_in(self, loop: str | None) -> list[Step]:
-        """The steps of a loop's body, or of the network, each after what it reads."""
-        steps: list[Step] = [_layer_step(layer) for layer in self._bodies.get(loop, [])]
-        steps += [self._loop_step(child) for child in self._children.get(loop, [])]
-        return _ordered(steps)
+    def actions_in(self, loop: str | None) -> list[Action]:
+        """The actions of a loop's body, or of the network, each after what it reads."""
+        actions: list[Action] = [_layer_action(layer) for layer in self._bodies.get(loop, [])]
+        actions += [self._loop_action(child) for child in self._children.get(loop, [])]
+        return _ordered(actions)
 
-    def _loop_step(self, loop: str) -> LoopStep:
-        body = self.steps_in(loop)
+    def _loop_action(self, loop: str) -> LoopAction:
+        body = self.actions_in(loop)
         boundary = self._boundaries[loop]
         count, condition = _trip_limits(loop, boundary)
         guard = _needed_for(condition, body)
         last, joined = _loop_outputs(boundary)
-        read = {name for layer in boundary for name in layer.reads}.union(*(step.reads for step in body))
-        return LoopStep(
+        read = {name for layer in boundary for name in layer.reads}.union(*(action.reads for action in body))
+        return LoopAction(
             name=loop,
             count=count,
             condition=condition,
             iterators=tuple(_iterator(e, count) for e in boundary if e.type == "ITERATOR"),
             states=tuple(_state(e) for e in boundary if e.type == "RECURRENCE"),
             guard=tuple(guard),
-            body=tuple(step for step in body if step not in guard),
+            body=tuple(action for action in body if action not in guard),
             outputs=tuple(joined),
             last_values=tuple(last),
             reads=frozenset(read),
@@ -62,7 +62,7 @@ class _Scheduler:
         )
 
 
-def _layer_step(layer: NetworkLayer) -> LayerStep:
+def _layer_action(layer: NetworkLayer) -> LayerAction:
     if layer.type not in RULES:
         raise UnsupportedLayerError(
             f"the network interpreter has no rule for layers of type {layer.type}", where=layer.where
@@ -72,29 +72,31 @@ def _layer_step(layer: NetworkLayer) -> LayerStep:
     except ConversionError as error:
         error.where = layer.where
         raise
-    return LayerStep(layer.where, evaluate, layer.inputs, layer.outputs)
+    return LayerAction(layer.where, evaluate, layer.inputs, layer.outputs)
 
 
-def _ordered(steps: Sequence[Step]) -> list[Step]:
-    writers = {name: step for step in steps for name in step.writes}
-    needs = {step: [writers[name] for name in sorted(step.reads) if name in writers] for step in steps}
+def _ordered(actions: Sequence[Action]) -> list[Action]:
+    writers = {name: action for action in actions for name in action.writes}
+    needs = {
+        action: [writers[name] for name in sorted(action.reads) if name in writers] for action in actions
+    }
     try:
         return list(TopologicalSorter(needs).static_order())
     except CycleError as error:
-        names = sorted({name for step in error.args[1] for name in step.writes})
+        names = sorted({name for action in error.args[1] for name in action.writes})
         raise BuildError(
             f"these tensors depend on themselves outside any loop's recurrence: {names}"
         ) from error
 
 
-def _needed_for(tensor: str | None, steps: Sequence[Step]) -> list[Step]:
-    """Those of the ordered steps without which the tensor cannot be computed."""
+def _needed_for(tensor: str | None, actions: Sequence[Action]) -> list[Action]:
+    """Those of the ordered actions without which the tensor cannot be computed."""
     wanted = {tensor}
-    needed: list[Step] = []
-    for step in reversed(steps):
-        if wanted & step.writes:
-            wanted |= step.reads
-            needed.append(step)
+    needed: list[Action] = []
+    for action in reversed(actions):
+        if wanted & action.writes:
+            wanted |= action.reads
+            needed.append(action)
     return needed[::-1]
 
 

@@ -19,7 +19,7 @@ def host_array(given: Any, name: str) -> Array:
         raise ShapeError(
             f'what is given for "{name}" is no array that NumPy can read',
             because=str(error).splitlines()[0],
-            fix="convert it with numpy.asarray first",
+            fix="copy it to the CPU and convert it there, as tensor.cpu().numpy() does",
         ) from error
 
 

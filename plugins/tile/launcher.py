@@ -11,7 +11,7 @@ from prototrt.plugins.libcuda import LIBCUDA, load_libcuda
 from prototrt.plugins.tile.kernel import BLOCK, Kernel, ptx
 
 
-class Launcher:
+class TileLauncher:
     """Starts kernels through the CUDA driver. Each context that asks gets the kernels loaded once."""
 
     def __init__(self, library: str = LIBCUDA) -> None:
@@ -60,6 +60,6 @@ class Launcher:
 
 
 @cache
-def launcher() -> Launcher:
+def launcher() -> TileLauncher:
     """The driver of this process, loaded when it is first needed."""
-    return Launcher()
+    return TileLauncher()

@@ -11,7 +11,7 @@ from prototrt.surgery.expansion.frameworks import framework_named
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
+class LayerSupport:
     """One Caffe layer type: the primitives it becomes, and what to know about it."""
 
     type: str
@@ -22,14 +22,14 @@ class Support:
         return asdict(self)
 
 
-def supported_layers() -> list[Support]:
+def supported_layers() -> list[LayerSupport]:
     """All of them, by name."""
     return [
         _support(type_name, rule) for type_name, rule in sorted(framework_named("caffe").rules.rules.items())
     ]
 
 
-def supported_operators() -> list[Support]:
+def supported_operators() -> list[LayerSupport]:
     """The same for the operators of Caffe2; those of one rule stand together."""
     names: dict[Callable[..., Any], list[str]] = {}
     for type_name, rule in sorted(framework_named("caffe2").rules.rules.items()):
@@ -38,16 +38,16 @@ def supported_operators() -> list[Support]:
     return [_support(", ".join(types), rule) for rule, types in names.items()]
 
 
-def markdown_table(rows: list[Support], what: str = "layer") -> str:
+def markdown_table(rows: list[LayerSupport], what: str = "layer") -> str:
     """The table of docs/layers.md, or of docs/caffe2.md."""
     lines = [f"| {what} | becomes | notes |", "| --- | --- | --- |"]
     lines += [f"| {row.type} | {row.becomes} | {row.notes.replace('|', chr(92) + '|')} |" for row in rows]
     return "\n".join(lines)
 
 
-def _support(type_name: str, rule: Callable[..., Any]) -> Support:
+def _support(type_name: str, rule: Callable[..., Any]) -> LayerSupport:
     """Read a rule's docstring: its first paragraph, and the line ``Becomes: ...``."""
     paragraphs = (inspect.getdoc(rule) or "").replace("``", "`").split("\n\n")
     lines = [line for paragraph in paragraphs for line in paragraph.splitlines()]
     becomes = [line.removeprefix("Becomes:").strip() for line in lines if line.startswith("Becomes:")]
-    return Support(type_name, "".join(becomes[:1]).rstrip("."), " ".join(paragraphs[0].split()))
+    return LayerSupport(type_name, "".join(becomes[:1]).rstrip("."), " ".join(paragraphs[0].split()))

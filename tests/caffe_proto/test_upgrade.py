@@ -10,12 +10,12 @@ from google.protobuf import text_format
 from prototrt.caffe_proto import ConversionError, load
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.caffe_proto.text.prototxt import parse_net
-from prototrt.caffe_proto.upgrades.upgrade import Entry, upgraded_layers
+from prototrt.caffe_proto.upgrades.upgrade import LayerEntry, upgraded_layers
 
 Write = Callable[..., str]
 
 
-def entries(text: str) -> list[Entry]:
+def entries(text: str) -> list[LayerEntry]:
     return upgraded_layers(parse_net(text, "net.prototxt"), "net.prototxt")
 
 

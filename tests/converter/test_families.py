@@ -13,7 +13,7 @@ import pytest
 import prototrt.converter.onnx.export  # noqa: F401  registers the ONNX lowerings
 from prototrt.converter.onnx.lowering import lowers as onnx_lowers
 from prototrt.converter.readback.registry import RULES
-from prototrt.converter.readback.scan import LOOP_LAYERS, LoopStep
+from prototrt.converter.readback.scan import LOOP_LAYERS, LoopAction
 from prototrt.converter.tensorrt import builder
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.converter.tensorrt.lowering import lowers as tensorrt_lowers
@@ -82,7 +82,7 @@ def test_exemptions_are_needed() -> None:
     assert {*NO_FAMILY, *NOT_LOWERED} <= set(HOMES)
 
 
-HOMES = {kind: family(rule) for kind, rule in RULES.items()} | dict.fromkeys(LOOP_LAYERS, family(LoopStep))
+HOMES = {kind: family(rule) for kind, rule in RULES.items()} | dict.fromkeys(LOOP_LAYERS, family(LoopAction))
 """The family whose module reads each kind of TensorRT layer back."""
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from prototrt.caffe_proto.errors import BuildError
 from prototrt.plugins.tile.kernel import KERNELS, Kernel
-from prototrt.plugins.tile.launcher import Launcher
+from prototrt.plugins.tile.launcher import TileLauncher
 from prototrt.surgery.ir import Array
 from prototrt.tests.plugins.cpu import buffer, library, loaded
 
@@ -17,7 +17,7 @@ STREAM = 0x57
 """The one stream that the driver knows."""
 
 
-def tiled(launcher: Launcher, x: Array, axis: int, copies: int, kernel: Kernel) -> Array:
+def tiled(launcher: TileLauncher, x: Array, axis: int, copies: int, kernel: Kernel) -> Array:
     y = buffer(x.size * copies, x.dtype.name)
     inner = int(np.prod(x.shape[axis:]))
     launcher.tile(kernel, x.ctypes.data, inner, copies, y.size, y.ctypes.data, stream=STREAM)
@@ -29,18 +29,18 @@ def tiled(launcher: Launcher, x: Array, axis: int, copies: int, kernel: Kernel) 
 def test_every_block_is_launched(size: int, type_name: str, dtype: str) -> None:
     x = buffer(2 * size, dtype).reshape(2, size)
     x[:] = np.arange(2 * size).reshape(2, size) % 1009
-    y = tiled(Launcher(library()), x, 1, 3, KERNELS[type_name])
+    y = tiled(TileLauncher(library()), x, 1, 3, KERNELS[type_name])
     np.testing.assert_array_equal(y.reshape(2, 3 * size), np.tile(x, (1, 3)))
 
 
 def test_of_nothing_nothing_is_launched() -> None:
     """CUDA refuses a grid of no blocks."""
     x = buffer(0, "float32").reshape(2, 0)
-    assert tiled(Launcher(library()), x, 1, 3, KERNELS["FLOAT"]).size == 0
+    assert tiled(TileLauncher(library()), x, 1, 3, KERNELS["FLOAT"]).size == 0
 
 
 def test_the_kernel_is_loaded_once_a_context() -> None:
-    launcher, x = Launcher(library()), buffer(4, "int32")
+    launcher, x = TileLauncher(library()), buffer(4, "int32")
     before = ctypes.c_int.in_dll(loaded(), "loads").value
     for _ in range(3):
         tiled(launcher, x, 0, 2, KERNELS["INT32"])
@@ -49,7 +49,7 @@ def test_the_kernel_is_loaded_once_a_context() -> None:
 
 def test_what_the_driver_refuses_is_said() -> None:
     with pytest.raises(BuildError) as caught:
-        tiled(Launcher(library()), buffer(4, "int32"), 0, 2, Kernel("prototrt_tile_8", 1))
+        tiled(TileLauncher(library()), buffer(4, "int32"), 0, 2, Kernel("prototrt_tile_8", 1))
     assert (
         str(caught.value)
         == "the Tile plugin: cuModuleGetFunction failed with error 500: named symbol not found"
@@ -58,7 +58,7 @@ def test_what_the_driver_refuses_is_said() -> None:
 
 def test_no_driver() -> None:
     with pytest.raises(BuildError) as caught:
-        Launcher("libnowhere.so.1")
+        TileLauncher("libnowhere.so.1")
     assert str(caught.value) == (
         "the Tile plugin needs the CUDA driver, which cannot be loaded: libnowhere.so.1: cannot open shared"
         " object file: No such file or directory\n"

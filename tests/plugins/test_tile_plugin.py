@@ -47,7 +47,7 @@ def tensorrt(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     fake = FakeTensorRT(request.param)
     monkeypatch.setitem(sys.modules, "tensorrt", fake)
     monkeypatch.setitem(sys.modules, "tensorrt.plugin", fake.plugin)
-    monkeypatch.setattr(plugin_v3, "launcher", lambda: launcher.Launcher(library()))
+    monkeypatch.setattr(plugin_v3, "launcher", lambda: launcher.TileLauncher(library()))
     return fake
 
 

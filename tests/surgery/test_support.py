@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prototrt.surgery.expansion.layer_builder import layer_rule
-from prototrt.surgery.views.support import Support, markdown_table, supported_layers
+from prototrt.surgery.views.support import LayerSupport, markdown_table, supported_layers
 
 
 def test_every_rule_says_what_its_layer_is_and_becomes() -> None:
@@ -13,6 +13,6 @@ def test_every_rule_says_what_its_layer_is_and_becomes() -> None:
 
 
 def test_markdown_escapes_the_bar() -> None:
-    assert markdown_table([Support("AbsVal", "Abs", "`|x|`")]) == (
+    assert markdown_table([LayerSupport("AbsVal", "Abs", "`|x|`")]) == (
         "| layer | becomes | notes |\n| --- | --- | --- |\n| AbsVal | Abs | `\\|x\\|` |"
     )

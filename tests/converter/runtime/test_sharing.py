@@ -154,7 +154,7 @@ def test_what_is_no_array() -> None:
             'what is given for "x" is no array that NumPy can read\n'
             "  because setting an array element with a sequence. The requested array has an inhomogeneous shape"
             " after 1 dimensions. The detected shape was (2,) + inhomogeneous part.\n"
-            "  fix: convert it with numpy.asarray first"
+            "  fix: copy it to the CPU and convert it there, as tensor.cpu().numpy() does"
         )
 
 

@@ -13,7 +13,7 @@ from prototrt.converter.readback.registry import Array, Evaluate
 Values = dict[str, Array]
 
 
-class Step(Protocol):
+class Action(Protocol):
     @property
     def reads(self) -> frozenset[str]: ...
 
@@ -24,7 +24,7 @@ class Step(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LayerStep:
+class LayerAction:
     where: str
     evaluate: Evaluate
     inputs: tuple[str | None, ...]
