@@ -167,6 +167,20 @@ def launches(layers: Sequence[str]) -> Section:
     return Section(title, table(headers, rows), found, targets)
 
 
+def calls(runs: int) -> Section:
+    """What one call of an engine costs Python, where the GPU and TensorRT cost nothing."""
+    nets = {"lstm": "step of an LSTM", "digits": "the sample, two LSTMs"}
+    numbers = {net: measured("calling", net, runs=runs) for net in nets}
+    ways = list(numbers["lstm"])
+    rows = [(nets[net], *(found[way] for way in ways)) for net, found in numbers.items()]
+    targets = [
+        Target(f"{nets[net]}: microseconds of a prepared call", found["prepared, GPU"], 15)
+        for net, found in numbers.items()
+    ]
+    title = "Python's part of a call of an engine, microseconds; steps: of 32 at once"
+    return Section(title, table(("", *ways), rows), numbers, targets)
+
+
 def batches(models: int, runs: int) -> Section:
     """Many small models, converted by one worker and by two."""
     one, two = (measured("batches", str(models), str(jobs), runs=runs) for jobs in (1, 2))
@@ -195,6 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         loops(runs),
         recurrent(runs),
         launches(["LSTM"] if options.quick else list(LAYERS)),
+        calls(runs),
         batches(4 if options.quick else 40, runs),
     ]
     for section in sections:
