@@ -446,8 +446,16 @@ def batch(options: BatchOptions, as_json: bool) -> None:
     The exit code is that of the worst model.
     """
     from prototrt.converter.batch.reports import json_report
-    from prototrt.converter.commandline.batch.command import run_batch, warnings_of
+    from prototrt.converter.commandline.batch.command import run_batch, survey_list, warnings_of
+    from prototrt.converter.commandline.survey import print_survey
 
+    if options.dry_run:
+        found = survey_list(options)
+        if as_json:
+            print_json(found.as_dict())
+        else:
+            print_survey(found)
+        click.get_current_context().exit(0 if found.is_whole else 3)
     result = run_batch(options, settings_of_command().quiet)
     warn(warnings_of(options, result))
     if as_json:
@@ -455,6 +463,29 @@ def batch(options: BatchOptions, as_json: bool) -> None:
     else:
         tell(result.summary)
     click.get_current_context().exit(result.exit_code)
+
+
+@main.command(
+    cls=Guarded, epilog=EXIT_CODES, short_help="Tell which of many nets convert, and what is in the way."
+)
+@click.argument("nets", metavar="NET_OR_FOLDER...", nargs=-1, required=True, type=InputFile())
+@click.option("-o", "target", type=OutputFile(), help="Also write the report: .html or .json.")
+@json_option
+@common_options
+def survey(nets: tuple[str, ...], target: str | None, as_json: bool) -> None:
+    """Try all nets, and those below folders, without building anything.
+
+    Weights are not needed. Where a net does not state the shape of an input, a usual one is tried.
+    """
+    from prototrt.converter.commandline.survey import ask_about, print_survey, written
+
+    found = ask_about(nets, settings_of_command().quiet)
+    if target is not None:
+        _write_text(target, written(found, target))
+    if as_json:
+        print_json(found.as_dict())
+    elif not settings_of_command().quiet:
+        print_survey(found)
 
 
 @main.group()

@@ -111,7 +111,12 @@ class MissingBlobError(NetError):
 
 
 class UnsupportedLayerError(ConversionError):
-    """A layer type, or a field of a layer, for which there is no rule."""
+    """A layer type, or a field of a layer, for which there is no rule.
+
+    ``lacking`` is that type or field, without the name of the layer: equal ones can be counted.
+    """
+
+    lacking: str | None = None
 
 
 class ShapeError(ConversionError):

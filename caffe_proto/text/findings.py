@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prototrt.caffe_proto.errors import ConversionError, NetError, Origin
+from prototrt.caffe_proto.errors import ConversionError, NetError, Origin, UnsupportedLayerError
 from prototrt.caffe_proto.schema import Message, enum_name
 from prototrt.caffe_proto.suggestions import close_names
 from prototrt.caffe_proto.text.tokens import Token
@@ -96,7 +96,7 @@ class Finding:
         return any(name == "param" or name.endswith("_filler") for name in self.path)
 
     def _error(self, problem: str, because: str | None = None, fix: str | None = None) -> ConversionError:
-        return self.family(
+        error = self.family(
             problem,
             origin=self.layer.origin(self.file, self.line) if self.layer else None,
             where=f"{self.file}:{self.line}",
@@ -104,6 +104,9 @@ class Finding:
             because=because,
             fix=fix,
         )
+        if isinstance(error, UnsupportedLayerError) and error.origin:
+            error.lacking = ".".join([error.origin.type, *self.path[1:], self.field or ""])
+        return error
 
 
 class BrokenTextError(Exception):

@@ -186,6 +186,19 @@ def _warnings(warnings: Sequence[str]) -> str:
     return f", {len(warnings)} warning{'s' if len(warnings) > 1 else ''} (above)"
 
 
+def print_table(
+    headers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    right: Sequence[int] = (),
+    folds: Sequence[int] = (),
+) -> None:
+    """Rows of words; ``right`` and ``folds`` as for all tables here."""
+    table = _table(headers, right, folds)
+    for row in rows:
+        table.add_row(*row)
+    _print(table)
+
+
 def _table(headers: Sequence[str], right: Sequence[int] = (), folds: Sequence[int] = ()) -> Table:
     """``right`` are columns of numbers, ``folds`` those whose text may go on in the next line."""
     from rich import box

@@ -40,6 +40,9 @@ class Caffe(Framework):
         name = python_name(layer)
         return self.user_rules.python.get(name) or python_rule.rules.get(name)
 
+    def name_of(self, layer: Layer) -> str:
+        return f"Python {python_name(layer)}" if layer.type == "Python" else layer.type
+
     def kind_of(self, layer: Layer) -> str:
         return f'Python layer, "{python_name(layer)}"' if layer.type == "Python" else self.kind
 

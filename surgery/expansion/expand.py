@@ -60,17 +60,17 @@ def expand(model: Model, options: RewriteOptions) -> Expansion:
     """
     is_auto = list(options.outputs or ()) == [AUTO] and AUTO not in model.blobs
     asked = replace(options, outputs=None) if is_auto else options
-    result = _expand(model, asked)
+    result = attempt(model, asked)
     if isinstance(result, Failure) and is_auto and result.cut:
         warnings = [Worded("the net ends before this layer: {}", error.text) for error in result.errors]
-        result = _expand(model, replace(options, outputs=result.cut))
+        result = attempt(model, replace(options, outputs=result.cut))
         if isinstance(result, Expansion):
             graph = replace(result.graph, warnings=(*warnings, *result.graph.warnings))
             return replace(result, graph=graph)
     if isinstance(result, Failure):
         error = result.error()
         refuse_unsuited_shapes(
-            model, asked, error, lambda changed: isinstance(_expand(model, changed), Expansion)
+            model, asked, error, lambda changed: isinstance(attempt(model, changed), Expansion)
         )
         raise error
     return result
@@ -88,7 +88,8 @@ class Failure:
         return with_advice(distinct(self.errors), self.cut, self.shapes)
 
 
-def _expand(model: Model, options: RewriteOptions) -> Expansion | Failure:
+def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
+    """The expansion, or what prevents it. Raises ``ConversionError`` where no part of the net could be expanded."""
     given, profile = given_shapes(options), profile_of(options)
     shaped = {*given, *profile.names()}
     framework = framework_named(model.framework)

@@ -38,6 +38,10 @@ class Framework:
         """What a message calls layers that have no rule, as this one."""
         return self.kind
 
+    def name_of(self, layer: Layer) -> str:
+        """The type, as rules are found by it."""
+        return layer.type
+
     def cause_of(self, layer: Layer) -> str | None:
         """Why a type has no rule, where that is known."""
         return None

@@ -52,7 +52,9 @@ def _without_rule(first: Layer, others: Sequence[Layer], framework: Framework) -
     because = framework.cause_of(first)
     if because is None and (close := close_names(first.type, framework.rules.rules)):
         return NetError(problem, origin=first.origin, fix=f"write {' or '.join(close)}, if that is meant")
-    return UnsupportedLayerError(problem, origin=first.origin, because=because, fix=framework.advice(first))
+    error = UnsupportedLayerError(problem, origin=first.origin, because=because, fix=framework.advice(first))
+    error.lacking = framework.name_of(first)
+    return error
 
 
 def _with_shape_option(error: ConversionError, model: Model, layers: Sequence[Layer]) -> ConversionError:

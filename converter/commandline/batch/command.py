@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.wording import Option
 from prototrt.converter.batch.cache import Cache
 from prototrt.converter.batch.cluster import ClusterPool
 from prototrt.converter.batch.entry import Entry
-from prototrt.converter.batch.keys import files_of
+from prototrt.converter.batch.keys import files_of, options_of
 from prototrt.converter.batch.reports import (
     BatchResult,
     json_report,
@@ -26,6 +29,10 @@ from prototrt.converter.batch.versions import versions
 from prototrt.converter.commandline.batch.display import display
 from prototrt.converter.commandline.batch.options import BatchOptions
 from prototrt.converter.files import product_files, refuse_overwriting
+from prototrt.surgery.options import RewriteOptions
+
+if TYPE_CHECKING:
+    from prototrt.converter.survey.survey import Survey
 
 
 def run_batch(options: BatchOptions, quiet: bool = False) -> BatchResult:
@@ -50,6 +57,18 @@ def run_batch(options: BatchOptions, quiet: bool = False) -> BatchResult:
     result = BatchResult(options.models, began, time.perf_counter() - clock, outcomes)
     _write_reports(options, result)
     return result
+
+
+def survey_list(options: BatchOptions) -> Survey:
+    """What would convert of the list, and what is in the way; nothing is written."""
+    from prototrt.converter.survey.survey import Survey, surveyed
+
+    nets = []
+    for entry in read_models(options.models, options.folder):
+        loading = options_of(LoadOptions, {**entry.options, "weights": entry.weights})
+        found = surveyed(entry.prototxt, loading, options_of(RewriteOptions, entry.options))
+        nets.append(replace(found, file=entry.name))
+    return Survey(tuple(nets))
 
 
 def warnings_of(options: BatchOptions, result: BatchResult) -> list[str]:

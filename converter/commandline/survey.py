@@ -1,0 +1,93 @@
+"""What is seen of a survey: a bar on a terminal, then tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prototrt.caffe_proto.wording import worded
+from prototrt.converter.commandline.wording import command_line_words, in_command_line_words
+
+if TYPE_CHECKING:
+    from prototrt.converter.survey.survey import Survey
+
+_MOST_OBSTACLES = 20
+
+
+def ask_about(paths: Sequence[str], quiet: bool) -> Survey:
+    """Survey the nets, and those below folders, with a bar on a terminal."""
+    from prototrt.caffe_proto.errors import NetError
+    from prototrt.converter.survey.survey import nets_below, survey
+
+    files = nets_below(paths)
+    if not files:
+        raise NetError(
+            "there are no nets here",
+            where=", ".join(paths),
+            fix="give prototxts, or folders with files whose names end in .prototxt",
+        )
+    with _bar(len(files), quiet) as advance:
+        return survey(files, lambda net: advance())
+
+
+@contextmanager
+def _bar(total: int, quiet: bool) -> Iterator[Any]:
+    from prototrt.converter.commandline.progress import terminal
+
+    console = None if quiet else terminal()
+    if console is None:
+        yield lambda: None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=console, transient=True) as bars:
+        task = bars.add_task("", total=total)
+        yield lambda: bars.advance(task)
+
+
+def written(survey: Survey, target: str) -> str:
+    """The report in the form that the name of the file asks for."""
+    if target.lower().endswith(".html"):
+        from prototrt.converter.survey.page import survey_page
+
+        return survey_page(_in_its_words(survey))
+    if target.lower().endswith(".json"):
+        return json.dumps(in_command_line_words(survey.as_dict()), indent=2) + "\n"
+    raise click.UsageError(f'"{target}" ends neither in .html nor in .json')
+
+
+def _in_its_words(survey: Survey) -> Survey:
+    nets = (replace(net, message=worded(net.message, command_line_words)) for net in survey.nets)
+    return replace(survey, nets=tuple(nets))
+
+
+def print_survey(survey: Survey) -> None:
+    """How many nets convert, each that does not, and what is in the way."""
+    from prototrt.converter.commandline.report import print_table
+    from prototrt.converter.survey.survey import Verdict
+
+    rest = [net for net in survey.nets if net.verdict is not Verdict.CONVERTS]
+    if rest:
+        rows = [
+            (net.file, net.verdict.value, ", ".join(net.lacking) or _first_line(net.message)) for net in rest
+        ]
+        print_table(("net", "", "in the way"), rows, folds=(0, 2))
+        print()
+    if survey.obstacles:
+        shown = [(name, str(count), str(alone)) for name, count, alone in survey.obstacles[:_MOST_OBSTACLES]]
+        print_table(("lacking", "nets", "nothing else"), shown, right=(1, 2), folds=(0,))
+        print()
+    counts = ", ".join(f"{survey.count(verdict)} {_PHRASES[verdict.name]}" for verdict in Verdict)
+    print(f"{len(survey.nets)} nets: {counts}")
+
+
+_PHRASES = {"CONVERTS": "convert", "IN_PART": "convert in part", "NOT": "do not convert"}
+
+
+def _first_line(message: str) -> str:
+    return worded(message, command_line_words).partition("\n")[0]

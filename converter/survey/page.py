@@ -1,0 +1,68 @@
+"""A survey as a page for a browser: one file, without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from prototrt.converter.survey.survey import Survey, SurveyedNet, Verdict
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222 }
+table { border-collapse: collapse; margin: 1em 0 2em; width: 100% }
+th, td { border-bottom: 1px solid #ddd; padding: .3em .8em .3em 0; text-align: left; vertical-align: top }
+td.number { text-align: right }
+pre { margin: .5em 0; white-space: pre-wrap; font-size: 13px }
+.bar { display: flex; height: 1.2em; border-radius: 3px; overflow: hidden }
+.converts { background: #cfe8c6 } .part { background: #fbe7b2 } .not { background: #f4c7c3 }
+"""
+_CLASSES = {Verdict.CONVERTS: "converts", Verdict.IN_PART: "part", Verdict.NOT: "not"}
+
+
+def survey_page(survey: Survey) -> str:
+    """HTML: how many nets convert, what is in the way, and each net with its message."""
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Survey of {len(survey.nets)} nets</title>
+<style>{_STYLE}</style></head><body>
+<h1>{survey.count(Verdict.CONVERTS)} of {len(survey.nets)} nets convert</h1>
+{_bar(survey)}
+<h2>What is in the way</h2>
+{_table(("layer type or field", "nets", "nets that lack nothing else"), map(_obstacle, survey.obstacles))}
+<h2>Nets</h2>
+{_table(("net", "", "in the way", "outputs that can be converted"), map(_net, survey.nets))}
+</body></html>
+"""
+
+
+def _bar(survey: Survey) -> str:
+    counts = [(verdict, survey.count(verdict)) for verdict in Verdict]
+    parts = "".join(
+        f'<div class="{_CLASSES[verdict]}" style="flex: {count}"></div>' for verdict, count in counts if count
+    )
+    told = ", ".join(f"{verdict.value}: {count}" for verdict, count in counts)
+    return f'<div class="bar">{parts}</div><p>{told}</p>'
+
+
+def _table(headers: Iterable[str], rows: Iterable[str]) -> str:
+    head = "".join(f"<th>{escape(header)}</th>" for header in headers)
+    return f"<table><tr>{head}</tr>\n{chr(10).join(rows)}\n</table>"
+
+
+def _obstacle(obstacle: tuple[str, int, int]) -> str:
+    name, count, alone = obstacle
+    return f'<tr><td>{escape(name)}</td><td class="number">{count}</td><td class="number">{alone}</td></tr>'
+
+
+def _net(net: SurveyedNet) -> str:
+    told = (
+        f"<details><summary>message</summary><pre>{escape(net.message)}</pre></details>"
+        if net.message
+        else ""
+    )
+    cells = (
+        f"<td>{escape(net.file)}{told}</td>",
+        f'<td class="{_CLASSES[net.verdict]}">{net.verdict.value}</td>',
+        f"<td>{escape(', '.join(net.lacking))}</td>",
+        f"<td>{escape(', '.join(net.outputs))}</td>",
+    )
+    return f"<tr>{''.join(cells)}</tr>"

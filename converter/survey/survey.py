@@ -1,0 +1,137 @@
+"""Try many nets without building anything: what converts, what does not, and which layers are in the way."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from prototrt.caffe_proto.errors import ConversionError, Problems, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.loading import load
+from prototrt.caffe_proto.options import LoadOptions
+from prototrt.surgery.expansion.expand import Expansion, Failure, attempt
+from prototrt.surgery.options import RewriteOptions
+
+_INVENTED = {"N": 1, "T": 8, "C": 3, "L": 16, "H": 224, "W": 224, "I": 256}
+"""Sizes for the letters of a shape that nobody states."""
+_SUFFIXES = (".prototxt", ".prototxt.txt", ".pbtxt")
+
+
+class Verdict(enum.Enum):
+    """How far a net can be converted."""
+
+    CONVERTS = "converts"
+    IN_PART = "converts in part"
+    NOT = "does not convert"
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyedNet:
+    """One net. ``lacking`` are types and fields without a rule, ``outputs`` those that convert in part.
+
+    ``shapes`` are to be given, with letters for sizes that nobody states.
+    """
+
+    file: str
+    verdict: Verdict
+    message: str = ""
+    lacking: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was found of all nets."""
+
+    nets: tuple[SurveyedNet, ...]
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(net.verdict is verdict for net in self.nets)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every net converts."""
+        return self.count(Verdict.CONVERTS) == len(self.nets)
+
+    @property
+    def obstacles(self) -> list[tuple[str, int, int]]:
+        """Each type or field that is in the way, how many nets lack it, and how many lack nothing else."""
+        needed = Counter(name for net in self.nets for name in net.lacking)
+        alone = Counter(net.lacking[0] for net in self.nets if len(net.lacking) == 1)
+        return [(name, count, alone[name]) for name, count in needed.most_common()]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        obstacles = [
+            {"lacking": name, "nets": count, "alone": alone} for name, count, alone in self.obstacles
+        ]
+        return {
+            "counts": {verdict.value: self.count(verdict) for verdict in Verdict},
+            "obstacles": obstacles,
+            "nets": [{**asdict(net), "verdict": net.verdict.value} for net in self.nets],
+        }
+
+
+def nets_below(paths: Iterable[str]) -> list[str]:
+    """The files that are given, and those below folders whose names are those of prototxts."""
+    found: dict[str, None] = {}
+    for path in paths:
+        if os.path.isdir(path):
+            files = sorted(str(file) for file in Path(path).rglob("*") if file.name.endswith(_SUFFIXES))
+            found |= dict.fromkeys(files)
+        else:
+            found[path] = None
+    return list(found)
+
+
+def survey(files: Iterable[str], heard: Callable[[SurveyedNet], None] | None = None) -> Survey:
+    """Try each net; ``heard`` is called with each as soon as it is known."""
+    nets = []
+    for file in files:
+        nets.append(surveyed(file))
+        if heard is not None:
+            heard(nets[-1])
+    return Survey(tuple(nets))
+
+
+def surveyed(
+    file: str, loading: LoadOptions | None = None, rewriting: RewriteOptions | None = None
+) -> SurveyedNet:
+    """Try one net. Weights are not read unless ``loading`` gives them."""
+    options = replace(rewriting or RewriteOptions(), require_weights=False)
+    try:
+        model = load(file, options=loading or LoadOptions())
+        result = attempt(model, options)
+        shapes = result.shapes if isinstance(result, Failure) else {}
+        if shapes:
+            result = attempt(model, replace(options, shapes={**(options.shapes or {}), **_invented(shapes)}))
+    except ConversionError as error:
+        return SurveyedNet(file, Verdict.NOT, error.text, _lacking([error]))
+    if isinstance(result, Expansion):
+        return SurveyedNet(file, Verdict.CONVERTS, shapes=shapes)
+    errors, outputs = result.errors, tuple(result.cut)
+    if shapes and all(isinstance(error, ShapeError) for error in errors):
+        # The invented sizes do not suit the net: only its user knows them.
+        return SurveyedNet(file, Verdict.CONVERTS, result.error().text, shapes=shapes)
+    verdict = Verdict.IN_PART if outputs else Verdict.NOT
+    return SurveyedNet(file, verdict, result.error().text, _lacking(errors), outputs, shapes)
+
+
+def _invented(shapes: Mapping[str, Sequence[int | str]]) -> dict[str, tuple[int, ...]]:
+    return {
+        name: tuple(_INVENTED.get(size, 1) if isinstance(size, str) else size for size in sizes)
+        for name, sizes in shapes.items()
+    }
+
+
+def _lacking(errors: Iterable[ConversionError]) -> tuple[str, ...]:
+    single = [
+        inner for error in errors for inner in (error.errors if isinstance(error, Problems) else (error,))
+    ]
+    found = (error.lacking for error in single if isinstance(error, UnsupportedLayerError))
+    return tuple(dict.fromkeys(filter(None, found)))

@@ -1,0 +1,108 @@
+"""Many nets at a glance: what converts, in part or not, and what is in the way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from prototrt.cli import main
+from prototrt.converter.survey.page import survey_page
+from prototrt.converter.survey.survey import Survey, SurveyedNet, Verdict, nets_below, survey
+
+INPUT = "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 } } }"
+MID = "layer { name: 'm' type: 'TanH' bottom: 'x' top: 'm' }"
+NETS = {
+    "whole": f"{INPUT} {MID}",
+    "in_part": f"{INPUT} {MID} layer {{ name: 'o' type: 'Odd' bottom: 'm' top: 'o' }}",
+    "two_obstacles": f"{INPUT} {MID} layer {{ name: 'o' type: 'Odd' bottom: 'm' top: 'o' }}"
+    "\nlayer { name: 'p' type: 'TanH' bottom: 'm' top: 'p' tanh_param { steep: 1 } }",
+    "nothing": f"{INPUT} layer {{ name: 'o' type: 'Odd' bottom: 'x' top: 'o' }}",
+    "no_shape": "input: 'x' layer { name: 'f' type: 'Pooling' bottom: 'x' top: 'f' pooling_param { kernel_size: 2 } }",
+    "broken": "layer {",
+}
+EXPECTED = {
+    "whole": (Verdict.CONVERTS, (), (), {}),
+    "in_part": (Verdict.IN_PART, ("Odd",), ("m",), {}),
+    "two_obstacles": (Verdict.IN_PART, ("Odd", "TanH.tanh_param.steep"), ("m",), {}),
+    "nothing": (Verdict.NOT, ("Odd",), (), {}),
+    "no_shape": (Verdict.CONVERTS, (), (), {"x": ["N", "C", "H", "W"]}),
+    "broken": (Verdict.NOT, (), (), {}),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nets").mkdir()
+    for name, text in NETS.items():
+        (tmp_path / "nets" / f"{name}.prototxt").write_text(text)
+    (tmp_path / "nets" / "notes.txt").write_text("not a net")
+    return tmp_path
+
+
+def test_each_net(folder: Path) -> None:
+    found = survey(nets_below(["nets"]))
+    facts = {
+        Path(net.file).stem: (net.verdict, net.lacking, net.outputs, dict(net.shapes)) for net in found.nets
+    }
+    assert facts == EXPECTED
+    assert found.obstacles == [("Odd", 3, 2), ("TanH.tanh_param.steep", 1, 0)]
+
+
+def test_the_table(folder: Path) -> None:
+    result = CliRunner().invoke(
+        main, ["survey", *(f"nets/{name}.prototxt" for name in ("whole", "in_part", "broken"))]
+    )
+    assert result.exit_code == 0, result.output
+    lines = [line.rstrip() for line in result.output.splitlines() if line.strip()]
+    assert lines[-1] == "3 nets: 1 convert, 1 convert in part, 1 do not convert"
+    assert any(line.split() == ["Odd", "1", "1"] for line in lines)
+    assert any("nets/broken.prototxt:1: " in line for line in lines)
+
+
+def test_json(folder: Path) -> None:
+    result = CliRunner().invoke(main, ["survey", "nets", "--json", "-o", "report.json"])
+    assert json.loads(result.output) == json.loads(Path("report.json").read_text())
+    facts = json.loads(result.output)
+    assert facts["counts"] == {"converts": 2, "converts in part": 2, "does not convert": 2}
+    (in_part,) = [net for net in facts["nets"] if net["file"] == "nets/in_part.prototxt"]
+    assert in_part["message"].endswith("  fix: convert the part before it: --output m")
+
+
+def test_the_page_shows_what_users_wrote_as_text() -> None:
+    net = SurveyedNet("<a>.prototxt", Verdict.IN_PART, "no rule for <b>", ("<b>",), ("c",))
+    page = survey_page(Survey((net,)))
+    assert "<h1>0 of 1 nets convert</h1>" in page
+    assert "&lt;a&gt;.prototxt" in page
+    assert "no rule for &lt;b&gt;" in page
+    assert "<a>" not in page
+    assert "<b>" not in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "told"),
+    [
+        (["nets", "-o", "report.pdf"], 2, "ends neither in .html nor in .json"),
+        (["empty"], 3, "there are no nets here"),
+        (["nets", "-o", "report.html"], 0, "6 nets: "),
+    ],
+)
+def test_the_command(folder: Path, arguments: list[str], exit_code: int, told: str) -> None:
+    (folder / "empty").mkdir()
+    result = CliRunner().invoke(main, ["survey", *arguments])
+    assert result.exit_code == exit_code, result.output
+    assert told in result.output
+
+
+def test_batch_as_a_dry_run(folder: Path) -> None:
+    Path("models.yaml").write_text(
+        "models:\n  - prototxt: nets/no_shape.prototxt\n    random-weights: 1\n    shapes: {x: 1x3x8x8}\n"
+        "  - prototxt: nets/in_part.prototxt\n    random-weights: 1\n"
+    )
+    result = CliRunner().invoke(main, ["batch", "models.yaml", "-o", "built", "--dry-run"])
+    assert result.exit_code == 3, result.output
+    assert result.output.splitlines()[-1] == "2 nets: 1 convert, 1 convert in part, 0 do not convert"
+    assert not Path("built").exists()
