@@ -13,7 +13,6 @@ from prototrt.tests.converter.readback.support import (
     ITensor,
     Layer,
     Network,
-    add_constant,
     add_input,
     evaluate,
     mark_output,
@@ -98,11 +97,11 @@ def refuse(add: Any, *arrays: Array) -> str:
 
 
 def test_layer_without_a_rule() -> None:
-    def add(network: Network, boxes: ITensor, scores: ITensor) -> Layer:
-        return network.add_nms(boxes, scores, add_constant(network, 3))
+    def add(network: Network, a: ITensor, b: ITensor) -> Layer:
+        return network.add_einsum([a, b], "ij,jk->ik")
 
-    assert refuse(add, numbers(1, 5, 4), numbers(1, 5, 2)) == (
-        'network layer "it" (NMS): the network interpreter has no rule for layers of type NMS'
+    assert refuse(add, numbers(2, 3), numbers(3, 4)) == (
+        'network layer "it" (EINSUM): the network interpreter has no rule for layers of type EINSUM'
     )
 
 
