@@ -14,7 +14,6 @@ import numpy as np
 import prototrt
 from prototrt.converter.verification.comparison import difference_of
 from prototrt.converter.verification.tolerances import TOLERANCES
-from prototrt.surgery.expansion.frameworks import framework_named
 from prototrt.surgery.ir import Array, Graph
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -43,12 +42,6 @@ class Case:
         return [sequence for sequence in SEQUENCES if sequence != "step" or has_one_step]
 
     @property
-    def types_without_rule(self) -> list[str]:
-        """Types of layers in the net that nothing here converts."""
-        known = {*framework_named("caffe").rules.rules, "Python"}  # those of the cases have rules by name
-        return sorted(set(self.facts["layer_types"]) - known)
-
-    @property
     def calls(self) -> int:
         return int(self.facts["calls"])
 
@@ -66,10 +59,10 @@ class Case:
         names = [f"{kind}_{call}.npz" for call in range(self.calls)] if self.calls > 1 else [f"{kind}.npz"]
         return [dict(np.load(self.folder / name)) for name in names]
 
-    def tolerance(self, output: str) -> tuple[float, float]:
+    def tolerance(self, output: str, precision: str = "fp32") -> tuple[float, float]:
         """The relative and the absolute error that the index allows; ``exact`` cases compare equal."""
         hint = self.facts["tolerance_hint"]
-        return (0, 0) if "exact" in hint else (hint["fp32"]["rtol"], hint["fp32"]["atol"][output])
+        return (0, 0) if "exact" in hint else (hint[precision]["rtol"], hint[precision]["atol"][output])
 
 
 def caffe_cases() -> list[Case]:

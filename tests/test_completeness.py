@@ -70,7 +70,7 @@ def types_in_goldens() -> set[str]:
 @cache
 def ops_in_goldens() -> set[type[Op]]:
     """The primitives that the goldens of Caffe and its forks become."""
-    cases = [*caffe_cases(), *(case for case in fork_cases() if not case.types_without_rule)]
+    cases = [*caffe_cases(), *fork_cases()]
     graphs = (rewritten(case, case.arrays("inputs")[0]) for case in cases)
     return {type(node.op) for graph in graphs for node in walk(graph)}
 
