@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.caffe_proto.wording import Option, Worded
@@ -16,7 +17,7 @@ STREAM_AXIS = 1
 """States are (passes, N, H): the streams of a batch are along this axis."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Signature:
     """The inputs and outputs of something that is called again and again.
 
@@ -32,18 +33,18 @@ class Signature:
     def of_graph(cls, graph: Graph) -> Signature:
         return cls(graph.inputs, graph.outputs, graph.recurrences, graph.symbols)
 
-    @property
+    @cached_property
     def states(self) -> dict[str, Value]:
         """The inputs for state, by name."""
         return {pair.input.name: pair.input for pair in self.recurrences}
 
-    @property
+    @cached_property
     def results(self) -> tuple[Value, ...]:
         """The outputs that a caller gets: those which only feed state back are none."""
         hidden = {pair.output.name for pair in self.recurrences if not pair.exposed}
         return tuple(value for value in self.outputs if value.name not in hidden)
 
-    @property
+    @cached_property
     def exposed_states(self) -> tuple[Value, ...]:
         """The outputs that feed state back, and that a caller gets all the same."""
         fed_back = {pair.output.name for pair in self.recurrences}
