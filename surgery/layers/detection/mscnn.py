@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Array, Value, element_count, fixed
 from prototrt.surgery.ir.expression import Expression, concatenated
 from prototrt.surgery.layers.detection.bottoms import exact, misfit, overlap_threshold
-from prototrt.surgery.layers.detection.overlaps import Boxes, of_corner_and_sides
+from prototrt.surgery.layers.detection.overlaps import Boxes, of_corner_and_sides, of_pixel_corners_in
 from prototrt.surgery.layers.detection.rows import Rows, beside, chosen_rows, counted_tops
 from prototrt.surgery.layers.detection.suppression import Suppression, picked, suppressed
 
@@ -41,25 +42,75 @@ def box_output(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> l
                 f" {counted(len(maps), 'bottom')}",
                 fix=f"state {field} for each map that the net was trained with",
             )
-    images = fixed(x.shape[0], "the number of images")
     parts = [_of_map(build, layer, index, bottom) for index, bottom in enumerate(maps)]
-    score = concatenated([part[1] for part in parts], 1)
-    columns = zip(*(part[0].parts for part in parts), strict=True)
-    boxes = Boxes(*(concatenated(list(same), 1) for same in columns))
-    is_candidate = (
-        (score >= param.fg_thr) & (boxes.third >= param.min_size) & (boxes.fourth >= param.min_size)
+    boxes, score = _in_one_list(parts)
+    is_large = (boxes.third >= param.min_size) & (boxes.fourth >= param.min_size)
+    rule = Suppression(
+        overlap_threshold(param.iou_thr, "iou_thr"),
+        of_corner_and_sides(param.nms_type),
+        first_of_equals=False,
     )
-    count = fixed(score.shape[1], "the number of boxes")
-    before = min(param.max_nms_num or count, count)
-    most = min(param.max_post_nms_num or before, before)
-    overlap = of_corner_and_sides(param.nms_type)
-    rule = Suppression(overlap_threshold(param.iou_thr, "iou_thr"), overlap, first_of_equals=False)
+    return _proposed(build, layer, boxes, score, (score >= param.fg_thr) & is_large, rule, _corners_of_sides)
+
+
+@layer_rule("BoxGroupOutput")
+def box_group_output(
+    build: LayerBuilder, layer: Layer, score: Value, code: Value, *others: Value
+) -> list[Value]:
+    """The proposals of Cascade R-CNN: boxes of several maps and anchors, clipped, the best ones suppressed.
+
+    Becomes: TopK, a While with Gather, Select and arithmetic; its count is one more output.
+    Bottoms: pairs of maps (N G, C, H, W) of probabilities, the background's first, and of codes
+    (N G, 4, H, W), for G anchors a place. Tops: as of BoxOutput.
+    Source: zhaoweicai/cascade-rcnn ``src/caffe/layers/box_group_output_layer.cpp``,
+    ``src/caffe/util/bbox_util.cpp``.
+    """
+    param, bottoms = layer.param, [score, code, *others]
+    if len(bottoms) != 2 * len(param.box_group_param):
+        raise NetError(
+            f"has {counted(len(bottoms), 'bottom')}, but states box_group_param {len(param.box_group_param)} times",
+            fix="state box_group_param for each pair of scores and codes",
+        )
+    pairs = zip(bottoms[::2], bottoms[1::2], param.box_group_param, strict=True)
+    parts = [_of_group(build, layer, 2 * index, *pair) for index, pair in enumerate(pairs)]
+    boxes, scores = _in_one_list(parts)
+    is_large = (boxes.third - boxes.first + 1 >= param.min_size) & (
+        boxes.fourth - boxes.second + 1 >= param.min_size
+    )
+    overlap = of_pixel_corners_in(param.nms_type)
+    rule = Suppression(overlap_threshold(param.iou_thr, "iou_thr"), overlap)
+    return _proposed(build, layer, boxes, scores, (scores >= param.fg_thr) & is_large, rule, lambda box: box)
+
+
+def _in_one_list(parts: Sequence[tuple[Boxes, Expression]]) -> tuple[Boxes, Expression]:
+    """The boxes and the scores of all maps, one map behind the other."""
+    columns = zip(*(boxes.parts for boxes, _ in parts), strict=True)
+    boxes = Boxes(*(concatenated(list(same), 1) for same in columns))
+    return boxes, concatenated([score for _, score in parts], 1)
+
+
+def _corners_of_sides(box: Boxes) -> Boxes:
+    return Boxes(box.first, box.second, box.first + box.third, box.second + box.fourth)
+
+
+def _proposed(
+    build: LayerBuilder,
+    layer: Layer,
+    boxes: Boxes,
+    score: Expression,
+    is_candidate: Expression,
+    rule: Suppression,
+    corners_of: Callable[[Boxes], Boxes],
+) -> list[Value]:
+    """The tops: what is left of the boxes (N, n) of each image, as corners."""
+    images, count = (fixed(dim, "the number of boxes") for dim in score.shape)
+    before = min(layer.param.max_nms_num or count, count)
+    most = min(layer.param.max_post_nms_num or before, before)
     kept = suppressed(score, is_candidate, boxes, rule, before=before, most=most)
-    left, above, width, height = boxes.map(lambda part: picked(part, kept.index)).parts
+    corners = corners_of(boxes.map(lambda part: picked(part, kept.index)))
     shape = (images, fixed(kept.score.shape[1], "the number of boxes"))
     image = np.broadcast_to(np.arange(images, dtype=np.float32)[:, None], shape)
-    image_column = Expression(build, build.constant(image, "image"))
-    table = beside([image_column, left, above, left + width, above + height, kept.score])
+    table = beside([Expression(build, build.constant(image, "image")), *corners.parts, kept.score])
     rows = chosen_rows(kept.is_kept.reshape(shape[0] * shape[1]), images * most)
     return _tops(build, layer, rows, rows.filled(table))
 
@@ -82,22 +133,75 @@ def _of_map(build: LayerBuilder, layer: Layer, index: int, x: Value) -> tuple[Bo
     best = given.slice(1, 1, classes - 1).largest(1)
     score = (best - given.slice(1, 0)).reshape(images, height * width)
     moves = [given.slice(1, classes + place).reshape(images, height * width) for place in range(_COORDINATES)]
-    moves = _as_learned(layer, moves)
-    reach, stretch = 1 / param.field_xyr, math.log(param.field_whr)
-    y, x_ = np.meshgrid(np.arange(height), np.arange(width), indexing="ij")
-    corners, sides = [], []
-    for axis, (places, field, end) in enumerate(
-        ((x_, param.field_w[index], width * stride), (y, param.field_h[index], height * stride))
-    ):
-        middle = ((places.reshape(1, -1) + 0.5) * stride).astype(np.float32)
-        centre = moves[axis].at_least(-reach).at_most(reach) * field + Expression(
-            build, build.constant(middle, "places")
+    corners, sides = _decoded(
+        layer, moves, (height, width), (param.field_w[index], param.field_h[index]), stride
+    )
+    starts = [corner.at_least(0) for corner in corners]
+    ends = (width * stride, height * stride)
+    cut = [side.at_most(end - start) for side, end, start in zip(sides, ends, starts, strict=True)]
+    return Boxes(*starts, *cut), score
+
+
+def _of_group(
+    build: LayerBuilder, layer: Layer, index: int, score: Value, code: Value, group: Any
+) -> tuple[Boxes, Expression]:
+    """Clipped corners (N, G H W) in pixels, and how certain it is that there is an object."""
+    anchors = len(group.field_w)
+    if not anchors or len(group.field_h) != anchors:
+        raise NetError(
+            f"box_group_param states {anchors} widths and {len(group.field_h)} heights of anchors",
+            fix="state field_w and field_h for each anchor",
         )
-        side = moves[2 + axis].at_least(-stretch).at_most(stretch).exp() * field
-        corner = (centre - side / 2).at_least(0)
-        corners.append(corner)
-        sides.append(side.at_most(end - corner))
-    return Boxes(*corners, *sides), score
+    if len(score.shape) != 4 or fixed(score.shape[0], "the number of maps") % anchors:
+        because = f"there are {anchors} anchors at each place"
+        expected, fix = f"({anchors} N, C, H, W)", "put a Reshape in front of it"
+        raise misfit(layer, index, score, expected, because=because, fix=fix)
+    maps, classes, height, width = (fixed(dim, "a size of a map") for dim in score.shape)
+    if code.shape != (maps, _COORDINATES, height, width):
+        expected = str((maps, _COORDINATES, height, width))
+        because = f'bottom "{layer.bottom_blob(index)}" has the shape {score.shape}'
+        raise misfit(
+            layer, index + 1, code, expected, because=because, fix="give it the codes of these scores"
+        )
+    images, places = maps // anchors, height * width
+    moves = [
+        part.reshape(images, anchors, places)
+        for part in exact(build, code).reshape(maps, _COORDINATES, places).split(1)
+    ]
+    fields = [
+        Expression(build, build.constant(np.array([[*sizes]], np.float32)[..., None], "anchors"))
+        for sizes in (group.field_w, group.field_h)
+    ]
+    corners, sides = _decoded(layer, moves, (height, width), (fields[0], fields[1]), group.stride)
+    ends = (width * group.stride, height * group.stride)
+    last = [(corner + side - 1).at_most(end) for corner, side, end in zip(corners, sides, ends, strict=True)]
+    boxes = Boxes(*(corner.at_least(0) for corner in corners), *last)
+    background = exact(build, score).reshape(maps, classes, places).slice(1, 0)
+    count = anchors * places
+    return boxes.map(lambda part: part.reshape(images, count)), (1 - background).reshape(images, count)
+
+
+def _decoded(
+    layer: Layer,
+    codes: list[Expression],
+    plane: tuple[int, int],
+    fields: tuple[Expression, Expression] | tuple[int, int],
+    stride: int,
+) -> tuple[list[Expression], list[Expression]]:
+    """Upper left corners x and y, and sides w and h, in pixels; codes (..., H W) are limited as the fork does it."""
+    param, build = layer.param, codes[0].build
+    moves = _as_learned(layer, codes)
+    reach, stretch = 1 / param.field_xyr, math.log(param.field_whr)
+    y, x = np.meshgrid(np.arange(plane[0]), np.arange(plane[1]), indexing="ij")
+    corners, sides = [], []
+    for axis, places in enumerate((x, y)):
+        middles = ((places.reshape(-1) + 0.5) * stride).astype(np.float32)
+        middle = Expression(build, build.constant(middles[(None,) * (len(codes[0].shape) - 1)], "places"))
+        centre = moves[axis].at_least(-reach).at_most(reach) * fields[axis] + middle
+        side = moves[2 + axis].at_least(-stretch).at_most(stretch).exp() * fields[axis]
+        corners.append(centre - side / 2)
+        sides.append(side)
+    return corners, sides
 
 
 @layer_rule("DecodeBBox")

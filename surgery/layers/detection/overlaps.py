@@ -87,9 +87,23 @@ def of_corner_and_sides(mode: str) -> Overlap:
         width = (a.first + a.third).at_most(b.first + b.third) - a.first.at_least(b.first)
         height = (a.second + a.fourth).at_most(b.second + b.fourth) - a.second.at_least(b.second)
         area = width.at_least(0) * height.at_least(0)
-        of_a, of_b = a.third * a.fourth, b.third * b.fourth
-        whole = {"IOMU": of_a.at_most(of_b), "IOFU": of_a}.get(mode) or of_a + of_b - area
-        return area / whole.at_least(SMALLEST)
+        return _in_mode(mode, area, a.third * a.fourth, b.third * b.fourth)
+
+    return overlap
+
+
+def of_pixel_corners_in(mode: str) -> Overlap:
+    """Overlap of boxes that are told by the corners of pixels, in the modes of ``of_corner_and_sides``.
+
+    Boxes that have one row of pixels in common overlap by 0.
+    Source: zhaoweicai/cascade-rcnn ``src/caffe/util/bbox_util.cpp``, ``JaccardOverlap``.
+    """
+
+    def overlap(a: Boxes, b: Boxes) -> Expression:
+        width, height = _intersection(a, b)
+        meet = (width >= 0) & (height > 0)
+        area = meet.chosen((width + 1) * (height + 1), 0)
+        return _in_mode(mode, area, _pixels(a), _pixels(b))
 
     return overlap
 
@@ -104,9 +118,20 @@ def _area(box: Boxes) -> Expression:
     return (box.third - box.first) * (box.fourth - box.second)
 
 
+def _pixels(box: Boxes) -> Expression:
+    return (box.third - box.first + 1) * (box.fourth - box.second + 1)
+
+
 def _of_pixels(area: Expression, a: Boxes, b: Boxes) -> Expression:
-    of_a, of_b = ((box.third - box.first + 1) * (box.fourth - box.second + 1) for box in (a, b))
-    return area / (of_a + of_b - area).at_least(SMALLEST)
+    return area / (_pixels(a) + _pixels(b) - area).at_least(SMALLEST)
+
+
+def _in_mode(mode: str, area: Expression, of_a: Expression, of_b: Expression) -> Expression:
+    """An intersection over the smaller area, the area of the first box, or the union."""
+    if mode == "IOMU":
+        return area / of_a.at_most(of_b).at_least(SMALLEST)
+    whole = of_a if mode == "IOFU" else of_a + of_b - area
+    return area / whole.at_least(SMALLEST)
 
 
 def _common(x1: Expression, side1: Expression, x2: Expression, side2: Expression) -> Expression:

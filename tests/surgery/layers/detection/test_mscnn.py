@@ -1,4 +1,4 @@
-"""BoxOutput and DecodeBBox give what the loops of zhaoweicai/mscnn give."""
+"""BoxOutput, BoxGroupOutput and DecodeBBox give what the loops of zhaoweicai/mscnn and cascade-rcnn give."""
 
 from __future__ import annotations
 
@@ -109,6 +109,85 @@ def test_without_any_box(on: str) -> None:
     assert found["scored"][..., 0, 0].tolist() == [[0, 0, 0, 0, 0, 0]]
 
 
+GROUPS = (((24, 32), (32, 24)), ((40, 48), (48, 40)))
+"""Widths and heights of the anchors of each map."""
+
+
+def box_group_output(fields: str) -> str:
+    groups = "".join(
+        "box_group_param {{ {} stride: {} }} ".format(
+            " ".join(f"field_w: {width} field_h: {height}" for width, height in anchors), stride
+        )
+        for anchors, stride in zip(GROUPS, STRIDES, strict=True)
+    )
+    sizes = f"fg_thr: {LEAST_SCORE} min_size: {LEAST_SIZE} field_whr: {STRETCH} field_xyr: {1 / REACH}"
+    param = f"box_group_output_param {{ {groups} {sizes} {fields} }}"
+    return op("BoxGroupOutput", f"{param} {NORMALIZATION}", ["s0", "c0", "s1", "c1"], ["rois", "scored"])
+
+
+def grouped_maps(seed: int) -> dict[str, Array]:
+    random = np.random.default_rng(seed)
+    planes = ((5, 7), (3, 4))
+    maps = {}
+    for index, (plane, anchors) in enumerate(zip(planes, GROUPS, strict=True)):
+        count = BATCH * len(anchors)
+        maps[f"s{index}"] = random.random((count, 2, *plane)).astype(np.float32)
+        maps[f"c{index}"] = random.standard_normal((count, 4, *plane)).astype(np.float32)
+    return maps
+
+
+def corners_of_the_fork(maps: dict[str, Array], image: int) -> Iterator[tuple[float, list[float]]]:
+    """Score and corners of what ``BoxGroupOutputLayer::Forward_cpu`` collects in an image."""
+    for index, (anchors, stride) in enumerate(zip(GROUPS, STRIDES, strict=True)):
+        scores, codes = maps[f"s{index}"], maps[f"c{index}"]
+        height, width = scores.shape[2:]
+        for anchor, (field_w, field_h) in enumerate(anchors):
+            place = image * len(anchors) + anchor
+            for h in range(height):
+                for w in range(width):
+                    x, y, across, down = (
+                        float(code) * deviation + mean
+                        for code, deviation, mean in zip(
+                            codes[place, :, h, w], DEVIATIONS, MEANS, strict=True
+                        )
+                    )
+                    limit = math.log(STRETCH)
+                    across = field_w * math.exp(min(max(across, -limit), limit))
+                    down = field_h * math.exp(min(max(down, -limit), limit))
+                    x = min(max(x, -REACH), REACH) * field_w + (w + 0.5) * stride - across / 2
+                    y = min(max(y, -REACH), REACH) * field_h + (h + 0.5) * stride - down / 2
+                    right, bottom = min(x + across - 1, width * stride), min(y + down - 1, height * stride)
+                    x, y, score = max(x, 0), max(y, 0), 1 - float(scores[place, 0, h, w])
+                    if score >= LEAST_SCORE and min(right - x, bottom - y) + 1 >= LEAST_SIZE:
+                        yield score, [x, y, right, bottom]
+
+
+def pixel_overlap(a: list[float], b: list[float], mode: str) -> float:
+    width, height = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
+    common = (width + 1) * (height + 1) if width >= 0 and height > 0 else 0.0
+    areas = [(box[2] - box[0] + 1) * (box[3] - box[1] + 1) for box in (a, b)]
+    whole = {"IOMU": min(areas), "IOFU": areas[0]}.get(mode, sum(areas) - common)
+    return common / whole
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize(("mode", "most"), [("IOU", 1000), ("IOMU", 1000), ("IOFU", 4)])
+def test_box_group_output(mode: str, most: int, on: str) -> None:
+    inputs = grouped_maps(1)
+    expected = []
+    for image in range(BATCH):
+        kept: list[tuple[float, list[float]]] = []
+        for box in sorted(corners_of_the_fork(inputs, image), reverse=True)[:60]:
+            if all(pixel_overlap(other[1], box[1], mode) <= 0.4 for other in kept):
+                kept.append(box)
+        expected += [[image, *corners, score] for score, corners in kept[:most]]
+    layer = box_group_output(f'iou_thr: 0.4 nms_type: "{mode}" max_nms_num: 60 max_post_nms_num: {most}')
+    graph = rewritten(layer, {name: array.shape for name, array in inputs.items()})
+    found = prototrt.Session(graph, on=on, cut=True).run(inputs)
+    np.testing.assert_allclose(found["scored"][..., 0, 0], expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found["rois"][..., 0, 0], np.array(expected)[:, :5], rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("on", WAYS)
 def test_decode_bbox(on: str) -> None:
     random = np.random.default_rng(5)
@@ -134,3 +213,5 @@ def test_decode_bbox(on: str) -> None:
 def test_builds() -> None:
     shapes = {f"b{index}": bottom.shape for index, bottom in enumerate(maps(0))}
     assert has_engine(rewritten(box_output("iou_thr: 0.4"), shapes))
+    shapes = {name: array.shape for name, array in grouped_maps(0).items()}
+    assert has_engine(rewritten(box_group_output("iou_thr: 0.4"), shapes))

@@ -94,7 +94,7 @@ REFUSALS = [
     ),
     prior_box(
         "min_size: 4 img_size: 8 img_h: 8 img_w: 8",
-        ": img_size is stated beside img_h and img_w\n  fix: state img_size, or img_h and img_w",
+        ": img_size is stated beside img_h and img_w\n  fix: remove img_size, or the other two",
     ),
     prior_box(
         "min_size: 4 step_h: 8",
@@ -346,5 +346,35 @@ REFUSALS = [
         [(3, 8), (3, 5)],
         ": bbox_reg_param states 1 means and 1 standard deviations, expected 4 of each\n"
         "  fix: state bbox_mean and bbox_std for x, y, w and h",
+    ),
+    message(
+        "BoxGroupOutput",
+        "box_group_output_param { }",
+        [(2, 2, 3, 4), (2, 4, 3, 4)],
+        ": has 2 bottoms, but states box_group_param 0 times\n"
+        "  fix: state box_group_param for each pair of scores and codes",
+    ),
+    message(
+        "BoxGroupOutput",
+        "box_group_output_param { box_group_param { field_w: 8 field_w: 9 field_h: 8 } }",
+        [(2, 2, 3, 4), (2, 4, 3, 4)],
+        ": box_group_param states 2 widths and 1 heights of anchors\n"
+        "  fix: state field_w and field_h for each anchor",
+    ),
+    message(
+        "BoxGroupOutput",
+        "box_group_output_param { box_group_param { field_w: 8 field_w: 9 field_h: 8 field_h: 9 stride: 8 } }",
+        [(3, 2, 3, 4), (3, 4, 3, 4)],
+        ', bottom "b0": shape is (3, 2, 3, 4), expected (2 N, C, H, W)\n'
+        "  because there are 2 anchors at each place\n"
+        "  fix: put a Reshape in front of it",
+    ),
+    message(
+        "BoxGroupOutput",
+        "box_group_output_param { box_group_param { field_w: 8 field_h: 8 stride: 8 } }",
+        [(2, 2, 3, 4), (2, 4, 4, 4)],
+        ', bottom "b1": shape is (2, 4, 4, 4), expected (2, 4, 3, 4)\n'
+        '  because bottom "b0" has the shape (2, 2, 3, 4)\n'
+        "  fix: give it the codes of these scores",
     ),
 ]
