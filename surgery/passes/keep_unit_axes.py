@@ -15,7 +15,7 @@ def keep_unit_axes(graph: Graph) -> Graph:
     """Let what surgery made work on values as they are before a Reshape drops their first axis, of size 1.
 
     Before: ``r = Reshape[target=(2, 3)](x)`` with x (1, 2, 3), ``t = TanH(r)``, ``y = Reshape[target=(1, 2, 3)](t)``
-    After:  ``t = TanH(x)``, ``y = Reshape[target=(1, 2, 3)](t)``, which is a copy
+    After:  ``t = TanH(x)``, which y is; as an output or a blob of the user, y is a copy
     A row that is picked by a Gather is cut out by a Slice, which keeps its axis.
     A step of a recurrence is computed in the shape of its bindings then, and no kernel reshapes its states.
     Left alone: layers of the user, primitives that know no further axis, and graphs in which no fewer
@@ -54,9 +54,13 @@ class _Lifted:
         self._with_axis: dict[Value, Value] = {}
         self._unwritten: dict[Value, Node] = {}
         """Values that no node writes any more, and what would."""
+        self._stands_for: dict[Value, Value] = {}
+        """Values that another one is now."""
+        self._outputs = {*graph.outputs, *graph.state_outputs}
 
     def add(self, node: Node) -> None:
         """Add a node, over lifted values if it can work on them."""
+        node = node.reading(self._stands_for)
         x, y, row = node.inputs[0] if node.inputs else None, node.outputs[0], _picked_row(node)
         self.build.origin = node.origin
         if x is not None and y.is_surgical and isinstance(node.op, Reshape) and x.shape == (1, *y.shape):
@@ -66,7 +70,10 @@ class _Lifted:
             self.restore([x])
             self._lift(node, self.build.add(Slice(0, row, 1), x, hint=node.hint))
         elif isinstance(node.op, Reshape) and x in self._with_axis and y.shape == (1, *x.shape):
-            self.build.nodes.append(replace(node, op=_copy(y), inputs=(self._with_axis[x],)))
+            if y.is_surgical and y not in self._outputs:
+                self._stands_for[y] = self._with_axis[x]
+            else:
+                self.build.nodes.append(replace(node, op=_copy(y), inputs=(self._with_axis[x],)))
         elif not self._compute(node):
             self.restore(node.inputs)
             self.build.nodes.append(node)
