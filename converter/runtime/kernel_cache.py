@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError
@@ -31,6 +32,7 @@ class KernelCache:
         self._path = None if path is None else Path(path)
         self._cache: Any = None
         self._stored = b""
+        self._lock = Lock()  # sessions of one engine may end in several threads
 
     def attach(self, config: Any) -> None:
         """Let contexts made with this ``IRuntimeConfig`` take kernels from the file, and add to them."""
@@ -46,8 +48,11 @@ class KernelCache:
 
     def save(self) -> None:
         """Write the file, if there are kernels that it has not."""
-        if self._cache is None:
-            return
+        if self._cache is not None:
+            with self._lock:
+                self._write()
+
+    def _write(self) -> None:
         kernels = bytes(memoryview(self._cache.serialize()))
         if not kernels or kernels == self._stored:
             return

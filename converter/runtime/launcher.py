@@ -96,8 +96,10 @@ class Launcher:
     def without_graphs(self) -> Iterator[None]:
         """Within the block every run is queued."""
         before, self._use_graphs = self._use_graphs, False
-        yield
-        self._use_graphs = before
+        try:
+            yield
+        finally:
+            self._use_graphs = before
 
     def set_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """The shapes of all inputs. Graphs of other shapes are dropped."""

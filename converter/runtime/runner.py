@@ -43,7 +43,7 @@ class EngineRunner:
             self._stream = memory.stream() if stream is None else self._device.adopt_stream(stream)
             self._free = weakref.finalize(self, memory.close, self._stream)
             self._free.atexit = False  # CUDA is gone by then, and all memory with it
-            self._context, self._kernels = engine.context(), engine.kernels
+            self._engine, self._context = engine, engine.context()
             use_graphs = graphs and _can_use_graphs(engine, self._context, self._stream)
             bindings = Bindings.of(self.signature)
             self._launcher = Launcher(self._context, memory, self._stream, bindings, use_graphs)
@@ -99,11 +99,11 @@ class EngineRunner:
 
     def close(self) -> None:
         if self._free.alive:
-            self._kernels.save()
+            self._engine.kernels.save()
             self._free()
             with self._device.current():
-                # TensorRT's context has working memory of its own on the GPU.
-                del self._launcher, self._context
+                # TensorRT has memory of its own on the GPU, for the context and for the engine.
+                del self._launcher, self._context, self._engine
 
     def _active(self) -> AbstractContextManager[None]:
         """Within the block this is the GPU of the thread. Raises ``ValueError`` once the session is closed."""
@@ -217,7 +217,7 @@ class EngineRunner:
             target.finish()
         if not self._has_run and call.waits:
             self._has_run = True
-            self._kernels.save()
+            self._engine.kernels.save()
         return dict(call.results)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -109,6 +112,20 @@ def test_what_is_wrong_is_told_at_once(on: str) -> None:
     session = session_of(dynamic_graph()) if on == "engine" else prototrt.Session(dynamic_graph())
     with pytest.raises(NetError, match=r"^inputs are missing: cont "):
         session.prepare({"x": np.zeros((2, 3, 6), np.float32)})
+
+
+def test_a_call_keeps_its_engine() -> None:
+    session = session_of(dynamic_graph())
+    engine = weakref.ref(session.engine)
+    feeds = continuing(2, 3, 0)
+    call = session.prepare(feeds)
+    del session
+    gc.collect()
+    assert engine() is not None
+    np.testing.assert_array_equal(call.run()["h"], prototrt.Session(dynamic_graph()).run(feeds)["h"])
+    del call
+    gc.collect()
+    assert engine() is None
 
 
 def test_a_closed_session_runs_nothing() -> None:
