@@ -53,8 +53,6 @@ FIELDS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("DetectionOutputParameter", "use_polygon"): ("TextBoxes++", "boxes have eight coordinates"),
     ("EltwiseParameter", "relu"): ("Intel Caffe", "a ReLU follows"),
     ("InnerProductParameter", "normalize"): ("NormFace", "the weights are divided by their length"),
-    ("LayerParameter", "strict_dim"): ("DeepLab", "sizes that do not divide are allowed"),
-    ("V1LayerParameter", "strict_dim"): ("DeepLab", "sizes that do not divide are allowed"),
     ("PriorBoxParameter", "denser_prior_boxes"): ("TextBoxes++", "there are twice as many boxes"),
     ("ROIPoolingParameter", "pooled_l"): ("R-C3D", "it pools along the time axis, too"),
     ("ROIPoolingParameter", "temporal_scale"): ("R-C3D", "it scales the time axis"),

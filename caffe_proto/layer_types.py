@@ -170,6 +170,8 @@ _ROWS = (
     LayerType("DataRandTransform", passes_on=_EVERYTHING),
     LayerType("DetectNetTransformation", passes_on=1),
     LayerType("Noise", passes_on=1),
+    LayerType("Python ProposalTargetLayer", passes_on=1, is_code=True),
+    LayerType("Python SpatialDropoutLayer", passes_on=1, is_code=True),
     # Losses and metrics.
     LayerType("ContrastiveLoss", role=Role.MEASURE, predictions=2),
     LayerType("HDF5Output", role=Role.MEASURE, predictions=_EVERYTHING),
@@ -188,4 +190,6 @@ def layer_type(name: str) -> LayerType:
     known = LAYER_TYPES.get(name)
     if known is not None:
         return known
+    if name.startswith("Python "):
+        return LayerType(name, is_code=True)
     return LayerType(name, role=Role.MEASURE if any(word in name for word in _MEASURES) else Role.COMPUTES)

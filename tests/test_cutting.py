@@ -137,3 +137,23 @@ def test_what_dummy_data_fills_becomes_an_input(net: Callable[[list[str]], proto
         [("d", (1, 3, 4, 4))],
         (),
     )
+
+
+def test_depthwise_without_num_output_keeps_its_channels(net: Callable[[list[str]], prototrt.Model]) -> None:
+    """ShuffleNet's fork does not read the field."""
+    shape = "input_param { shape { dim: 1 dim: 6 dim: 4 dim: 4 } }"
+    image = f'layer {{ name: "x" type: "Input" top: "x" {shape} }}'
+    fields = "convolution_param { kernel_size: 3 bias_term: false }"
+    graph = prototrt.rewrite(net([image, layer("ConvolutionDepthwise", "c", "x", "c", fields)]))
+    assert [value.shape for value in graph.outputs] == [(1, 6, 2, 2)]
+
+
+def test_a_field_that_many_layers_have_is_told_once(net: Callable[[list[str]], prototrt.Model]) -> None:
+    odd = [layer("TanH", f"o{index}", "b", f"o{index}", "tanh_param { steep: 1 }") for index in range(3)]
+    with pytest.raises(ConversionError) as caught:
+        prototrt.rewrite(net([*TRUNK, *odd]))
+    assert str(caught.value) == (
+        'net.prototxt:4: layer "o0" (TanH), tanh_param: there is no field "steep", which 2 other layers have\n'
+        "  fix: remove it if it does not change what the layer computes; the fields here are engine;"
+        ' or convert the part before it: outputs=["b"]'
+    )

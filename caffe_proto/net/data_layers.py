@@ -36,9 +36,10 @@ def label_tops(entry: LayerEntry) -> list[str]:
     return [top for top in entry.message.top[1:] if any(word in top.lower() for word in _PERHAPS_LABELS)]
 
 
-def known_shape(entry: LayerEntry, top: int) -> PartialShape | None:
+def known_shape(entry: LayerEntry, top: int, *, has_frames: bool = False) -> PartialShape | None:
     """The shape of a top, with None for sizes that only the data know; None where nothing is known.
 
+    With ``has_frames`` the first top holds videos, (N, C, L, H, W), as those of C3D.
     Source: the ``DataLayerSetUp`` of caffe's ``src/caffe/layers/*_data_layer.cpp``.
     """
     layer, facts = entry.message, layer_type(entry.message.type)
@@ -51,7 +52,10 @@ def known_shape(entry: LayerEntry, top: int) -> PartialShape | None:
     batch = _first(stated, _BATCH)
     if top > 0:
         return (batch,) if facts.role is Role.DATA else None
-    return (batch, _channels(layer, stated), _first(stated, _HEIGHT), _first(stated, _WIDTH))
+    channels, size = _channels(layer, stated), (_first(stated, _HEIGHT), _first(stated, _WIDTH))
+    if has_frames:
+        return (batch, channels or 3, _first(stated, ("new_length",)), *size)
+    return (batch, channels, *size)
 
 
 def _first(stated: Mapping[Path, list[int]], names: Iterable[str]) -> int | None:

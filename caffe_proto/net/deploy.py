@@ -13,7 +13,7 @@ from prototrt.caffe_proto.errors import NetError
 from prototrt.caffe_proto.layer_types import LayerType, Role, layer_type
 from prototrt.caffe_proto.net.data_layers import PartialShape, is_source, known_shape, label_tops
 from prototrt.caffe_proto.net.untangle import Untangled, untangle
-from prototrt.caffe_proto.schema import is_known, message_class
+from prototrt.caffe_proto.schema import Message, is_known, message_class
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 
@@ -42,7 +42,15 @@ def cut_training(entries: Sequence[LayerEntry], file: str) -> Deployed:
 
 
 def _facts(entry: LayerEntry) -> LayerType:
-    return layer_type(entry.message.type)
+    """What is known of the type; of code also by the name of its class."""
+    facts = layer_type(entry.message.type)
+    return layer_type(f"{facts.name} {entry.message.python_param.layer}") if facts.is_code else facts
+
+
+def _slides_over_frames(layer: Message) -> bool:
+    param = layer.convolution_param
+    is_deep = len(param.kernel_size) == 3 or param.HasField("kernel_depth")
+    return is_deep or layer.type.lower() == "convolution3d" or layer.type == "NdConvolution"
 
 
 def _is_measure(entry: LayerEntry) -> bool:
@@ -185,7 +193,7 @@ class _Cut:
         blob = entry.message.top[number]
         layer = message_class("LayerParameter")(type="Input", top=[blob])
         layer.name = entry.message.name if alone else self._free_name(blob, entry)
-        shape = known_shape(entry, number)
+        shape = known_shape(entry, number, has_frames=self._is_read_as_videos(blob))
         if shape is not None:
             self.shapes[blob] = shape
         told = (
@@ -197,6 +205,11 @@ class _Cut:
         if number == 0 and entry.message.HasField("transform_param"):
             layer.transform_param.CopyFrom(entry.message.transform_param)
         return LayerEntry(layer, entry.line)
+
+    def _is_read_as_videos(self, blob: str) -> bool:
+        """Whether kernels of three axes slide over the blob."""
+        readers = [entry.message for entry in self.entries if blob in entry.message.bottom]
+        return any(_slides_over_frames(reader) for reader in readers)
 
     def _passed_on(self, index: int) -> list[LayerEntry]:
         """What was only changed for training, as it is."""

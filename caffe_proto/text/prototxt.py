@@ -26,6 +26,10 @@ Path = tuple[str, ...]
 _CLOSING = {"{": "}", "<": ">", "[": "]"}
 _ENGINE = "engine"
 """Which library computes a layer: forks have words of their own for it, and nothing else depends on it."""
+_WITHOUT_EFFECT = (_ENGINE, "strict_dim")
+"""Fields of forks that change no result. DeepLab's ``strict_dim`` lets Caffe copy weights of another shape."""
+_OTHER_NAMES = {("ConvolutionParameter", "hole"): "dilation"}
+"""Fields of forks that Caffe got later under another name: DeepLab's holes lie between the taps of a kernel."""
 _LAYER_FIELDS = ("layer", "layers")
 _SOLVER_FIELDS = ("base_lr", "lr_policy", "max_iter", "net", "test_iter", "train_net")
 
@@ -75,7 +79,8 @@ class _Reader:
             if name.kind is not Kind.WORD:
                 raise self._broken(name, path, f"found {name}, expected the name of a field")
             owner = self._owner(message, name.text)
-            known = owner.DESCRIPTOR.fields_by_name.get(name.text)
+            usual = _OTHER_NAMES.get((str(owner.DESCRIPTOR.name), name.text), name.text)
+            known = owner.DESCRIPTOR.fields_by_name.get(usual)
             if known is None:
                 self._read_unknown(name, message.DESCRIPTOR, path, opened)
             else:
@@ -215,7 +220,7 @@ class _Reader:
             because = f"{path[-1]} was opened at line {opened}"
             problem = f"a new {name.text} begins here, expected }}"
             raise self._broken(name, path, problem, because=because, fix="add the missing }")
-        if path and name.text == _ENGINE:
+        if path and name.text in _WITHOUT_EFFECT:
             self._skip_value((*path, name.text))
             return
         finding = self._finding(name, path, f'there is no field "{name.text}"')

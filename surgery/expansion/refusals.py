@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from prototrt.caffe_proto import Layer, Model
@@ -25,7 +26,7 @@ def blocked_layers(
     """The layers that cannot be expanded whatever their bottoms hold, and why: no rule, or a text that is wrong.
 
     The fields of a type without a rule are not told: they are unknown because the type is. Such a type is
-    told once, and its other layers have nothing to tell.
+    told once, and its other layers have nothing to tell; so is a field.
     """
     blocked: dict[Layer, list[ConversionError]] = {}
     without_rule: dict[tuple[str, str], list[Layer]] = {}
@@ -37,17 +38,49 @@ def blocked_layers(
     for first, *others in without_rule.values():
         blocked[first] = [_without_rule(first, others, framework)]
         blocked |= {layer: [] for layer in others}
-    return blocked
+    return _fields_told_once(blocked)
+
+
+def _fields_told_once(blocked: Mapping[Layer, list[ConversionError]]) -> dict[Layer, list[ConversionError]]:
+    lacking = Counter(
+        error.lacking
+        for errors in blocked.values()
+        for error in errors
+        if isinstance(error, UnsupportedLayerError)
+    )
+    told: dict[Layer, list[ConversionError]] = {}
+    seen: set[str] = set()
+    for layer, errors in blocked.items():
+        told[layer] = []
+        for error in errors:
+            name = error.lacking if isinstance(error, UnsupportedLayerError) else None
+            if name is None or lacking[name] == 1:
+                told[layer].append(error)
+            elif name not in seen:
+                seen.add(name)
+                told[layer].append(_with_others(error, name, lacking[name] - 1))
+    return told
+
+
+def _with_others(error: ConversionError, lacking: str, others: int) -> ConversionError:
+    more = UnsupportedLayerError(
+        f"{error.problem}{_which_others_have(others)}",
+        origin=error.origin,
+        where=error.where,
+        blob=error.blob,
+        because=error.because,
+        fix=error.fix,
+    )
+    more.lacking = lacking
+    return more
+
+
+def _which_others_have(count: int) -> str:
+    return {0: "", 1: ", which one other layer has"}.get(count, f", which {count} other layers have")
 
 
 def _without_rule(first: Layer, others: Sequence[Layer], framework: Framework) -> ConversionError:
-    more = (
-        ", which one other has"
-        if len(others) == 1
-        else f", which {len(others)} others have"
-        if others
-        else ""
-    )
+    more = _which_others_have(len(others))
     problem = f"there is no rule for this {framework.kind_of(first)}{more}"
     because = framework.cause_of(first)
     if because is None and (close := close_names(first.type, framework.rules.rules)):

@@ -57,6 +57,8 @@ def depthwise(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> li
     geometry = Geometry(layer, x.shape)
     if not layer.param.HasField("group"):
         geometry.group = geometry.channels
+    if layer.type == "ConvolutionDepthwise" and not layer.param.HasField("num_output"):
+        geometry.outputs = geometry.channels  # its fork does not read num_output
     return _convolved(build, layer, geometry, [x, *others])
 
 

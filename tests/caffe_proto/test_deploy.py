@@ -364,3 +364,37 @@ def test_shape_of_a_source(case: str, write: Write) -> None:
         " ".join("?" if size is None else str(size) for size in model.sizes["x"]) if model.sizes else None
     )
     assert (partial, stated) == (expected, [expected] if expected and "?" not in expected else [])
+
+
+@pytest.mark.parametrize(
+    ("reader", "expected"),
+    [
+        (
+            "type: 'Convolution3D' convolution_param { num_output: 2 kernel_size: 3 kernel_depth: 3 }",
+            [2, 3, 16, 4, 4],
+        ),
+        ("type: 'Convolution' convolution_param { num_output: 2 kernel_size: [3, 3, 3] }", [2, 3, 16, 4, 4]),
+        ("type: 'Convolution' convolution_param { num_output: 2 kernel_size: 3 }", []),
+    ],
+)
+def test_videos_are_what_kernels_of_three_axes_read(reader: str, expected: list[int], write: Write) -> None:
+    fields = "video_data_param { batch_size: 2 new_length: 16 } transform_param { crop_size: 4 }"
+    model = load(
+        write(
+            f"{layer('VideoData', 'in', '', 'x', fields)} layer {{ name: 'c' bottom: 'x' top: 'c' {reader} }}"
+        )
+    )
+    assert [list(shape.dim) for shape in model.layers[0].message.input_param.shape] == (
+        [expected] if expected else []
+    )
+
+
+PYTHON = "python_param {{ module: 'rpn.proposal_target_layer' layer: '{}' }}"
+
+
+@pytest.mark.parametrize("name", ["ProposalTargetLayer", "SpatialDropoutLayer"])
+def test_code_that_serves_training_alone(name: str, write: Write) -> None:
+    """Its first top is its first bottom once the net is deployed; what it adds are labels."""
+    code = layer("Python", "p", "s y", "r l", PYTHON.format(name))
+    model = load(write("\n".join([DATA, FC, code, layer("Power", "e", "r", "e")])))
+    assert summary(model) == ["Input  -> x", "InnerProduct x -> s", "Split s -> r", "Power r -> e"]
