@@ -7,8 +7,10 @@ the source of the tests. A rule, a primitive, a field or an option that is added
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 
@@ -16,9 +18,12 @@ import click
 import pytest
 
 from prototrt import cli
+from prototrt.caffe_proto.options import LoadOptions, Options
 from prototrt.caffe_proto.schema import Message, message_class, parameter_fields
+from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions, VerifyOptions
 from prototrt.surgery.expansion.frameworks import framework_named
 from prototrt.surgery.ir import Op, walk
+from prototrt.surgery.options import RewriteOptions
 from prototrt.tests.converter.test_families import PRIMITIVES
 from prototrt.tests.golden_cases import GOLDENS, caffe_cases, fork_cases, rewritten
 
@@ -26,6 +31,10 @@ ROOT = Path(__file__).parents[1]
 RULES = ("surgery/layers", "surgery/recurrent")
 WITHOUT_NUMBERS = {"test_completeness.py", "refusal_cases.py", "test_refusals.py"}
 """Tests that name things without computing anything."""
+
+
+WITHOUT_ENTRY = {"lstm_minidb"}
+"""A net in one file: its meta.json describes it."""
 
 
 @pytest.mark.parametrize("framework", ["caffe", "caffe2"])
@@ -53,6 +62,23 @@ def test_every_option_is_given_by_a_test() -> None:
         if not given & set(option.opts)
     ]
     assert forgotten == []
+
+
+def test_every_option_of_a_call_is_given_by_a_test() -> None:
+    given = words_in_tests()
+    calls = (LoadOptions, RewriteOptions, BuildOptions, ExportOptions, ConvertOptions, VerifyOptions)
+    assert {*Options.__subclasses__()} <= {*calls}
+    assert [
+        f"{call.__name__}.{one.name}" for call in calls for one in fields(call) if one.name not in given
+    ] == []
+
+
+@pytest.mark.parametrize("index", sorted(GOLDENS.glob("*/index.json")), ids=lambda index: index.parent.name)
+def test_every_golden_has_an_entry_in_the_index(index: Path) -> None:
+    found = json.loads(index.read_text())
+    cases = found if isinstance(found, list) else found["cases"]
+    named = {facts["case"] if isinstance(facts, dict) else facts for facts in cases}
+    assert named == {path.name for path in index.parent.iterdir() if path.is_dir()} - WITHOUT_ENTRY
 
 
 @cache
