@@ -39,11 +39,14 @@ def _changes(nodes: Iterable[Node]) -> int:
 
 
 def _picked_row(node: Node) -> int | None:
-    """Which row of its table a Gather picks, if that is one, known now."""
+    """Which row of a table of known size a Gather picks, if that is one, known now."""
     if not isinstance(node.op, Gather):
         return None
-    _, index = node.inputs
-    return int(index.data) if index.data is not None and index.shape == () else None
+    table, index = node.inputs
+    if table.is_constant or index.data is None or index.shape != () or not isinstance(table.shape[0], int):
+        return None
+    row = int(index.data)
+    return row if 0 <= row < table.shape[0] else None
 
 
 class _Lifted:
@@ -66,7 +69,7 @@ class _Lifted:
         if x is not None and y.is_surgical and isinstance(node.op, Reshape) and x.shape == (1, *y.shape):
             self.restore([x])
             self._lift(node, x)
-        elif x is not None and y.is_surgical and row is not None and not x.is_constant:
+        elif x is not None and y.is_surgical and row is not None:
             self.restore([x])
             self._lift(node, self.build.add(Slice(0, row, 1), x, hint=node.hint))
         elif isinstance(node.op, Reshape) and x in self._with_axis and y.shape == (1, *x.shape):
@@ -96,6 +99,10 @@ class _Lifted:
         if kind is None or not any(is_each) or not kind.suits(node.op, is_each):
             return False
         if not node.is_surgical or not node.outputs[0].is_surgical:
+            return False
+        if (
+            sum(isinstance(dim, str) for dim in node.outputs[0].shape) > 1
+        ):  # TensorRT's Reshape moves one of them
             return False
         self.restore(value for value in node.inputs if value not in self._with_axis)
         values = [self._with_axis.get(value, value) for value in node.inputs]

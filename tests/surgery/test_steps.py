@@ -11,9 +11,9 @@ import pytest
 import prototrt
 from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.converter.verification.verify import verify
-from prototrt.surgery.ir import DType, Graph, Node, Value
+from prototrt.surgery.ir import DType, Graph, Node, Range, Value
 from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ops import ADD, Cast, MatMul, Reshape, TanH
+from prototrt.surgery.ops import ADD, Axis, Cast, Gather, MatMul, Reshape, TanH
 from prototrt.surgery.passes.join_products import join_products
 from prototrt.surgery.passes.keep_unit_axes import keep_unit_axes
 from prototrt.surgery.pipeline import lowered
@@ -154,3 +154,25 @@ def test_values_that_are_needed_without_their_axis_get_a_reshape() -> None:
     given = numbers(1, 2, 4)
     for one, other in zip(after.evaluate(given), graph.evaluate(given), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_what_is_not_known_now_is_not_cut() -> None:
+    build = Builder()
+    build.symbols["K"] = Range(1, 2, 4)
+    table = build.input("table", ("K", 2, 4))
+    row = build.add(Gather(), table, build.constant(np.array(1, np.int32)))
+    shown = build.reshape(build.add(TanH(), row), (1, 2, 4))
+    again = build.reshape(build.add(TanH(), build.reshape(shown, (2, 4))), (1, 2, 4))
+    after = keep_unit_axes(build.graph("net", [again]))
+    after.verify()
+    assert [type(node.op) for node in after.nodes] == [Gather, TanH, Reshape, TanH, Reshape]
+
+
+def test_two_sizes_that_vary_are_not_moved_at_once() -> None:
+    build = Builder()
+    build.symbols.update(K=Range(1, 2, 4), L=Range(1, 2, 4))
+    x = build.input("x", (1, "K", "L"))
+    plain = build.add(Reshape((Axis(1), Axis(2))), x)
+    result = build.add(Reshape((1, Axis(0), Axis(1))), build.add(TanH(), plain))
+    graph = build.graph("net", [result])
+    assert keep_unit_axes(graph) is graph
