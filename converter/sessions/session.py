@@ -107,7 +107,8 @@ class Session:
     and a plan on ``"engine"``.
 
     A detector's results have room for as many rows as there may be, and an output that counts them.
-    ``cut`` leaves out the rows that do not count, so that the results have the shapes of Caffe's.
+    With ``cut`` ``run()`` leaves out the rows that do not count, so that the results have the shapes of
+    Caffe's; ``prepare()`` and ``run_steps()`` give all rows.
 
     What ``"engine"`` alone heeds: ``trust`` runs a plan that has no manifest. ``device`` is
     ``"cuda-python"`` or ``"pycuda"``, or a device made by the caller. ``stream`` is the
