@@ -31,6 +31,7 @@ from prototrt.surgery.passes.sink_sums import sink_sums
 from prototrt.surgery.passes.stack_scans import stack_scans
 from prototrt.surgery.passes.turn_scans import turn_scans
 from prototrt.surgery.passes.unroll_scans import unroll_scans
+from prototrt.surgery.passes.widen_products import widen_products
 from prototrt.surgery.runner import Pass, PassList, inside_bodies, run
 
 CANONICAL = PassList(
@@ -77,6 +78,7 @@ LOWERINGS = {
             keep_unit_axes,
             join_products,
             inside_bodies(merge_reshapes),
+            widen_products,
             drop_unused,
         ),
     ),

@@ -1,0 +1,105 @@
+"""Pass: give tiny products zeros to add, so that they are computed as products."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from prototrt.surgery.ir import Graph, Node, Value
+from prototrt.surgery.ir.builder import Builder, names_in
+from prototrt.surgery.ops import MatMul, Pad, Scan
+
+WIDTH = 8
+"""The inner size that a tiny product gets. It is computed as a product from 7 on."""
+MOST_OF_ONE_ROW = 6
+MOST_OF_ANY_NUMBER_OF_ROWS = 4
+"""The largest inner sizes that are spelled out, as measured."""
+FEW = 4
+"""So many tiny products outside of Scans may be spelled out: one or two layers, run for a single step."""
+
+
+def widen_products(graph: Graph) -> Graph:
+    """Let products of one row, or of a number of rows that is not known, have an inner size of 8.
+
+    Before: ``p = MatMul[transpose_b=True](h, const w)`` in the body of a Scan, with h (1, 5) and w (20, 5)
+    After:  ``p = MatMul[transpose_b=True](Pad[after=(0, 3)](h), const w')`` with w' (20, 8), filled up with zeros
+    TensorRT for RTX spells a product of one row with few elements out as sums, each with the sums of the
+    steps before in it: a loop over a cell with 5 hidden units took 200 s and 195 MB to build.
+    Left alone: products of several rows, of one element or more than 6, of two computed values, and
+    up to 4 of them outside of Scans.
+    """
+    build = Builder(names_in(graph))
+    tiny = [node for node in graph.nodes if _is_tiny(node)]
+    changed = _Widening(build).nodes_of(graph, set(tiny) if len(tiny) > FEW else set())
+    return graph if changed is None else graph.with_nodes(changed)
+
+
+class _Widening:
+    """Widens products, the weights of each that share them once."""
+
+    def __init__(self, build: Builder) -> None:
+        self.build = build
+        self.weights: dict[Value, Value] = {}
+
+    def nodes_of(self, graph: Graph, chosen: set[Node]) -> list[Node] | None:
+        """The nodes of a graph or a body with the chosen products widened; None if nothing changes."""
+        outer, self.build.nodes = self.build.nodes, []
+        for node in graph.nodes:
+            if isinstance(node.op, Scan):
+                node = self._scan(node, node.op)
+            elif node in chosen:
+                node = self._widened(node)
+            self.build.nodes.append(node)
+        nodes, self.build.nodes = self.build.nodes, outer
+        return None if tuple(nodes) == graph.nodes else nodes
+
+    def _scan(self, node: Node, scan: Scan) -> Node:
+        changed = self.nodes_of(scan.body, {each for each in scan.body.nodes if _is_tiny(each)})
+        if changed is None:
+            return node
+        return replace(node, op=replace(scan, body=scan.body.with_nodes(changed)))
+
+    def _widened(self, node: Node) -> Node:
+        x, weights = node.inputs
+        self.build.origin = node.origin
+        before, after = _fill(x, len(x.shape) - 1)
+        wide = self.build.add(Pad(before, after), x, hint="wide")
+        return replace(node, inputs=(wide, self._wide_weights(node, weights)))
+
+    def _wide_weights(self, node: Node, weights: Value) -> Value:
+        if weights not in self.weights:
+            assert weights.data is not None
+            before, after = _fill(weights, _inner_axis(node))
+            data = np.pad(weights.data, list(zip(before, after, strict=True)))
+            self.weights[weights] = self.build.constant(data, "wide")
+        return self.weights[weights]
+
+
+def _is_tiny(node: Node) -> bool:
+    """Whether a product of constant weights would be spelled out."""
+    if not isinstance(node.op, MatMul) or not node.inputs[1].is_constant:
+        return False
+    x, weights = node.inputs
+    if any(dim != 1 for dim in weights.shape[:-2]):
+        return False
+    rows = {dim for dim in x.shape[:-1] if dim != 1}
+    inner = weights.shape[_inner_axis(node)]
+    if any(isinstance(dim, int) for dim in rows) or not isinstance(inner, int):
+        return False
+    return 1 < inner <= (MOST_OF_ANY_NUMBER_OF_ROWS if rows else MOST_OF_ONE_ROW)
+
+
+def _inner_axis(node: Node) -> int:
+    """The axis of the weights along which sums are made."""
+    assert isinstance(node.op, MatMul)
+    rank = len(node.inputs[1].shape)
+    return rank - 1 if node.op.transpose_b else rank - 2
+
+
+def _fill(value: Value, axis: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How many elements are missing before and behind each axis, to have 8 along this one."""
+    size = value.shape[axis]
+    assert isinstance(size, int)
+    nothing = (0,) * len(value.shape)
+    return nothing, tuple(WIDTH - size if at == axis else 0 for at in range(len(value.shape)))
