@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.converter.runtime.launcher import Steps
-from prototrt.converter.runtime.operands import DeviceArray, Operand, as_output
+from prototrt.converter.runtime.device import DEFAULT_STREAM
+from prototrt.converter.runtime.engine import Context
+from prototrt.converter.runtime.launcher import Launcher, Steps
+from prototrt.converter.runtime.operands import (
+    DeviceArray,
+    Operand,
+    as_input,
+    as_output,
+    operand_of,
+    refuse_copies,
+)
+from prototrt.converter.runtime.ports import Ports, bytes_of
 from prototrt.converter.runtime.transfers import Source, Target
-from prototrt.converter.sessions.signature import Signature, concrete, refuse_lost
+from prototrt.converter.sessions.signature import concrete, refuse_lost
+from prototrt.converter.sessions.steps import shape_of_step
+from prototrt.surgery.ir import Value
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -33,27 +47,120 @@ class Call:
     results: Mapping[str, Any]
 
 
-def input_shapes(signature: Signature, given: Shapes, carried: Shapes) -> dict[str, tuple[int, ...]]:
-    """The shape of every input: given, carried from the last call, or that of zeros. Raises ``ShapeError``."""
-    sizes = signature.sizes(given)
-    shapes: dict[str, tuple[int, ...]] = {}
-    for value in signature.inputs:
-        wanted = concrete(value.shape, sizes)
-        if value.name in given:
-            signature.refuse_misfit(value, given[value.name], sizes)
-        elif value.name in carried:
-            refuse_lost(value, carried[value.name], wanted)
-        shapes[value.name] = wanted
-    return shapes
+class CallMaker:
+    """Makes the calls of one session. Everything that can be wrong with one is found here, before it is queued."""
+
+    def __init__(self, context: Context, launcher: Launcher, ports: Ports, *, has_own_stream: bool) -> None:
+        self._context, self._launcher, self._ports = context, launcher, ports
+        self._signature, self._work = ports.signature, ports.work
+        self._has_own_stream = has_own_stream
+
+    def make(
+        self,
+        feeds: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        steps: int | None = None,
+        *,
+        is_repeated: bool = False,
+    ) -> Call:
+        """A call with these arrays. With ``steps`` they have a first axis more, of as many rows.
+
+        One that ``is_repeated`` reads them anew each time.
+        """
+        fed = self._fed(feeds, is_repeated)
+        shapes = self._input_shapes(fed, steps)
+        inputs = {value.name: as_input(value, operand, is_kept=is_repeated) for value, operand in fed.items()}
+        self._launcher.set_shapes(shapes)
+        written = {value.name: self._context.shape(value.name) for value in self._signature.outputs}
+        whole = {name: shape if steps is None else (steps, *shape) for name, shape in written.items()}
+        given = self._targets(outputs, whole, is_repeated)
+        refuse_overlap(inputs, given)
+        targets = {value.name: _target(value, given, whole) for value in self._signature.results}
+        sources, ends, run = self._routes(inputs, targets, shapes, written, steps or 1)
+        operands = (*inputs.values(), *targets.values())
+        waits = self._has_own_stream or not all(isinstance(operand, DeviceArray) for operand in operands)
+        results = {name: outputs.get(name, target) for name, target in targets.items()}
+        return Call(shapes, written, sources, ends, run, self._streams(operands), waits, results)
+
+    def _fed(self, feeds: Mapping[str, Any], is_repeated: bool) -> dict[Value, Operand]:
+        self._signature.refuse_missing(feeds)
+        return {
+            value: self._operand(feeds[value.name], value.name, is_repeated)
+            for value in self._signature.inputs
+            if value.name in feeds
+        }
+
+    def _input_shapes(self, fed: Mapping[Value, Operand], steps: int | None) -> dict[str, tuple[int, ...]]:
+        """The shape of every input: given, carried from the last call, or that of zeros. Raises ``ShapeError``."""
+        given = {
+            value.name: operand.shape if steps is None else shape_of_step(value.name, operand.shape, steps)
+            for value, operand in fed.items()
+        }
+        sizes, carried = self._signature.sizes(given), self._ports.carried
+        shapes: dict[str, tuple[int, ...]] = {}
+        for value in self._signature.inputs:
+            wanted = concrete(value.shape, sizes)
+            if value.name in given:
+                self._signature.refuse_misfit(value, given[value.name], sizes)
+            elif value.name in carried:
+                refuse_lost(value, carried[value.name], wanted)
+            shapes[value.name] = wanted
+        return shapes
+
+    def _targets(self, outputs: Mapping[str, Any], shapes: Shapes, is_repeated: bool) -> dict[str, Operand]:
+        """The arrays that the caller gave for outputs, which can take them. Raises ``ShapeError``."""
+        known = {value.name: value for value in self._signature.results}
+        for name, given in outputs.items():
+            if name not in known:
+                raise NetError(f'there is no output "{name}"', fix=f"the outputs are {', '.join(known)}")
+            refuse_copies(name, given)
+        return {
+            name: as_output(known[name], self._operand(given, name, is_repeated), shapes[name])
+            for name, given in outputs.items()
+        }
+
+    def _operand(self, given: Any, name: str, is_repeated: bool) -> Operand:
+        operand = operand_of(given, name, self._work.device, self._work.stream)
+        is_ours = is_repeated and self._has_own_stream
+        if is_ours and isinstance(operand, DeviceArray) and operand.stream is None:
+            # Who fills it again before the next call tells us nothing; most do it on the default stream.
+            return replace(operand, stream=DEFAULT_STREAM)
+        return operand
+
+    def _routes(
+        self,
+        inputs: Mapping[str, Operand],
+        targets: Mapping[str, Operand],
+        shapes: Shapes,
+        written: Shapes,
+        count: int,
+    ) -> tuple[list[Source], list[Target], Steps]:
+        """A source for each input, a target for each output, and further ones for states that a caller gets, too."""
+        signature, ports, exposed = self._signature, self._ports, self._signature.exposed_states
+        sources = [
+            ports.source(value, inputs.get(value.name), shapes[value.name], count)
+            for value in signature.inputs
+        ]
+        ends = [
+            ports.next_state(value, written[value.name])
+            if value.name in ports.states.written
+            else ports.target(value, targets[value.name], written[value.name], count)
+            for value in signature.outputs
+        ]
+        ends += [ports.target(value, targets[value.name], written[value.name], count) for value in exposed]
+        strides = (*(source.stride for source in sources), *(end.stride for end in ends))
+        sizes = tuple(bytes_of(value, written[value.name]) for value in exposed)
+        return sources, ends, Steps(count, strides, sizes)
+
+    def _streams(self, operands: Iterable[Operand]) -> list[int]:
+        """Where others have queued what fills the arrays."""
+        found = {operand.stream for operand in operands if isinstance(operand, DeviceArray)}
+        return sorted(stream for stream in found if stream is not None and stream != self._work.stream)
 
 
-def checked_targets(signature: Signature, given: Mapping[str, Operand], shapes: Shapes) -> dict[str, Operand]:
-    """The arrays that the caller gave for outputs, which can take them. Raises ``ShapeError``."""
-    known = {value.name: value for value in signature.results}
-    for name in given:
-        if name not in known:
-            raise NetError(f'there is no output "{name}"', fix=f"the outputs are {', '.join(known)}")
-    return {name: as_output(known[name], operand, shapes[name]) for name, operand in given.items()}
+def _target(value: Value, given: Mapping[str, Operand], shapes: Shapes) -> Operand:
+    """The array of the caller for an output, or a new one."""
+    return given[value.name] if value.name in given else np.empty(shapes[value.name], value.dtype.numpy)
 
 
 def refuse_overlap(inputs: Mapping[str, Operand], targets: Mapping[str, Operand]) -> None:

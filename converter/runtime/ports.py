@@ -35,7 +35,7 @@ class Ports:
             value.name: bytes_of(value, concrete(value.shape, largest))
             for value in (*signature.inputs, *signature.outputs)
         }
-        self._work = WorkQueue(memory.device, stream)
+        self.signature, self.work = signature, WorkQueue(memory.device, stream)
         pairs = [(pair, sizes[pair.input.name]) for pair in signature.recurrences]
         self.states = States(memory, pairs, stream)
         # A state has its own buffers; one that is fed needs a further one, made when it is.
@@ -47,26 +47,26 @@ class Ports:
         """How an input comes to the engine. ``shape`` is that of one step; without operand it is carried."""
         name, size = value.name, bytes_of(value, shape)
         if operand is None:
-            return CarriedState(self.states.pairs[name], shape, self._work.stream)
+            return CarriedState(self.states.pairs[name], shape, self.work.stream)
         ours = Rows.aligned(steps, size)
         if not isinstance(operand, DeviceArray):
-            return Uploaded(self._work, value, operand, ours, self._buffers[name], self._staging[name])
+            return Uploaded(self.work, value, operand, ours, self._buffers[name], self._staging[name])
         if ours.is_in_place(operand):
             return ReadInPlace(operand, ours)
-        return Copied(self._work, operand, ours, self._buffers[name])
+        return Copied(self.work, operand, ours, self._buffers[name])
 
     def next_state(self, value: Value, shape: tuple[int, ...]) -> Target:
         """How state comes to the next call."""
-        return NextState(self.states.written[value.name], bytes_of(value, shape), self._work.stream)
+        return NextState(self.states.written[value.name], bytes_of(value, shape), self.work.stream)
 
     def target(self, value: Value, operand: Operand, shape: tuple[int, ...], steps: int) -> Target:
         """How an output comes to the caller. ``shape`` is that of one step."""
         name, ours = value.name, Rows.aligned(steps, bytes_of(value, shape))
         if not isinstance(operand, DeviceArray):
-            return Downloaded(self._work, value, operand, ours, self._buffers[name], self._staging[name])
+            return Downloaded(self.work, value, operand, ours, self._buffers[name], self._staging[name])
         if ours.is_in_place(operand):
             return WrittenInPlace(operand, ours)
-        return CopiedBack(self._work, operand, ours, self._buffers[name])
+        return CopiedBack(self.work, operand, ours, self._buffers[name])
 
     @property
     def carried(self) -> Mapping[str, tuple[int, ...]]:

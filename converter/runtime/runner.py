@@ -6,22 +6,20 @@ import logging
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto.errors import EngineError
-from prototrt.converter.runtime.call import Call, checked_targets, input_shapes, refuse_overlap
-from prototrt.converter.runtime.device import DEFAULT_STREAM, LEGACY_DEFAULT_STREAMS
+from prototrt.converter.runtime.call import Call, CallMaker
+from prototrt.converter.runtime.device import LEGACY_DEFAULT_STREAMS
 from prototrt.converter.runtime.engine import Context, Engine
-from prototrt.converter.runtime.launcher import Bindings, Launcher, Steps
+from prototrt.converter.runtime.launcher import Bindings, Launcher
 from prototrt.converter.runtime.memory import Memory
-from prototrt.converter.runtime.operands import DeviceArray, Operand, as_input, operand_of, refuse_copies
-from prototrt.converter.runtime.ports import Ports, bytes_of
-from prototrt.converter.runtime.transfers import Source, Target
+from prototrt.converter.runtime.ports import Ports
 from prototrt.converter.sessions.arrays import converted, host_array
-from prototrt.converter.sessions.steps import refuse_fed_states, refuse_no_steps, shape_of_step
+from prototrt.converter.sessions.steps import refuse_fed_states, refuse_no_steps
 from prototrt.surgery.ir import Array
 
 log = logging.getLogger(__name__)
@@ -37,7 +35,7 @@ class EngineRunner:
 
     def __init__(self, engine: Engine, *, stream: Any = None, graphs: bool = True) -> None:
         self.signature, self._device = engine.signature, engine.device
-        self._has_own_stream, self._has_run = stream is None, False
+        self._has_run = False
         with self._device.current():
             memory = Memory(self._device, held=stream)
             self._stream = memory.stream() if stream is None else self._device.adopt_stream(stream)
@@ -47,22 +45,23 @@ class EngineRunner:
             use_graphs = graphs and _can_use_graphs(engine, self._context, self._stream)
             bindings = Bindings.of(self.signature)
             self._launcher = Launcher(self._context, memory, self._stream, bindings, use_graphs)
-            self._ports = Ports(self.signature, memory, self._stream)
-            self._states = self._ports.states
+            ports = Ports(self.signature, memory, self._stream)
+            self._states = ports.states
+            self._calls = CallMaker(self._context, self._launcher, ports, has_own_stream=stream is None)
 
     def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Any]:
         with self._active():
-            return self._executed(self._call(feeds, outputs))
+            return self._executed(self._calls.make(feeds, outputs))
 
     def run_steps(self, feeds: Mapping[str, Any], steps: int, outputs: Mapping[str, Any]) -> dict[str, Any]:
         refuse_no_steps(steps)
         refuse_fed_states(self.signature, feeds)
         with self._active():
-            return self._executed(self._call(feeds, outputs, steps))
+            return self._executed(self._calls.make(feeds, outputs, steps))
 
     def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> PreparedCall:
         with self._active():
-            return PreparedCall(self, self._call(feeds, outputs, is_repeated=True))
+            return PreparedCall(self, self._calls.make(feeds, outputs, is_repeated=True))
 
     def repeat(self, call: Call) -> dict[str, Any]:
         """A call that was prepared, once more."""
@@ -75,7 +74,7 @@ class EngineRunner:
 
     def profile(self, feeds: Mapping[str, Any]) -> list[tuple[str, float]]:
         with self._active():
-            call = self._call(feeds, {})
+            call = self._calls.make(feeds, {})
             with self._launcher.without_graphs(), self._context.profiled() as layers:
                 self._executed(call)
         return layers
@@ -103,91 +102,13 @@ class EngineRunner:
             self._free()
             with self._device.current():
                 # TensorRT has memory of its own on the GPU, for the context and for the engine.
-                del self._launcher, self._context, self._engine
+                del self._calls, self._launcher, self._context, self._engine
 
     def _active(self) -> AbstractContextManager[None]:
         """Within the block this is the GPU of the thread. Raises ``ValueError`` once the session is closed."""
         if not self._free.alive:
             raise ValueError("the session is closed")
         return self._device.current()
-
-    def _call(
-        self,
-        feeds: Mapping[str, Any],
-        outputs: Mapping[str, Any],
-        steps: int | None = None,
-        *,
-        is_repeated: bool = False,
-    ) -> Call:
-        """Everything that can be wrong with a call is found here, before any of it is queued."""
-        signature = self.signature
-        signature.refuse_missing(feeds)
-        fed = {
-            value: self._operand(feeds[value.name], value.name, is_repeated)
-            for value in signature.inputs
-            if value.name in feeds
-        }
-        given = {
-            value.name: operand.shape if steps is None else shape_of_step(value.name, operand.shape, steps)
-            for value, operand in fed.items()
-        }
-        shapes = input_shapes(signature, given, self._ports.carried)
-        inputs = {value.name: as_input(value, operand, is_kept=is_repeated) for value, operand in fed.items()}
-        self._launcher.set_shapes(shapes)
-        written = {value.name: self._context.shape(value.name) for value in signature.outputs}
-        whole = {name: shape if steps is None else (steps, *shape) for name, shape in written.items()}
-        for name, array in outputs.items():
-            refuse_copies(name, array)
-        targets = {name: self._operand(array, name, is_repeated) for name, array in outputs.items()}
-        targets = checked_targets(signature, targets, whole)
-        refuse_overlap(inputs, targets)
-        given_arrays = [*inputs.values(), *targets.values()]
-        on_device = [operand for operand in given_arrays if isinstance(operand, DeviceArray)]
-        streams = {operand.stream for operand in on_device if operand.stream is not None} - {self._stream}
-        is_all_on_device = len(on_device) == len(inputs) + len(signature.results)
-        for value in signature.results:
-            if value.name not in targets:
-                targets[value.name] = np.empty(whole[value.name], value.dtype.numpy)
-        results = {value.name: outputs.get(value.name, targets[value.name]) for value in signature.results}
-        sources, sinks, run = self._routed(inputs, targets, shapes, written, steps or 1)
-        waits = self._has_own_stream or not is_all_on_device
-        return Call(shapes, written, sources, sinks, run, sorted(streams), waits, results)
-
-    def _operand(self, given: Any, name: str, is_repeated: bool) -> Operand:
-        operand = operand_of(given, name, self._device, self._stream)
-        is_ours = is_repeated and self._has_own_stream
-        if is_ours and isinstance(operand, DeviceArray) and operand.stream is None:
-            # Who fills it again before the next call tells us nothing; most do it on the default stream.
-            return replace(operand, stream=DEFAULT_STREAM)
-        return operand
-
-    def _routed(
-        self,
-        inputs: Mapping[str, Operand],
-        targets: Mapping[str, Operand],
-        shapes: Mapping[str, tuple[int, ...]],
-        written: Mapping[str, tuple[int, ...]],
-        count: int,
-    ) -> tuple[list[Source], list[Target], Steps]:
-        ports, signature = self._ports, self.signature
-        sources = [
-            ports.source(value, inputs.get(value.name), shapes[value.name], count)
-            for value in signature.inputs
-        ]
-        exposed = signature.exposed_states
-        sinks = [
-            ports.next_state(value, written[value.name])
-            if value.name in self._states.written
-            else ports.target(value, targets[value.name], written[value.name], count)
-            for value in signature.outputs
-        ]
-        sinks += [ports.target(value, targets[value.name], written[value.name], count) for value in exposed]
-        steps = Steps(
-            count,
-            (*(source.stride for source in sources), *(sink.stride for sink in sinks)),
-            tuple(bytes_of(value, written[value.name]) for value in exposed),
-        )
-        return sources, sinks, steps
 
     def _executed(self, call: Call) -> dict[str, Any]:
         """Queue copies to the GPU, the run, and copies back; wait for them where that is asked for."""
