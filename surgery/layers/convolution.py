@@ -57,8 +57,6 @@ def depthwise(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> li
     geometry = Geometry(layer, x.shape)
     if not layer.param.HasField("group"):
         geometry.group = geometry.channels
-    if layer.type == "ConvolutionDepthwise" and not layer.param.HasField("num_output"):
-        geometry.outputs = geometry.channels  # its fork does not read num_output
     return _convolved(build, layer, geometry, [x, *others])
 
 
@@ -143,6 +141,8 @@ class Geometry:
         self.spatial = len(shape) - self.axis - 1
         self.channels = fixed(shape[self.axis], f"axis {self.axis} (channels)")
         self.outputs = int(param.num_output)
+        if layer.type == "ConvolutionDepthwise" and not param.HasField("num_output"):
+            self.outputs = self.channels  # its fork does not read num_output
         self.group = int(param.group)
         self.kernel = _sizes(param, "kernel", self.spatial, None)
         self.stride = _sizes(param, "stride", self.spatial, 1)
