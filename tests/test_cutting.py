@@ -100,7 +100,7 @@ def test_shapes_and_outputs_are_told_in_one_command(net: Callable[[list[str]], p
         '  fix: give the shapes: shapes={"x": (N, I), "z": (N, C, H, W)}\n'
         'net.prototxt:4: layer "o" (Odd): there is no rule for this layer type\n'
         "2 problems\n"
-        '  fix: convert the part before them: outputs=["a"] shapes={"x": (N, I), "z": (N, C, H, W)}'
+        '  fix: convert the supported part: outputs=["a"] shapes={"x": (N, I), "z": (N, C, H, W)}'
     )
 
 

@@ -50,7 +50,7 @@ def test_fields_and_types_are_told_together(net: Callable[..., prototrt.Model]) 
         'net.prototxt:7: layer "act" (ReLU): there is no field "relu_parm"\n'
         "  fix: write relu_param\n"
         "5 problems\n"
-        '  fix: convert the part before them: outputs=["mid"]'
+        '  fix: convert the supported part: outputs=["mid"]'
     )
 
 

@@ -62,7 +62,7 @@ def with_advice(
     options = [Option("outputs", list(cut)), *([Option("shapes", shapes)] if shapes else [])]
     command = Worded.joined(" ", options)
     if len(errors) > 1:
-        return Problems(errors, fix=Worded("convert the part before them: {}", command) if cut else None)
+        return Problems(errors, fix=Worded("convert the supported part: {}", command) if cut else None)
     (error,) = errors
     if cut:
         advice = Worded("convert the part before it: {}", command)

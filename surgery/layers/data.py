@@ -9,6 +9,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.fillers import filled
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule, refuse_in_place
 from prototrt.surgery.expansion.limits import refuse_too_many
@@ -111,7 +112,7 @@ def _filled(layer: Layer, index: int, filler: Any, shape: tuple[int, ...]) -> Ar
         raise UnsupportedLayerError(
             f'data_filler is "{filler.type}", expected "constant" or "bilinear"',
             because="every call of Caffe draws other numbers",
-            fix=f'make "{layer.tops[index]}" an Input layer',
+            fix=Worded("make it an input: {}", Option("shapes", {layer.top_blob(index): shape})),
         )
     return data
 

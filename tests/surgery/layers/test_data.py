@@ -62,7 +62,7 @@ REFUSED = {
     ),
     'shape { dim: 2 } data_filler { type: "gaussian" }': (
         f'{OP}: data_filler is "gaussian", expected "constant" or "bilinear"\n'
-        '  because every call of Caffe draws other numbers\n  fix: make "a" an Input layer'
+        '  because every call of Caffe draws other numbers\n  fix: make it an input: shapes={"a": (2,)}'
     ),
     'shape { dim: 2 } data_filler { type: "bilinear" }': (
         f"{OP}: shape is (2,), expected four axes of which the last two are equal\n"
