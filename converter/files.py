@@ -106,10 +106,14 @@ def why_unwritable(path: str | os.PathLike[str]) -> str | None:
     return None
 
 
+PRODUCT_SUFFIXES = ("", ".json", ".data")
+"""What a conversion may write: the engine or model, its manifest, and an ONNX model's weights."""
+
+
 def product_files(target: str) -> list[str]:
-    """What a conversion may write: the engine or model, its manifest, and an ONNX model's weights."""
+    """What a conversion may write, under the target's name and under that of the file which it links to."""
     places = dict.fromkeys((target, os.path.realpath(target)))
-    return [f"{place}{suffix}" for place in places for suffix in ("", ".json", ".data")]
+    return [f"{place}{suffix}" for place in places for suffix in PRODUCT_SUFFIXES]
 
 
 def refuse_overwriting(written: Iterable[tuple[Option, str]], read: Iterable[str | os.PathLike[str]]) -> None:

@@ -16,7 +16,7 @@ from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import options_of, product_of
 from prototrt.converter.batch.wording import list_words
 from prototrt.converter.conversion import load_with_weights, truth_of
-from prototrt.converter.files import product_files
+from prototrt.converter.files import PRODUCT_SUFFIXES
 from prototrt.converter.options import VerifyOptions
 from prototrt.converter.verification.verify import verify_files
 from prototrt.surgery.options import RewriteOptions
@@ -67,7 +67,7 @@ def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
 
 def written_files(target: str) -> list[str]:
     """What a conversion may leave: the engine or model, its manifest, an ONNX model's data."""
-    return [path for path in product_files(target) if os.path.isfile(path)]
+    return [path for suffix in PRODUCT_SUFFIXES if os.path.isfile(path := f"{target}{suffix}")]
 
 
 def _failure(entry: Entry, error: Exception) -> tuple[Status, int, str]:
