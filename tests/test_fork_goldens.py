@@ -51,7 +51,7 @@ def test_fork_golden_of_numbers_in_half(case: Case) -> None:
     inputs, expected = case.arrays("inputs")[0], case.arrays("outputs")[0]
     graph = rewritten(case, inputs, precision="fp16")
     if any(isinstance(dim, AtMost) for value in graph.outputs for dim in value.shape):
-        return  # rows of objects that are found: see above
+        pytest.skip("its rows are objects that are found: one row too many is no small difference")
     session = prototrt.Session(graph)
     for name, found in session.run(inputs).items():
         relative, absolute = case.tolerance(name, "fp16")

@@ -117,6 +117,26 @@ def flow_warp(build: LayerBuilder, layer: Layer, image: Value, flow: Value) -> l
     Bottoms: image (N, C, H, W), flow (N, 2, H, W). Tops: (N, C, H, W).
     Source: lmb-freiburg/flownet2 ``src/caffe/layers/flow_warp_layer.cpp``.
     """
+    fill = 0.0 if layer.param.fill_value == layer.param.ZERO else math.nan
+    return [_warped(build, layer, image, flow, fill, reaches_edge=True)]
+
+
+@layer_rule("Warp")
+def warp(build: LayerBuilder, layer: Layer, image: Value, flow: Value) -> list[Value]:
+    """The image read where a flow points, between its elements; behind the last element it is 0. From PWC-Net.
+
+    Becomes: Gather and arithmetic.
+    As FlowWarp, but for places between the last element and the edge, which are outside.
+    Bottoms: image (N, C, H, W), flow (N, 2, H, W). Tops: (N, C, H, W).
+    Source: NVlabs/PWC-Net ``Caffe/warping_code/warp_layer.cu``.
+    """
+    return [_warped(build, layer, image, flow, 0.0, reaches_edge=False)]
+
+
+def _warped(
+    build: LayerBuilder, layer: Layer, image: Value, flow: Value, fill: float, *, reaches_edge: bool
+) -> Value:
+    """Element (y, x) of the result is that at (y + flow[1], x + flow[0]) of the image, ``fill`` outside."""
     expect_axes(layer, 0, image, "(N, C, H, W)", 4)
     items, _, height, width = image.shape
     if flow.shape != (items, 2, height, width):
@@ -126,13 +146,13 @@ def flow_warp(build: LayerBuilder, layer: Layer, image: Value, flow: Value) -> l
     across, down = (part.reshape(count, rows, columns) for part in exact(build, flow).split(1))
     xs = across + Expression(build, build.constant(_counted(columns, (1, 1, columns)), "columns"))
     ys = down + Expression(build, build.constant(_counted(rows, (1, rows, 1)), "rows"))
-    is_inside = (xs >= 0) & (xs < columns) & (ys >= 0) & (ys < rows)
+    is_inside = (xs >= 0) & (ys >= 0)
+    for places, size in ((xs, columns), (ys, rows)):
+        is_inside &= places < size if reaches_edge else (places < size - 1) | places.equals(size - 1)
     xs, ys = (is_inside.chosen(places, 0) for places in (xs, ys))
     taps = linear_taps(ys, rows), linear_taps(xs, columns)
-    origin = _origins(build, count, rows * columns)
-    warped = sampled(pixel_rows(build, image), origin, *taps, columns)
-    fill = 0.0 if layer.param.fill_value == layer.param.ZERO else math.nan
-    return [is_inside.reshape(count, rows, columns, 1).chosen(warped, fill).transpose(0, 3, 1, 2).value]
+    read = sampled(pixel_rows(build, image), _origins(build, count, rows * columns), *taps, columns)
+    return is_inside.reshape(count, rows, columns, 1).chosen(read, fill).transpose(0, 3, 1, 2).value
 
 
 @layer_rule("SpatialTransformer")
