@@ -83,7 +83,7 @@ _ROWS = (
     LayerType("ConvolutionDepthwise", ("convolution_param",)),
     LayerType("DecodeBBox", ("bbox_reg_param",)),
     LayerType("DepthwiseConvolution", ("convolution_param",)),
-    LayerType("FrcnnProposal", ("proposal_param",)),
+    LayerType("FrcnnProposal", ("proposal_param",), example=("1xCxHxW", "1xCxHxW", "1x3")),
     LayerType("Im2col", ("convolution_param",)),
     LayerType("NdConvolution", ("convolution_param",), example=("NxCxLxHxW",)),
     LayerType("NdPooling", ("pooling_param",), example=("NxCxLxHxW",)),
@@ -150,6 +150,7 @@ _ROWS = (
     LayerType("GRUUnit", without_parameters=True),
     LayerType("Silence", without_parameters=True),
     # Code.
+    LayerType("Proposal", example=("1xCxHxW", "1xCxHxW", "1x4")),
     LayerType("Python", is_code=True),
     # What reads nothing.
     LayerType("ContinuationIndicator", role=Role.CONSTANT),

@@ -125,7 +125,18 @@ def test_param_str_is_read_as_yaml_and_python_read_it() -> None:
         (
             "'scales': [8]",
             "param_str states no feat_stride\n"
-            "  fix: state the pixels of the image between two places of the map, as in 'feat_stride': 16",
+            "  fix: state what the net was trained with, as in {'feat_stride': 16, 'scales': [8, 16, 32]}",
+        ),
+        (
+            "'feat_stride': 16\\n'scales': many",
+            "param_str cannot be read: \"'feat_stride': 16\\n'scales': many\"\n"
+            "  because it is no list of KEY: VALUE\n"
+            "  fix: write it as {'feat_stride': 16, 'scales': [8, 16, 32]}",
+        ),
+        (
+            "{'feat_stride': 16, 'ratios': [0.5, -1]}",
+            "param_str states ratios as [0.5, -1], expected positive numbers\n"
+            "  fix: state what the net was trained with, as in {'feat_stride': 16, 'scales': [8, 16, 32]}",
         ),
     ],
 )

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from prototrt.surgery.expansion.frameworks import framework_named
+from prototrt.surgery.expansion.python_layers import python_rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,10 @@ class LayerSupport:
 
 
 def supported_layers() -> list[LayerSupport]:
-    """All of them, by name."""
-    return [
-        _support(type_name, rule) for type_name, rule in sorted(framework_named("caffe").rules.rules.items())
-    ]
+    """All of them, by name; those written in Python as ``Python: MODULE.LAYER``."""
+    by_type = framework_named("caffe").rules.rules
+    by_name = {f"Python: {name}": rule for name, rule in python_rule.rules.items()}
+    return [_support(name, rule) for name, rule in sorted({**by_type, **by_name}.items())]
 
 
 def supported_operators() -> list[LayerSupport]:

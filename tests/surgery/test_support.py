@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from prototrt.surgery.expansion.layer_builder import layer_rule
+from prototrt.surgery.expansion.python_layers import python_rule
 from prototrt.surgery.views.support import LayerSupport, markdown_table, supported_layers
 
 
 def test_every_rule_says_what_its_layer_is_and_becomes() -> None:
     rows = supported_layers()
-    assert [row.type for row in rows] == sorted(layer_rule.rules)
+    python = [f"Python: {name}" for name in python_rule.rules]
+    assert [row.type for row in rows] == sorted([*layer_rule.rules, *python])
     assert [row.type for row in rows if not (row.becomes and row.notes)] == []
 
 

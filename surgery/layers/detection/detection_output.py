@@ -93,8 +93,8 @@ def _sizes(layer: Layer, location: Value, confidence: Value, prior: Value) -> _S
     param = layer.param
     if not param.num_classes:
         raise NetError("num_classes is missing", fix="state num_classes, the background among them")
-    length = prior.shape[2] if len(prior.shape) > 2 else None
-    if not isinstance(length, int) or length % 4:
+    length = prior.shape[2] if prior.shape[:2] == (1, 2) and len(prior.shape) > 2 else None
+    if not isinstance(length, int) or length % 4 or any(dim != 1 for dim in prior.shape[3:]):
         raise misfit(
             layer,
             2,
@@ -104,7 +104,7 @@ def _sizes(layer: Layer, location: Value, confidence: Value, prior: Value) -> _S
             fix="give it the priors, from a PriorBox or several PriorBoxes and a Concat of axis 2",
         )
     classes, locations = param.num_classes, 1 if param.share_location else param.num_classes
-    images = fixed(location.shape[0], "the number of images")
+    images = fixed(location.shape[0], "the number of images") if location.shape else 1
     sizes = _Sizes(images, length // 4, classes, locations)
     of_priors = f"there are {sizes.priors} priors"
     _refuse_misfit(
@@ -144,9 +144,8 @@ def _refuse_first_stage(
 
 def _refuse_misfit(layer: Layer, index: int, x: Value, expected: tuple[int, int], because: str) -> None:
     """Raise unless a bottom has as many numbers an image."""
-    images, *rest = x.shape
-    size = int(np.prod([dim for dim in rest if isinstance(dim, int)]))
-    if (images, size) != expected:
+    size = int(np.prod([dim for dim in x.shape[1:] if isinstance(dim, int)]))
+    if (*x.shape[:1], size) != expected:
         fix = "use the PriorBox layers and the num_classes that the net was trained with"
         raise misfit(layer, index, x, str(expected), because, fix)
 

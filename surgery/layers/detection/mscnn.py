@@ -190,6 +190,12 @@ def _decoded(
 ) -> tuple[list[Expression], list[Expression]]:
     """Upper left corners x and y, and sides w and h, in pixels; codes (..., H W) are limited as the fork does it."""
     param, build = layer.param, codes[0].build
+    for field in ("field_xyr", "field_whr"):
+        if getattr(param, field) <= 0:
+            raise NetError(
+                f"{field} is {getattr(param, field):g}, expected a positive number",
+                fix=f"leave {field} out: it is 2 then",
+            )
     moves = _as_learned(layer, codes)
     reach, stretch = 1 / param.field_xyr, math.log(param.field_whr)
     y, x = np.meshgrid(np.arange(plane[0]), np.arange(plane[1]), indexing="ij")

@@ -50,12 +50,14 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
 def _sides(param: Any) -> Array:
     """Width and height (P, 2) of the boxes at one place, in pixels, as float32 holds them."""
     least, most = [*param.min_size], [*param.max_size]
-    if not least or min(least) <= 0:
+    if not least or not all(0 < size < np.inf for size in least):
         raise NetError(
             "min_size must be stated, and be positive",
             fix="state a positive min_size, in pixels of the image",
         )
-    if most and (len(most) != len(least) or any(b <= a for a, b in zip(least, most, strict=True))):
+    if most and (
+        len(most) != len(least) or not all(a < b < np.inf for a, b in zip(least, most, strict=True))
+    ):
         raise NetError(
             f"max_size is {_listed(most)}, expected one for each min_size ({_listed(least)}), and larger",
             fix="state max_size as often as min_size, or never",

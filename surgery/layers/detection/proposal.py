@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,14 +44,15 @@ def proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value, info:
             because="anchors are made of them",
             fix="state the ratios and scales that the net was trained with",
         )
-    is_in_pixels = min(scales) >= param.base_size
+    base_size = _positive(param.base_size, "base_size")
+    is_in_pixels = min(scales) >= base_size
     fork = which_fork(build, layer, "happynear" if is_in_pixels else "pvanet")
     if fork == "pvanet":
         one_image(layer, score)
     made = of_happynear if fork == "happynear" else of_pvanet
     threshold = overlap_threshold(param.nms_thresh, "nms_thresh")
     how = Proposing(
-        anchors=made(param.base_size, ratios, scales),
+        anchors=made(base_size, ratios, scales),
         stride=param.feat_stride if param.HasField("feat_stride") else _STRIDE,
         min_size=param.min_size,
         before=_positive(param.pre_nms_topn, "pre_nms_topn"),
@@ -79,15 +81,13 @@ def py_faster_rcnn_proposal(
     """
     one_image(layer, score)
     stated, settings = python_parameters(layer), build.settings
-    if "feat_stride" not in stated:
-        raise NetError(
-            "param_str states no feat_stride",
-            fix="state the pixels of the image between two places of the map, as in 'feat_stride': 16",
-        )
+    (stride,) = _stated_numbers(stated, "feat_stride", ())[:1]
     threshold = overlap_threshold(settings.number("RPN_NMS_THRESH", 0.7), "RPN_NMS_THRESH")
     how = Proposing(
-        anchors=of_py_faster_rcnn(stated.get("ratios", (0.5, 1, 2)), stated.get("scales", (8, 16, 32))),
-        stride=stated["feat_stride"],
+        anchors=of_py_faster_rcnn(
+            _stated_numbers(stated, "ratios", (0.5, 1, 2)), _stated_numbers(stated, "scales", (8, 16, 32))
+        ),
+        stride=stride,
         min_size=settings.number("RPN_MIN_SIZE", 16),
         before=settings.whole("RPN_PRE_NMS_TOP_N", 6000),
         most=settings.whole("RPN_POST_NMS_TOP_N", 300),
@@ -132,6 +132,20 @@ def frcnn_proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value,
     return found.tops(build, layer, regions.value, scores.value)
 
 
+def _stated_numbers(stated: Mapping[str, Any], name: str, usual: Sequence[float]) -> Sequence[float]:
+    """A number, or several, that ``param_str`` states. Raises ``NetError`` for what is none, or not positive."""
+    found = stated.get(name, usual)
+    numbers = found if isinstance(found, (list, tuple)) else [found]
+    if not numbers or not all(isinstance(number, (int, float)) and number > 0 for number in numbers):
+        raise NetError(
+            f"param_str states {name} as {found!r}, expected positive numbers"
+            if name in stated
+            else f"param_str states no {name}",
+            fix="state what the net was trained with, as in {'feat_stride': 16, 'scales': [8, 16, 32]}",
+        )
+    return numbers
+
+
 def _refuse_missing(settings: Settings) -> None:
     names = ("rpn_nms_thresh", "rpn_min_size", "rpn_pre_nms_top_n", "rpn_post_nms_top_n")
     missing = [name for name in ("anchors", *(f"test_{name}" for name in names)) if name not in settings]
@@ -155,5 +169,7 @@ def _stated_anchors(settings: Settings) -> Array:
 
 def _positive(number: int, field: str) -> Any:
     if number <= 0:
-        raise NetError(f"{field} is {number}, expected 1 or more", fix=f"let {field} say how many boxes pass")
+        raise NetError(
+            f"{field} is {number}, expected 1 or more", fix=f"state {field} as in the training net"
+        )
     return number

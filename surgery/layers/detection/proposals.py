@@ -30,7 +30,7 @@ class Proposing:
     """
 
     anchors: Array
-    stride: int
+    stride: float
     min_size: float
     before: int
     most: int
@@ -115,7 +115,7 @@ def _refuse_misfits(
 
 def one_image(layer: Layer, score: Value) -> None:
     """Raise for a batch, which the fork refuses."""
-    if score.shape[0] != 1:
+    if score.shape[:1] != (1,):
         raise misfit(
             layer,
             0,

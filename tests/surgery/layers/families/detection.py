@@ -290,7 +290,7 @@ REFUSALS = [
     ),
     proposal(
         f"{ANCHORS} post_nms_topn: 0",
-        ": post_nms_topn is 0, expected 1 or more\n  fix: let post_nms_topn say how many boxes pass",
+        ": post_nms_topn is 0, expected 1 or more\n  fix: state post_nms_topn as in the training net",
     ),
     message(
         "FrcnnProposal",
