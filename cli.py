@@ -232,7 +232,7 @@ def dot(
     "names",
     multiple=True,
     metavar="rewritten|lowered|NAME",
-    help="Print the graph of primitives instead: as the net is rewritten, or as a backend is given it."
+    help="Print a graph instead: rewritten, as primitives; or lowered, as given to a backend."
     " Any other name is a NetState stage, as with --net-stage.",
 )
 @reader_option

@@ -23,7 +23,7 @@ class Stage:
     @property
     def title(self) -> str:
         """What the graph is called beside the net as it is written."""
-        return f"As {READERS[self.reader]} is given it" if self.name == "lowered" else "As it is rewritten"
+        return f"Given to {READERS[self.reader]}" if self.name == "lowered" else "Rewritten in primitives"
 
     def of(self, rewritten: Graph) -> Graph:
         """The rewritten graph, or what the backend makes of it before it reads it."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import prototrt
-from prototrt.converter.stages import READERS
+from prototrt.converter.stages import READERS, Stage
 from prototrt.surgery.ir import Graph, node_count
 from prototrt.surgery.pipeline import CANONICAL, LOWERINGS, lowered
 from prototrt.surgery.views.dot import dot_from_graph
@@ -153,3 +153,8 @@ def test_refusals(arguments: list[str], message: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert result.stderr.endswith(f"\n\nError: {message}\n")
+
+
+def test_a_page_says_which_graph_stands_beside_the_net() -> None:
+    titles = [Stage("rewritten").title, Stage("lowered", "tensorrt").title, Stage("lowered", "onnx").title]
+    assert titles == ["Rewritten in primitives", "Given to TensorRT", "Given to ONNX"]

@@ -25,7 +25,7 @@ def page_facts(
     graph: Graph | ConversionError,
     options: RewriteOptions,
     verification: Mapping[str, Any] | None,
-    title: str = "As it is rewritten",
+    title: str = "Rewritten in primitives",
 ) -> dict[str, Any]:
     """Both drawings, what each layer costs, recurrent pairs, checks and warnings.
 

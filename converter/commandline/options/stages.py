@@ -32,7 +32,7 @@ reader_option = click.option(
     "reader",
     type=click.Choice(list(READERS)),
     default="tensorrt",
-    help="Whose graph --stage lowered shows.",
+    help="The backend whose graph --stage lowered shows.",
 )
 stage_options = options(
     click.option(
