@@ -18,6 +18,7 @@ from prototrt.converter.commandline.batch.options import BatchOptions, Bytes, ba
 from prototrt.converter.commandline.crashes import survive
 from prototrt.converter.commandline.frame import (
     EXIT_CODES,
+    Commands,
     Guarded,
     common_options,
     json_option,
@@ -88,7 +89,7 @@ def _session(
     return running.session(model, "inputs", "target", "on", "calls")
 
 
-@click.group(epilog=EXIT_CODES, context_settings={"help_option_names": HELP})
+@click.group(cls=Commands, epilog=EXIT_CODES, context_settings={"help_option_names": HELP})
 @common_options
 def main() -> None:
     """Convert Caffe models, above all recurrent ones, to TensorRT engines."""

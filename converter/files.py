@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -97,6 +98,12 @@ def placing(source: str | os.PathLike[str], path: str | os.PathLike[str]) -> Ite
 def why_unwritable(path: str | os.PathLike[str]) -> str | None:
     """Why a file cannot be written there, as far as can be seen beforehand; None if it can."""
     target = Path(os.path.realpath(path))
+    for name in (target, _beside(target)):
+        try:
+            name.stat()
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return "its name is too long"
     if target.is_dir():
         return f'"{path}" is a folder'
     if not target.parent.is_dir():
@@ -112,6 +119,8 @@ PRODUCT_SUFFIXES = ("", ".json", ".data")
 
 def product_files(target: str) -> list[str]:
     """What a conversion may write, under the target's name and under that of the file which it links to."""
+    if is_device(Path(target)):
+        return [target]
     places = dict.fromkeys((target, os.path.realpath(target)))
     return [f"{place}{suffix}" for place in places for suffix in PRODUCT_SUFFIXES]
 
@@ -150,7 +159,7 @@ def _identity(file: str | os.PathLike[str]) -> object:
 
 def is_device(target: Path) -> bool:
     """Whether it is there, and no file: ``/dev/null``, a pipe."""
-    return target.exists() and not target.is_file()
+    return os.path.exists(target) and not os.path.isfile(target)
 
 
 @contextmanager

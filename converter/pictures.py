@@ -24,6 +24,11 @@ from prototrt.surgery.views.dot import dot_from_graph, dot_from_net
 
 RENDERED = (".svg", ".png", ".pdf")
 """What the program ``dot`` makes."""
+_CELLS = {
+    **dict.fromkeys(("way", "against", "blob"), str),
+    **dict.fromkeys(("max_abs", "max_rel", "rms", "cosine"), float),
+}
+"""What a page shows of each comparison; numbers that are not finite are null in JSON."""
 _GIVE_VERIFICATION = "give the JSON that `prototrt verify` prints"
 
 
@@ -129,10 +134,19 @@ def read_verification(path: str) -> Mapping[str, Any]:
             where=path,
             fix=_GIVE_VERIFICATION,
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableFileError(
             f"cannot be read as JSON: {error}", where=path, fix=_GIVE_VERIFICATION
         ) from error
-    if not isinstance(found, dict) or not {"holds", "comparisons"} <= found.keys():
+    if not isinstance(found, dict) or not isinstance(found.get("comparisons"), list):
         raise UnreadableFileError("holds no verification", where=path, fix=_GIVE_VERIFICATION)
+    for row in found["comparisons"]:
+        if not isinstance(row, dict) or not all(_is_cell(name, row.get(name)) for name in _CELLS):
+            raise UnreadableFileError("holds no verification", where=path, fix=_GIVE_VERIFICATION)
     return found
+
+
+def _is_cell(name: str, value: object) -> bool:
+    if _CELLS[name] is str:
+        return isinstance(value, str)
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))

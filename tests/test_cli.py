@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 
 import prototrt
 from prototrt.cli import convert
+from prototrt.converter.commandline.frame import Guarded
 from prototrt.surgery import pipeline
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.runner import PassList
@@ -256,3 +258,56 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
         ["bash", "-c", f"({command}) | true"], env=environment, capture_output=True, text=True, check=False
     )
     assert result.stderr == "0\n"
+
+
+# ---------------------------------------------------------------- what the system has and has not
+
+SNOWMAN = 'layer { name: "\u2603" type: "Input" top: "x" input_param { shape { dim: 2 } } }' + (
+    'layer { name: "y" type: "ReLU" bottom: "x" top: "y" }'
+)
+
+
+def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    (folder / "net.prototxt").write_text(SNOWMAN, encoding="utf-8")
+    line = f"{shlex.quote(sys.executable)} -c 'from prototrt.cli import main; main()' {command}"
+    known = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environment}
+    return subprocess.run(
+        ["sh", "-c", line], cwd=folder, env=known, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
+def test_a_full_disk(tmp_path: Path) -> None:
+    result = shell("inspect net.prototxt >/dev/full", tmp_path)
+    assert (result.returncode, result.stderr) == (3, "error: the system refuses: No space left on device\n")
+    assert shell("inspect nowhere 2>/dev/full", tmp_path).returncode == 3
+
+
+def test_a_closed_stdout(tmp_path: Path) -> None:
+    result = shell("inspect net.prototxt >&-", tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_terminal_that_lacks_a_letter(tmp_path: Path) -> None:
+    result = shell("inspect net.prototxt", tmp_path, PYTHONIOENCODING="ascii")
+    assert result.returncode == 0, result.stderr
+    assert r"\u2603" in result.stdout
+
+
+def test_ctrl_c_before_the_command_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Guarded, "parse_args", stopped)
+    result = run("layers")
+    assert (result.exit_code, result.stderr.strip()) == (130, "stopped")
+
+
+@pytest.mark.parametrize("name", ["n" * 260, "n" * 252])
+def test_a_name_that_is_too_long(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with the suffix of a manifest, or while it is written under another name."""
+    monkeypatch.chdir(tmp_path)
+    result = run("convert", DEPLOY, WEIGHTS, "-o", name)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(": its name is too long\n")
+    assert run("cache", "prune", name).exit_code == 3

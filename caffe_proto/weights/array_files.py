@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import struct
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,23 +14,7 @@ import numpy as np
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError, WeightsError
 from prototrt.caffe_proto.files import told_to_the_user
 from prototrt.caffe_proto.weights import Array, StoredBlob, checked_count, sha256_of
-
-# How zipfile, numpy and h5py tell that what they read makes no sense.
-_SIGNS_OF_DAMAGE = (
-    ArithmeticError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    NotImplementedError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+from prototrt.caffe_proto.weights.damage import SIGNS_OF_DAMAGE
 
 Index = dict[str, dict[int, StoredBlob]]
 
@@ -163,7 +145,7 @@ def _damage(file: str, what: str) -> Iterator[None]:
         yield
     except (ConversionError, FileNotFoundError, PermissionError):
         raise
-    except _SIGNS_OF_DAMAGE as error:
+    except SIGNS_OF_DAMAGE as error:
         raise UnreadableFileError(
             f"the {what} file is damaged: {error}", where=file, fix="get the file again"
         ) from error

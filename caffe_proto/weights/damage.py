@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import struct
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.caffe_proto.weights.wire import CutShortError, WireError
+
+SIGNS_OF_DAMAGE = (
+    ArithmeticError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""How zipfile, numpy and h5py tell that what they read makes no sense."""
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
@@ -19,6 +20,8 @@ RETRIES = 3
 """How often an entry begins anew when the worker that had it died."""
 _CONNECT_SECONDS = 10
 
+_ADDRESS = re.compile(r"(\w+://)?[^/:\s]+:\d{1,5}|inproc://.+")
+
 _own = threading.local()
 
 
@@ -32,10 +35,14 @@ class ClusterPool:
             raise ConversionError(
                 Worded("{} needs Dask", Option("scheduler")), fix="pip install 'prototrt[dask]'"
             ) from error
+        if not _ADDRESS.fullmatch(address):
+            raise ConversionError(
+                "is no address of a Dask scheduler", where=address, fix="write it as in tcp://HOST:8786"
+            )
         try:
             client: Any = distributed.Client  # its annotations are not complete
             self._client = client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
-        except (OSError, ValueError, TimeoutError) as error:
+        except Exception as error:  # TLS without certificates is a TypeError, and so on
             raise ConversionError(
                 "no Dask scheduler answers",
                 where=address,

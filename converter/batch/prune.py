@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import time
@@ -49,7 +50,7 @@ def prune(folder: str, older_than: float | None = None, max_bytes: int | None = 
     Without either, everything goes. Batches may run meanwhile: they find what is complete, or nothing.
     """
     root = Path(folder)
-    if not (root / "new").is_dir():
+    if not os.path.isdir(root / "new"):
         raise ConversionError(
             "is not a prototrt cache",
             where=folder,

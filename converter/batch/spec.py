@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import itertools
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -207,7 +208,7 @@ def _needs(place: Place) -> tuple[str, ...]:
 
 def _seconds(place: Place) -> float:
     text = place.text("timeout")
-    if not re.fullmatch(r"\d+(\.\d+)?", text) or float(text) == 0:
+    if not re.fullmatch(r"\d+(\.\d+)?", text) or not 0 < float(text) < math.inf:
         raise place.error(f'timeout is "{text}", expected seconds, more than 0')
     return float(text)
 

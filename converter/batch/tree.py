@@ -64,6 +64,11 @@ def read_yaml(path: str) -> Place:
         ) from error
     try:
         node = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        return _whole(node, path)
+    except RecursionError as error:
+        raise ConversionError(
+            "nests lists and mappings too deeply", where=path, fix="write a list of models with their keys"
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         problem = getattr(error, "strerror", None) or "it is not UTF-8"
         raise UnreadableFileError(f"cannot be read: {problem}", where=path, fix="give a YAML file") from error
@@ -72,6 +77,9 @@ def read_yaml(path: str) -> Place:
         raise ConversionError(f"is not YAML: {error.problem}", where=f"{path}:{line}") from error
     except yaml.YAMLError as error:
         raise ConversionError(f"is not YAML: {error}", where=path) from error
+
+
+def _whole(node: Any, path: str) -> Place:
     if node is None:
         raise ConversionError("is empty", where=path, fix="write models: and a list of models")
     return _place(node, path, ())

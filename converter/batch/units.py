@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 _UNITS = {"": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -12,4 +13,5 @@ def bytes_from_text(text: str) -> int | None:
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(\w*)", text)
     if not match or match[2] not in _UNITS:
         return None
-    return int(float(match[1]) * _UNITS[match[2]])
+    count = float(match[1]) * _UNITS[match[2]]
+    return int(count) if math.isfinite(count) else None

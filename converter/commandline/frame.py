@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -80,7 +81,29 @@ def common_options(command: F) -> F:
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-class Guarded(click.Command):
+class _Stoppable(click.Command):
+    """Ends with 130 at Ctrl-C, whenever that comes; click itself would end with 1."""
+
+    def main(self, *arguments: Any, standalone_mode: bool = True, **others: Any) -> Any:
+        run: Callable[..., Any] = super().main
+        if not standalone_mode:
+            return run(*arguments, standalone_mode=False, **others)
+        try:
+            code = run(*arguments, standalone_mode=False, **others)
+        except click.ClickException as error:
+            error.show()
+            code = error.exit_code
+        except click.Abort:
+            _say("stopped")
+            code = 130
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+class Commands(_Stoppable, click.Group):
+    """Commands under one name."""
+
+
+class Guarded(_Stoppable):
     """A command whose failures become messages and exit codes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -88,15 +111,17 @@ class Guarded(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
+            _write_what_the_terminal_lacks()
             refuse_files_read_and_written(ctx)
             with _logging(settings_of_command()):
                 result = super().invoke(ctx)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # as it is where the user has closed it
+                sys.stdout.flush()
             return result
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt:
-            click.echo("stopped", err=True)
+            _say("stopped")
             ctx.exit(130)
         except BrokenPipeError:  # the reader of our output has seen enough, as in `| head`
             _forget_output()
@@ -119,15 +144,35 @@ def _explain(error: Exception) -> int:
 
         if isinstance(error, OptionsError):
             raise click.UsageError(error.text.by(command_line_words), click.get_current_context()) from error
-        click.echo(f"error: {error.text.by(command_line_words)}", err=True)
+        _say(f"error: {error.text.by(command_line_words)}")
         return error.exit_code
     if isinstance(error, MemoryError):
-        click.echo("error: the machine does not have enough memory for this net", err=True)
-        click.echo("  fix: use a machine with more memory, or smaller shapes and layers", err=True)
+        _say("error: the machine does not have enough memory for this net")
+        _say("  fix: use a machine with more memory, or smaller shapes and layers")
         return ConversionError.exit_code
-    click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
-    click.echo("Please run the command again with --debug and report its output.", err=True)
+    if isinstance(error, OSError):  # a full disk, too few open files: what the library cannot foresee
+        _forget_output()
+        _say(f"error: the system refuses: {error.strerror or error}{_of_file(error)}")
+        return ConversionError.exit_code
+    _say(f"internal error: {type(error).__name__}: {error}")
+    _say("Please run the command again with --debug and report its output.")
     return 1
+
+
+def _say(text: str) -> None:
+    """Print on stderr, if that can be written."""
+    with suppress(OSError):
+        click.echo(text, err=True)
+
+
+def _of_file(error: OSError) -> str:
+    return "" if error.filename is None else f': "{error.filename}"'
+
+
+def _write_what_the_terminal_lacks() -> None:
+    r"""Let characters that the terminal's encoding lacks be written like ``\u2603``."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _show_graph_before(error: Exception) -> None:
@@ -142,7 +187,9 @@ def _forget_output() -> None:
     """Let Python's last flush of a closed pipe go nowhere."""
     import os
 
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.stdout is not None:
+        with suppress(io.UnsupportedOperation):  # of a test
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

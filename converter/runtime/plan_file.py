@@ -107,7 +107,7 @@ def _manifest(path: str) -> Mapping[str, Any]:
     text = _read(path, "write the manifest again with prototrt convert")
     try:
         manifest = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableFileError(
             "is not JSON",
             where=path,

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.weights.damage import SIGNS_OF_DAMAGE
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.files import atomic_write
 from prototrt.converter.sessions.signature import Signature
@@ -94,7 +95,7 @@ def load_arrays(path: str) -> Feeds:
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
         raise UnreadableFileError(problem, where=path, fix="give an npz file") from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except SIGNS_OF_DAMAGE as error:
         raise UnreadableFileError(
             "is not an npz file",
             where=path,

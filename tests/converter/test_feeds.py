@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
-from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays, write_results
+from prototrt.converter.sessions.feeds import (
+    load_arrays,
+    read_feeds,
+    refuse_misfits,
+    unread_arrays,
+    write_results,
+)
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Array, DType, Value
 
@@ -135,3 +145,16 @@ def test_feeds_are_held_against_the_net_before_it_runs(
     with pytest.raises(ConversionError) as raised:
         refuse_misfits("in.npz", read_feeds("in.npz", ["x", "cont"], calls), signature)
     assert str(raised.value) == message
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=3))
+def test_a_damaged_file_is_told(damage: list[tuple[int, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "in.npz")
+        np.savez_compressed(file, x=np.arange(300, dtype=np.float32), y=np.ones((6, 1)))
+        content = bytearray(file.read_bytes())
+        for place, byte in damage:
+            content[place % len(content)] = byte
+        file.write_bytes(content)
+        with contextlib.suppress(UnreadableFileError):
+            load_arrays(str(file))

@@ -83,6 +83,20 @@ def test_versions_are_those_of_the_workers(pool: ClusterPool) -> None:
     assert pool.versions(["rtx"]) == versions(["rtx"])
 
 
+@pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:port", "tcp://:8786"])
+def test_an_address_of_nothing(address: str) -> None:
+    with pytest.raises(ConversionError) as raised:
+        ClusterPool(address)
+    assert str(raised.value) == (
+        f"{address}: is no address of a Dask scheduler\n  fix: write it as in tcp://HOST:8786"
+    )
+
+
+def test_tls_without_certificates() -> None:
+    with pytest.raises(ConversionError, match="no Dask scheduler answers"):
+        ClusterPool("tls://127.0.0.1:9")
+
+
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("prototrt.converter.batch.cluster._CONNECT_SECONDS", 1)
     with pytest.raises(ConversionError) as raised:

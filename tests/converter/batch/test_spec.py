@@ -217,6 +217,18 @@ MISTAKES = {
         'models.yaml:4: two models are called "a-deploy"\n  because the first is in models.yaml:2\n'
         "  fix: give each a name: of its own, such as {folder}-{stem}",
     ),
+    "deep": (
+        "models: " + "[" * 3000 + "]" * 3000,
+        "models.yaml: nests lists and mappings too deeply\n  fix: write a list of models with their keys",
+    ),
+    "endless time": (
+        MODEL + f"  timeout: {'9' * 400}\n",
+        f'models.yaml:4: timeout is "{"9" * 400}", expected seconds, more than 0',
+    ),
+    "endless memory": (
+        MODEL + f"  memory: {'9' * 400}GB\n",
+        f'models.yaml:4: memory is "{"9" * 400}GB", expected a size such as 4GB or 500MiB',
+    ),
     "a bad format": (
         MODEL + "  format: tflite\n",
         'models.yaml:4: format is "tflite", expected plan or onnx',

@@ -251,6 +251,9 @@ def test_graphviz_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not (tmp_path / "net.html").exists()
 
 
+NO_VERIFICATION = "holds no verification\n  fix: give the JSON that `prototrt verify` prints"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -259,7 +262,15 @@ def test_graphviz_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             "cannot be read as JSON: Expecting value: line 1 column 2 (char 1)\n"
             "  fix: give the JSON that `prototrt verify` prints",
         ),
-        ("{}", "holds no verification\n  fix: give the JSON that `prototrt verify` prints"),
+        ("{}", NO_VERIFICATION),
+        ('{"holds": true, "comparisons": 5}', NO_VERIFICATION),
+        ('{"holds": true, "comparisons": [1, 2]}', NO_VERIFICATION),
+        ('{"holds": true, "comparisons": [{"way": "onnx", "max_abs": "large"}]}', NO_VERIFICATION),
+        (
+            "[" * 100_000,
+            "cannot be read as JSON: maximum recursion depth exceeded while decoding a JSON array from a unicode"
+            " string\n  fix: give the JSON that `prototrt verify` prints",
+        ),
     ],
 )
 def test_checks_that_are_none(tmp_path: Path, text: str, message: str) -> None:

@@ -93,6 +93,13 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
         "  because Expecting property name enclosed in double quotes: line 1 column 2 (char 1)\n"
         "  fix: write the manifest again with prototrt convert",
     ),
+    "brackets": (
+        lambda path: Path(f"{path}.json").write_text("[" * 100_000),
+        UnreadableFileError,
+        "{plan}.json: is not JSON\n"
+        "  because maximum recursion depth exceeded while decoding a JSON array from a unicode string\n"
+        "  fix: write the manifest again with prototrt convert",
+    ),
     "another format": (
         edited(lambda manifest: manifest.update(format=99)),
         UnreadableFileError,
