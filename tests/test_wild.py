@@ -1,0 +1,32 @@
+"""Nets as people published them: whatever stands in them, nothing crashes, and what a message advises works."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from prototrt.caffe_proto.loading import load
+from prototrt.converter.survey.survey import surveyed
+from prototrt.surgery.expansion.expand import Expansion, attempt
+from prototrt.surgery.options import RewriteOptions
+
+WILD = Path(__file__).parents[1] / ".." / "shared" / "wild"
+INDEX = WILD / "index.json"
+EVERY = 30  # the others take minutes
+NETS = [net["file"] for net in json.loads(INDEX.read_text())[::EVERY]] if INDEX.exists() else [""]
+USUAL = {"N": 1, "T": 8, "C": 3, "L": 16, "H": 224, "W": 224, "I": 256}
+
+
+@pytest.mark.skipif(not INDEX.exists(), reason="published nets are not part of the repository")
+@pytest.mark.parametrize("file", NETS)
+def test_a_published_net(file: str) -> None:
+    net = surveyed(str(WILD / file))
+    if net.outputs:
+        shapes = {
+            name: tuple(USUAL.get(size, 1) if isinstance(size, str) else size for size in sizes)
+            for name, sizes in net.shapes.items()
+        }
+        options = RewriteOptions(outputs=net.outputs, shapes=shapes, require_weights=False)
+        assert isinstance(attempt(load(net.file), options), Expansion)
