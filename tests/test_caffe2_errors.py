@@ -100,6 +100,11 @@ BROKEN: dict[str, tuple[Break, str]] = {
         ' "lstm/lstm/hidden_t_prev_states" before it is written\n'
         "  because the state begins with 1 rows\n  fix: use an offset from 0 to 0",
     ),
+    "a_state_twice": (
+        entry("recurrent_states", 1, b"lstm/lstm/hidden_t_prev_states"),
+        f'{RECURRENT}: recurrent_states lists "lstm/lstm/hidden_t_prev_states" more than once\n'
+        "  fix: correct the arguments, or export the net again",
+    ),
     "initial_state": (
         entry("initial_recurrent_state_ids", 0, 9),
         f"{RECURRENT}: initial_recurrent_state_ids has 9, expected an input from 0 to 5\n"

@@ -37,6 +37,8 @@ def states_of(arguments: Arguments, inputs: Sequence[str]) -> tuple[State, ...]:
     buffers = arguments.texts("recurrent_states")
     initial = arguments.integers("initial_recurrent_state_ids")
     _same_lengths(recurrent_states=buffers, initial_recurrent_state_ids=initial)
+    if twice := [name for name in buffers if buffers.count(name) > 1]:
+        raise NetError(f'recurrent_states lists "{twice[0]}" more than once', fix=MEND_ARGUMENTS)
     for index in initial:
         if not 0 <= index < len(inputs):
             raise NetError(

@@ -37,8 +37,8 @@ def concat(build: Builder, operator: Operator, x: Value, *others: Value) -> list
     axis = _axis_of_parts(operator, (1, *x.shape) if is_new else x.shape)
     if is_new:
         inputs = [build.reshape(value, (*value.shape[:axis], 1, *value.shape[axis:])) for value in inputs]
-    sizes = [value.shape[axis] for value in inputs]
     whole = build.add(Concat(axis), *inputs) if others else inputs[0]
+    sizes = [value.shape[axis] for value in inputs]
     return [whole] if any(isinstance(size, str) for size in sizes) else [whole, integers(build, sizes)]
 
 
