@@ -89,6 +89,7 @@ def test_the_commands_are_what_is_installed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["convert", "-h"])
+    monkeypatch.delattr(os, "fork")  # a child of the tests would run the rest of them
     with pytest.raises(SystemExit) as stopped:
         convert_main()
     assert stopped.value.code == 0

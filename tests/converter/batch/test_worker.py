@@ -76,7 +76,7 @@ def test_a_hang(worker: Worker, tmp_path: Path) -> None:
     assert time.perf_counter() - began < 10
     assert (outcome.status, outcome.exit_code) == (Status.TIMED_OUT, 4)
     assert outcome.message == (
-        f"{slow.prototxt}: not done after 2 s\n  fix: raise its timeout in models.yaml:2"
+        f"{slow.prototxt}: not finished after 2 s\n  fix: raise its timeout in models.yaml:2"
     )
     assert os.listdir(tmp_path) == ["long.prototxt"]
     converts(worker, tmp_path)
