@@ -40,7 +40,7 @@ class DType(enum.Enum):
 
 
 class AtMost(int):
-    """A size that has room for as many elements as there may be. The first ones count: how many, the data say.
+    """A size that has room for as many elements as there may be. The first ones count; the data decide how many.
 
     ``count`` is the name of the output of the graph that holds the number. Every rule that copies the size
     hands it on; arithmetic gives a plain size, all of whose elements count.

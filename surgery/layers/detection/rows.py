@@ -1,4 +1,4 @@
-"""Results of which there are as many as the data say: rows of a fixed number, the first of which count."""
+"""Results whose number of rows depends on data: they have a fixed number of rows, and the first ones count."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def beside(columns: Sequence[Expression]) -> Expression:
 
 
 def chosen_rows(is_chosen: Expression, most: int) -> Rows:
-    """The first ``most`` places of a list (L,) of which this is true, from the first on."""
+    """The first ``most`` places of a list (L,) where this is true, in their order."""
     build = is_chosen.build
     size = fixed(is_chosen.shape[0], "the length of a list")
     if size > _MOST_PLACES:
@@ -65,7 +65,7 @@ def chosen_rows(is_chosen: Expression, most: int) -> Rows:
 def counted_tops(
     build: LayerBuilder, layer: Layer, count: Expression, tops: Sequence[Value], axis: int = 0
 ) -> list[Value]:
-    """The tops, of which the first ``count`` (1,) elements along an axis count; that becomes an output, too."""
+    """The tops, with ``count`` (1,) elements that count along an axis, the first ones; the count becomes an output."""
     name = build.count(f"{layer.top_blob(0)}_count", count.value)
     return [build.counted(top, axis, name) for top in tops]
 

@@ -20,7 +20,7 @@ from prototrt.surgery.layers.detection.suppression import Suppression, gathered,
 from prototrt.surgery.ops import Softmax
 
 MOST_DETECTIONS = 1000
-"""Rows that a result has at most: the forks give all, of which a batch may have hundreds of thousands."""
+"""Rows that a result has at most. The forks give all rows; a batch may have hundreds of thousands."""
 _ROW = 5
 """Numbers of a box in front of its classes: x, y, width, height, objectness."""
 
