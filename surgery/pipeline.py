@@ -66,7 +66,7 @@ FORMS = {"auto": _STEP, "loop": _LOOP, "unroll": _UNROLL, "step": _STEP}
 
 LOWERINGS = {
     # scale_products to rejoin_rows prepare Scans, which become loops: docs/decisions/0008-loops-are-prepared-late.md.
-    # keep_unit_axes and join_products are for steps written out: docs/decisions/0014-steps-multiply-once.md.
+    # keep_unit_axes and join_products are for steps written out: docs/decisions/0021-steps-multiply-once.md.
     "tensorrt": PassList(
         "TensorRT",
         (
