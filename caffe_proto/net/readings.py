@@ -116,9 +116,9 @@ def _other_stages_and_levels(entries: Sequence[LayerEntry], state: NetState) -> 
 
 def read_instead(reading: Reading, asked: Reading, file: str) -> str:
     """The warning that another net is read than the one that was asked for."""
-    what = "no layer makes what others read" if asked.entries else "there are no layers"
+    what = "some blobs are made by no layer" if asked.entries else "there are no layers"
     options = Worded.joined(" ", reading.changes(asked.state))
-    return Worded("{}: the net is read with {}: for {} {}", file, options, asked.state, what)
+    return Worded("{}: the net is read with {}: with {}, {}", file, options, asked.state, what)
 
 
 def explained(

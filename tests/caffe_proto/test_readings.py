@@ -25,49 +25,49 @@ TAKEN: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "data for training alone": (
         [data("in", "include { phase: TRAIN }"), NET],
         {},
-        'net.prototxt: the net is read with phase="TRAIN": for phase TEST, level 0 and no stage'
-        " no layer makes what others read",
+        'net.prototxt: the net is read with phase="TRAIN": with phase TEST, level 0 and no stage,'
+        " some blobs are made by no layer",
     ),
     "data for testing alone": (
         [data("in", "exclude { phase: TRAIN }"), NET],
         {"phase": "TRAIN"},
-        'net.prototxt: the net is read with phase="TEST": for phase TRAIN, level 0 and no stage'
-        " no layer makes what others read",
+        'net.prototxt: the net is read with phase="TEST": with phase TRAIN, level 0 and no stage,'
+        " some blobs are made by no layer",
     ),
     "one stage": (
         [data("in", "include { stage: 'val' }"), NET],
         {},
-        'net.prototxt: the net is read with stages=["val"]: for phase TEST, level 0 and no stage'
-        " no layer makes what others read",
+        'net.prototxt: the net is read with stages=["val"]: with phase TEST, level 0 and no stage,'
+        " some blobs are made by no layer",
     ),
     "a stage beside one that was asked for": (
         [data("in", "include { stage: 'b' }"), NET],
         {"stages": ["a"]},
-        'net.prototxt: the net is read with stages=["a", "b"]: for phase TEST, level 0 and stages a'
-        " no layer makes what others read",
+        'net.prototxt: the net is read with stages=["a", "b"]: with phase TEST, level 0 and stages a,'
+        " some blobs are made by no layer",
     ),
     "of several stages the one to deploy": (
         [*(data(name, f"include {{ stage: '{name}' }}") for name in ("train", "val", "deploy")), NET],
         {},
-        'net.prototxt: the net is read with stages=["deploy"]: for phase TEST, level 0 and no stage'
-        " no layer makes what others read",
+        'net.prototxt: the net is read with stages=["deploy"]: with phase TEST, level 0 and no stage,'
+        " some blobs are made by no layer",
     ),
     "a level": (
         [data("in", "include { min_level: 2 }"), NET],
         {},
-        "net.prototxt: the net is read with level=2: for phase TEST, level 0 and no stage"
-        " no layer makes what others read",
+        "net.prototxt: the net is read with level=2: with phase TEST, level 0 and no stage,"
+        " some blobs are made by no layer",
     ),
     "phase and stage": (
         [data("in", "include { phase: TRAIN stage: 'a' }"), NET],
         {},
-        'net.prototxt: the net is read with phase="TRAIN" stages=["a"]: for phase TEST, level 0 and no stage'
-        " no layer makes what others read",
+        'net.prototxt: the net is read with phase="TRAIN" stages=["a"]: with phase TEST, level 0 and no stage,'
+        " some blobs are made by no layer",
     ),
     "everything is for training": (
         [data("in", "include { phase: TRAIN }"), NET.replace("top", "include { phase: TRAIN } top")],
         {},
-        'net.prototxt: the net is read with phase="TRAIN": for phase TEST, level 0 and no stage'
+        'net.prototxt: the net is read with phase="TRAIN": with phase TEST, level 0 and no stage,'
         " there are no layers",
     ),
     "nothing is missing": ([data("in"), NET, data("more", "include { phase: TRAIN }")], {}, ""),
