@@ -44,6 +44,16 @@ def refuse_overflow(layer: Layer) -> None:
                 )
 
 
+def refuse_large(name: str, number: int, most: int) -> None:
+    """Raise ``NetError`` for a number that says how many nodes or constants a layer becomes."""
+    if number > most:
+        raise NetError(
+            f"{name} is {number}, expected at most {most}",
+            because="a net of a few lines must not take gigabytes",
+            fix="use a smaller number",
+        )
+
+
 def refuse_too_many(count: int, shape: Shape, blob: str) -> None:
     if count > MOST_ELEMENTS:
         raise ShapeError(

@@ -9,6 +9,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.surgery.expansion.limits import refuse_large
 from prototrt.surgery.ir import DType, Value, fixed
 from prototrt.surgery.ir.expression import Expression, concatenated
 from prototrt.surgery.layers.detection.bottoms import exact, misfit, numbers_of
@@ -16,6 +17,10 @@ from prototrt.surgery.layers.sampling import Tap, linear_taps, pixel_rows, sampl
 from prototrt.surgery.ops import AveragePool, MatMul, Pad
 
 Pair = tuple[int, int]
+MOST_REACH = 128
+"""Displacements to one side: FlowNet has 10."""
+MOST_OUTPUT = 4096
+"""Rows or columns of what a SpatialTransformer writes."""
 
 
 @layer_rule("Correlation")
@@ -37,6 +42,7 @@ def correlation(build: LayerBuilder, layer: Layer, a: Value, b: Value) -> list[V
     param, out = layer.param, _size_of_correlation(layer, a)
     kernel, stride, farthest = int(param.kernel_size), int(param.stride_1), int(param.max_displacement)
     reach = farthest // int(param.stride_2)
+    refuse_large("max_displacement / stride_2", reach, MOST_REACH)
     moves = [step * int(param.stride_2) for step in range(-reach, reach + 1)]
     around = (0, 0, int(param.pad), int(param.pad))
     first, second = (Expression(build, build.add(Pad(around, around), x)) for x in (a, b))
@@ -183,6 +189,8 @@ def spatial_transformer(build: LayerBuilder, layer: Layer, image: Value, theta: 
         raise NetError(
             f"output_H is {out[0]} and output_W {out[1]}, expected at least 1", fix="set both to 1 or more"
         )
+    for name, size in zip(("output_H", "output_W"), out, strict=True):
+        refuse_large(name, size, MOST_OUTPUT)
     points = [_counted(size, (size,)) / np.float32(size) * 2 - 1 for size in out]
     grid = np.stack([*np.meshgrid(*points, indexing="ij"), np.ones(out, np.float32)]).reshape(1, 3, -1)
     moved = build.add(MatMul(), _theta(build, layer, theta, items).value, build.constant(grid, "grid"))

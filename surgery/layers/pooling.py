@@ -13,6 +13,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_fields_of
+from prototrt.surgery.expansion.limits import refuse_large
 from prototrt.surgery.ir import Shape, Value, element_count, fixed
 from prototrt.surgery.ops import (
     MAXIMUM,
@@ -88,6 +89,8 @@ def pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     return [_pooled(build, param, x, *found)]
 
 
+MOST_OF_HOLES = 256
+"""Elements along one axis of a window with holes: each becomes a node."""
 FIELDS_OF_VOLUMES = {
     "kernel_depth": "Pooling3D",
     "temporal_stride": "Pooling3D",
@@ -123,6 +126,7 @@ def _dilated_max_pool(
 
     Source: naibaf7/caffe ``src/caffe/layers/pooling_layer.cu``, ``MaxPoolForwardSK``.
     """
+    refuse_large("kernel_size", max(windows), MOST_OF_HOLES)
     extents = [step * (window - 1) + 1 for step, window in zip(dilation, windows, strict=True)]
     rows, columns = spans(x.shape, (extents[0], extents[1]), strides, pads, floor=floor)
     lowest = float(np.finfo(np.float32).min)

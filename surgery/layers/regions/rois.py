@@ -9,9 +9,13 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes
+from prototrt.surgery.expansion.limits import refuse_large
 from prototrt.surgery.ir import AtMost, DType, Value, fixed
 from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.layers.detection.bottoms import exact, misfit, numbers_of
+
+MOST_BINS = 1024
+"""Along one axis of a region: nets have 7 to 14."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,8 @@ def pooled_size(layer: Layer) -> tuple[int, int]:
             f"pooled_h is {size[0]} and pooled_w {size[1]}, expected at least 1",
             fix="set both in roi_pooling_param",
         )
+    for name, bins in zip(("pooled_h", "pooled_w"), size, strict=True):
+        refuse_large(name, bins, MOST_BINS)
     return size
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.expansion.limits import refuse_large
 from prototrt.surgery.ir import DType, Value, fixed
 from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.layers.detection.bottoms import misfit
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, read_rois, rounded
 from prototrt.surgery.ops import MatMul
 
+_MOST_SAMPLES = 64
 _LEAST_SIDE = 0.1
 """Elements: a region without extent has this."""
 
@@ -51,6 +53,7 @@ def psroi_align(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> lis
         raise NetError(
             f"sample_num is {count}, expected at least 1", fix="set sample_num in psroi_align_param"
         )
+    refuse_large("sample_num", count, _MOST_SAMPLES)
     found, group, scale = _read(build, layer, x, rois)
     down = _point_weights(build, found.top * scale, (found.bottom + 1) * scale, group, found.height, count)
     across = _point_weights(build, found.left * scale, (found.right + 1) * scale, group, found.width, count)

@@ -49,6 +49,12 @@ VARYING: list[Case] = []
 OP = 'net.prototxt:3: layer "op" '
 IMAGE = (2, 3, 4, 5)
 REFUSALS = [
+    Message("Correlation", "correlation_param { kernel_size: 1 max_displacement: 999 pad: 999 }", [IMAGE, IMAGE],
+            f"{OP}(Correlation): max_displacement / stride_2 is 999, expected at most 128\n"
+            "  because a net of a few lines must not take gigabytes\n  fix: use a smaller number"),
+    Message("SpatialTransformer", "st_param { output_W: 99999 }", [IMAGE, (2, 6)],
+            f"{OP}(SpatialTransformer): output_W is 99999, expected at most 4096\n"
+            "  because a net of a few lines must not take gigabytes\n  fix: use a smaller number"),
     Message("Correlation", "", [IMAGE, IMAGE],
             f"{OP}(Correlation): states no kernel_size\n  fix: set kernel_size in correlation_param"),
     Message("Correlation", "correlation_param { kernel_size: 2 max_displacement: 1 }", [IMAGE, IMAGE],

@@ -64,6 +64,12 @@ VARYING: list[Case] = []
 OP = 'net.prototxt:3: layer "op" '
 BOTTOMS = [(1, 4, 6, 6), (3, 5)]
 REFUSALS = [
+    Message("ROIPooling", "roi_pooling_param { pooled_h: 2000000000 pooled_w: 1 }", BOTTOMS,
+            f"{OP}(ROIPooling): pooled_h is 2000000000, expected at most 1024\n"
+            "  because a net of a few lines must not take gigabytes\n  fix: use a smaller number"),
+    Message("PSROIAlign", "psroi_align_param { spatial_scale: 1 output_dim: 1 group_size: 2 sample_num: 65 }", BOTTOMS,
+            f"{OP}(PSROIAlign): sample_num is 65, expected at most 64\n"
+            "  because a net of a few lines must not take gigabytes\n  fix: use a smaller number"),
     Message("ROIPooling", "roi_pooling_param { pooled_h: 2 }", BOTTOMS,
             f"{OP}(ROIPooling): pooled_h is 2 and pooled_w 0, expected at least 1\n"
             "  fix: set both in roi_pooling_param"),

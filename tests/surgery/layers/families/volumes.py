@@ -80,6 +80,9 @@ VARYING = [case for case in CASES if case.bottoms[0] is X]
 OP = 'net.prototxt:2: layer "op" '
 VOLUME = [(1, 2, 4, 6, 6)]
 REFUSALS = [
+    Message("Pooling", "pooling_param { kernel_size: 999 pad: 998 dilation: 2 }", [(1, 2, 6, 6)],
+            f"{OP}(Pooling): kernel_size is 999, expected at most 256\n"
+            "  because a net of a few lines must not take gigabytes\n  fix: use a smaller number"),
     Message("Convolution3D", "convolution_param { num_output: 1 kernel_size: 3 }", VOLUME,
             f"{OP}(Convolution3D): kernel is (0, 3, 3) and stride (1, 1, 1), expected at least 1\n"
             "  fix: state both for all axes, as numbers from 1 on"),
