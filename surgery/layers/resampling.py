@@ -232,6 +232,7 @@ def resample(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = N
             f"height is {out[0]} and width {out[1]}, expected at least 1",
             fix="set both in resample_param, or add a bottom of that size",
         )
+    refuse_length(max(out))
     sizes = fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
     fy, fx = (np.float32(size) / np.float32(wanted) for size, wanted in zip(sizes, out, strict=True))
     half = np.float32(0.5)
@@ -239,7 +240,6 @@ def resample(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = N
         2: np.arange(out[0], dtype=np.float32) * fy + fx * half - half,
         3: np.arange(out[1], dtype=np.float32) * fx + fy * half - half,
     }
-    refuse_length(max(out))
     for axis, factor in ((3, fx), (2, fy)):
         size, stretch = sizes[axis - 2], factor if param.antialias and max(fx, fy) > 1 else np.float32(1)
         if param.type == param.NEAREST:

@@ -117,6 +117,9 @@ REFUSALS = [
             "  fix: use a smaller size"),
     Message("Resample", "resample_param { height: 3 width: 3 type: AREA }", IMAGE,
             f"{OP}(Resample): type is AREA, expected NEAREST, LINEAR or CUBIC\n  fix: use one of the three"),
+    Message("Resample", "resample_param { width: 3 height: 2147483647 }", IMAGE,
+            f"{OP}(Resample): an axis becomes 2147483647 elements long, expected at most 1048576\n"
+            "  fix: use a smaller size"),
     Message("Resample", "resample_param { height: 3 }", IMAGE,
             f"{OP}(Resample): height is 3 and width 0, expected at least 1\n"
             "  fix: set both in resample_param, or add a bottom of that size"),
