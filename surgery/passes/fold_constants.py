@@ -41,7 +41,8 @@ def fold_constants(graph: Graph) -> Graph:
         node = node.reading(stands_for)
         if _is_foldable(node, graph) and (written := _count(node.outputs)) <= room:
             room -= written
-            results = node.evaluate(*(read(value, {}) for value in node.inputs))
+            with np.errstate(all="ignore"):  # Caffe continues with infinity and NaN
+                results = node.evaluate(*(read(value, {}) for value in node.inputs))
             for value, data in zip(node.outputs, results, strict=True):
                 stands_for[value] = replace(value, data=np.asarray(data))
         else:
