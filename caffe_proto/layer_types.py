@@ -97,6 +97,8 @@ _ROWS = (
     LayerType("ROIPooling", example=_REGIONS),
     # Factors, one per channel.
     LayerType("Axpy", example=("NxC", "NxCxHxW")),
+    # Images and how each pixel moves.
+    LayerType("Warp", example=("NxCxHxW", "Nx2xHxW")),
     # Recurrent: x, cont, and what every step reads.
     LayerType("GRU", ("recurrent_param",), example=_STEPS),
     LayerType("LSTM", ("recurrent_param",), example=_STEPS),
@@ -114,6 +116,7 @@ _ROWS = (
     LayerType("BN", keeps_axes=True),
     LayerType("BatchNorm", keeps_axes=True),
     LayerType("Bias", keeps_axes=True),
+    LayerType("ChannelNorm", keeps_axes=True),
     LayerType("Clip", keeps_axes=True),
     LayerType("Concat", keeps_axes=True),
     LayerType("Dropout", keeps_axes=True),

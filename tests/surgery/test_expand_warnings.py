@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,13 @@ RESHAPED = 'layer { name: "f" type: "Reshape" bottom: "a" top: "b" reshape_param
 IN_PLACE = 'layer { name: "op" type: "TYPE" bottom: "a" top: "a" }\n'
 
 
+def without_constancy(warnings: Sequence[str]) -> list[str]:
+    """The warnings but one: these nets have no inputs, which is not the subject here."""
+    kept = [warning for warning in warnings if "the net has no inputs" not in warning]
+    assert len(kept) == len(warnings) - 1
+    return kept
+
+
 @pytest.mark.parametrize(
     ("layers", "is_told"),
     [
@@ -67,14 +76,14 @@ def test_layer_in_place_on_what_is_made_once(layers: str, is_told: bool) -> None
         'layer "op" (Exp): works in place on what DummyData "d" made: in Caffe the next call finds'
         " what this one left there, here every call begins with the same numbers"
     ]
-    warnings = rewritten(layers, {}).warnings
+    warnings = without_constancy(rewritten(layers, {}).warnings)
     assert [warning.split(": ", 1)[1] for warning in warnings] == (told if is_told else [])
 
 
 def test_layer_in_place_on_a_parameter() -> None:
     parameter = 'layer { name: "p" type: "Parameter" top: "a" parameter_param { shape { dim: 2 } } }\n'
     graph = rewritten(parameter + IN_PLACE.replace("TYPE", "Exp"), {}, stored("p", [[1, 2]]))
-    (warning,) = graph.warnings
+    (warning,) = without_constancy(graph.warnings)
     assert 'works in place on what Parameter "p" made: in Caffe the next call' in warning
 
 
