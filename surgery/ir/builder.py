@@ -47,7 +47,7 @@ class Builder:
 
     A node that is not in the prototxt is called ``__LAYER_HINT``, and never takes one of the
     names that are ``reserved`` for the user's blobs, or one of the user's ``layers``. ``body()``
-    gives a builder for a Scan's body that draws from the same names.
+    returns a builder for a Scan's body. Both draw from the same names.
     """
 
     def __init__(self, reserved: Iterable[str] = (), layers: Iterable[str] = ()) -> None:
@@ -56,7 +56,7 @@ class Builder:
         self.recurrences: list[Recurrence] = []
         self.exposed: list[Recurrence] = []
         self.counts: dict[str, Value] = {}
-        """What says how many elements count along axes of a size ``AtMost``, by the name of its output."""
+        """Values that say how many elements count along axes of a size ``AtMost``, by the name of their output."""
         self.symbols: dict[str, Range] = {}
         self.warnings: list[str] = []
         self.origin = Origin("", 0, "", "")
@@ -156,7 +156,7 @@ class Builder:
         return self.add(MatMul(transpose_b=not transpose), x, rows, hint=hint)
 
     def gathered(self, table: Value, index: Value, axis: int) -> Value:
-        """What the index picks along an axis; its own axes stand in the place of that."""
+        """The elements that the index picks along an axis. The axes of the index replace that axis."""
         others, count = [other for other in range(len(table.shape)) if other != axis], len(index.shape)
         rows = self.add(Transpose((axis, *others)), table, hint="rows")
         picked = self.add(Gather(), rows, index, hint="picked")
@@ -181,7 +181,7 @@ class Builder:
         return x if x.dtype is dtype else self.add(Cast(dtype), x, hint=dtype.value)
 
     def state(self, name: str, before: Value, after: Value) -> None:
-        """State: what ``after`` holds in one call, a caller feeds into ``before`` of the next.
+        """State: the caller feeds what ``after`` holds in one call into ``before`` of the next call.
 
         ``after`` becomes an output of the graph, called ``name``.
         """
@@ -191,34 +191,34 @@ class Builder:
         self.recurrences.append(Recurrence(before, final))
 
     def expose_state(self, before: Value, after: Value) -> None:
-        """State that the net itself takes and gives: fed back by who wants to.
+        """State that is an ordinary input and output of the net. The caller may feed it back.
 
-        It is told as a recurrence if both prove to be an input and an output of the graph.
+        It is reported as a recurrence if both become an input and an output of the graph.
         """
         self.exposed.append(Recurrence(before, after, exposed=True))
 
     def count(self, name: str, count: Value) -> str:
-        """Let the graph tell a number (1,) beside whatever it counts: under this name, or one like it."""
+        """Make a number (1,) an output of the graph, next to what it counts, under this name or a similar one."""
         name = free_name(name, self._names)
         self.counts[name] = replace(count, name=name)
         self.write(count, self.counts[name], 0)
         return name
 
     def counted(self, x: Value, axis: int, name: str) -> Value:
-        """``x``, along whose axis only the first elements count: as many as the output ``name`` says."""
+        """``x``, but only the first elements along an axis count. The output ``name`` holds their number."""
         size = AtMost(fixed(x.shape[axis], "what is counted"), name)
         marked = replace(x, shape=(*x.shape[:axis], size, *x.shape[axis + 1 :]))
         self.write(x, marked, 0)
         return marked
 
     def warn(self, text: str) -> None:
-        """Tell the user, at the layer at hand, of something that did not stop the conversion."""
+        """Warn the user about the current layer. The conversion goes on."""
         line = Worded("{}: {}", self.origin, text) if self.origin.layer else text
         if line not in self.warnings:
             self.warnings.append(line)
 
     def named(self, value: Value, name: str, node_name: str, since: int) -> Value:
-        """Give ``value`` a name that the user knows, and its node the layer's name.
+        """Give ``value`` a name that the user knows. Its node gets the layer's name.
 
         ``since`` counts the nodes there were before the layer. A value that no node of
         the layer wrote (its bottom, a constant) is copied by an Identity.
@@ -228,18 +228,18 @@ class Builder:
         return renamed
 
     def write(self, value: Value, target: Value, since: int, layer: str | None = None) -> None:
-        """Let the node that makes ``value``, one since ``since``, write ``target`` in its place.
+        """Make the node that writes ``value``, a node from ``since`` on, write ``target`` instead.
 
-        With ``layer`` a node of surgery's becomes the node of this layer of the user, and takes its name.
+        With ``layer``, a node that surgery added becomes the node of this user's layer and takes its name.
         """
         if not any(value in node.outputs for node in self.nodes[since:]):
             value = self.add(Identity(), value)
         self._substitute(value, target, since, layer)
 
     def overwritten(self, old: Value, new: Value) -> Value:
-        """A copy of ``new`` in the place of ``old``: its name, and the state that it is, if it is one.
+        """A copy of ``new`` that replaces ``old``: it takes the name, and the state if ``old`` is one.
 
-        Who has read ``old`` before still reads that.
+        Nodes that already read ``old`` still read it.
         """
         places = [index for index, pair in enumerate(self.recurrences) if pair.output is old]
         exposed = [index for index, pair in enumerate(self.exposed) if pair.output is old]
@@ -271,7 +271,7 @@ class Builder:
         self.counts = {name: new if value is old else value for name, value in self.counts.items()}
 
     def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
-        """What was built, as a graph with these outputs, and behind them their counts and the states to feed back."""
+        """The graph that was built. Its outputs are these, then their counts, then the states to feed back."""
         exposed = [pair for pair in self.exposed if pair.input in self.inputs and pair.output in outputs]
         return Graph(
             name,
@@ -284,13 +284,13 @@ class Builder:
         )
 
     def _counts_of(self, outputs: Sequence[Value]) -> list[Value]:
-        """What says how many elements of these outputs count, as far as it is not among them."""
+        """The values that say how many elements of these outputs count, except those that are outputs already."""
         names = {dim.count: None for value in outputs for dim in value.shape if isinstance(dim, AtMost)}
         counts = [self.counts[name] for name in names if name in self.counts]
         return [count for count in counts if count not in outputs]
 
     def fresh(self, hint: str) -> str:
-        """A name that nothing has yet, for what is not in the prototxt."""
+        """An unused name, for something that is not in the prototxt."""
         return self._surgical(hint)
 
     def _surgical(self, hint: str) -> str:
@@ -302,7 +302,7 @@ class Builder:
 
 
 def names_in(graph: Graph) -> set[str]:
-    """The names of all nodes and values, those in the bodies of Scans among them."""
+    """The names of all nodes and values, including those in the bodies of Scans."""
     names = {value.name for value in graph.inputs}
     for node in walk(graph):
         names |= {node.name, *(value.name for value in node.outputs)}

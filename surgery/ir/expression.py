@@ -1,4 +1,4 @@
-"""Formulas as their sources have them: operators on values, each of which adds a node."""
+"""Formulas written as in their sources. Each operator on values adds a node."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class Expression:
 
 
 def concatenated(parts: Sequence[Expression], axis: int) -> Expression:
-    """Expressions one behind the other along an axis."""
+    """Expressions concatenated along an axis."""
     if len(parts) == 1:
         return parts[0]
     build = parts[0].build

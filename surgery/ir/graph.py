@@ -1,4 +1,4 @@
-"""The graph that surgery makes of a net: static single assignment, every value typed when it is made."""
+"""The graph that surgery builds from a net: static single assignment; each value has a type from the start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Shape: TypeAlias = tuple[Dim, ...]
 
 
 class DataSize(str):
-    """A symbol for a size that the data decide: it is known when the net has run, and not before."""
+    """A symbol for a size that depends on the data. It is known only after the net has run."""
 
     __slots__ = ()
 
@@ -40,10 +40,10 @@ class DType(enum.Enum):
 
 
 class AtMost(int):
-    """A size that has room for as many elements as there may be. The first ones count; the data decide how many.
+    """The largest size that an axis may need. Only the first elements count; their number depends on the data.
 
     ``count`` is the name of the output of the graph that holds the number. Every rule that copies the size
-    hands it on; arithmetic gives a plain size, all of whose elements count.
+    keeps the count. Arithmetic returns a plain size: all elements count.
     """
 
     count: str
@@ -67,8 +67,8 @@ class Op:
     """A primitive: frozen attributes, a shape rule, and a meaning in NumPy.
 
     ``constants`` lists the positions of inputs which must be known when the graph is made
-    (kernels, biases): backends take them as weights, not as tensors. The sizes of what a
-    ``data_dependent`` primitive writes hang on what it reads: no engine can be built of it.
+    (kernels, biases): backends take them as weights, not as tensors. The output sizes of a
+    ``data_dependent`` primitive depend on its input values: no engine can be built from it.
     ``graphs`` names the attributes that are graphs: bodies, which passes and checks enter.
     """
 
@@ -86,9 +86,9 @@ class Op:
         return [inputs[0]]
 
     def faults(self, inputs: Sequence[Value]) -> Sequence[str]:
-        """What is wrong with these inputs although the rules of shapes and types take them.
+        """What is wrong with these inputs although the rules for shapes and types accept them.
 
-        Unless overridden: they mix two types of floating point, which no backend computes with.
+        By default: they mix two floating-point types, and no backend supports that.
         """
         has_half = any(value.dtype is DType.FLOAT16 for value in inputs)
         is_mixed = has_half and any(value.dtype is DType.FLOAT32 for value in inputs)
@@ -99,7 +99,7 @@ class Op:
         raise AssertionError(f"{type(self).__name__} has no meaning")
 
     def multiply_adds(self, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
-        """Multiplications that a matrix unit does; element-wise work is not counted."""
+        """Multiplications on a matrix unit. Element-wise operations are not counted."""
         return 0
 
 
@@ -143,13 +143,13 @@ class Node:
 
     @property
     def hint(self) -> str:
-        """What the name says beyond the layer: how to name what a pass makes of this node."""
+        """The part of the name after the layer. A pass uses it to name the nodes that replace this one."""
         return self.name.removeprefix(f"__{self.origin.layer}_") if self.is_surgical else self.name
 
     def evaluate(self, *inputs: Array) -> list[Array]:
-        """What the op means; what it cannot do with these numbers is told with the layer's origin.
+        """Compute the op's NumPy meaning. Errors carry the layer's origin.
 
-        On float16 it is computed in float32 and rounded at the end: so do matrix units.
+        Float16 is computed in float32 and rounded at the end, as matrix units do.
         """
         try:
             results = self.op.evaluate(*map(_widened, inputs))
@@ -208,7 +208,7 @@ class Graph:
     sources: tuple[Source, ...] = ()
 
     def with_nodes(self, nodes: Iterable[Node], stands_for: Mapping[Value, Value] | None = None) -> Graph:
-        """This graph over other nodes; ``stands_for`` also replaces what it returns and feeds back."""
+        """This graph with other nodes; ``stands_for`` also replaces its outputs and recurrences."""
         new = stands_for or {}
         return replace(
             self,
@@ -226,7 +226,7 @@ class Graph:
         return tuple(pair.output for pair in self.recurrences)
 
     def readers(self) -> dict[Value, list[Node]]:
-        """Who reads each value; a graph's own outputs are no readers."""
+        """The readers of each value. The graph's outputs do not count as readers."""
         readers: dict[Value, list[Node]] = {}
         for node in self.nodes:
             for value in node.inputs:
@@ -246,7 +246,7 @@ class Graph:
         return [read(value, held) for value in self.outputs]
 
     def verify(self, sound: set[Node] | None = None) -> None:
-        """Check what every pass must leave true: see ``surgery/ir/verification.py``.
+        """Check the invariants that every pass must keep: see ``surgery/ir/verification.py``.
 
         Raises ``InvalidGraphError``. Nodes in ``sound`` were checked before; it learns those that are now.
         """
@@ -255,7 +255,7 @@ class Graph:
         verify(self, sound)
 
     def text(self) -> str:
-        """The graph as text: one line a node, bodies of Scans indented. Deterministic."""
+        """The graph as text: one line per node, bodies of Scans indented. Deterministic."""
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self, indent: str = "") -> Iterator[str]:
@@ -302,7 +302,7 @@ def describe(op: Op) -> str:
 
 
 def walk(graph: Graph) -> Iterator[Node]:
-    """All nodes, those in the bodies of Scans after the Scan."""
+    """All nodes. The nodes in the body of a Scan follow the Scan."""
     for node in graph.nodes:
         yield node
         for body in bodies(node.op):
@@ -310,12 +310,12 @@ def walk(graph: Graph) -> Iterator[Node]:
 
 
 def node_count(graph: Graph) -> int:
-    """How many nodes there are, those in bodies among them."""
+    """The number of nodes, including those in bodies."""
     return sum(1 for _ in walk(graph))
 
 
 def wiring(graph: Graph) -> list[object]:
-    """What a graph does, whatever its values are called: ops, and who reads whom."""
+    """What a graph computes, independent of names: the ops and how they are connected."""
     numbers: dict[Value, object] = {value: index for index, value in enumerate(graph.inputs)}
     lines: list[object] = []
     for node in graph.nodes:

@@ -16,7 +16,7 @@ Sizes = tuple[int, ...]
 class Profile:
     """The smallest, usual and largest shape of inputs, by name.
 
-    What is missing is the shape that the net states (or ``shapes`` of ``rewrite``).
+    The default is the shape that the net states (or ``shapes`` of ``rewrite``).
     """
 
     min: Mapping[str, Sizes] = field(default_factory=dict)
@@ -69,7 +69,7 @@ def _sound(sizes: Sizes) -> Sizes:
 
 
 def symbolic(name: str, ranges: list[Range], symbols: dict[str, Range]) -> Shape:
-    """The shape of an input: an axis of one size is a number, another one a symbol.
+    """The shape of an input: an axis with a fixed size is a number, an axis with a range is a symbol.
 
     Axes of the same range share a symbol, since x and cont grow together: the axis at the
     same place first, but never two axes of one input. New symbols are called after the

@@ -10,7 +10,7 @@ F = TypeVar("F")
 
 
 class Registry(Generic[K, F]):
-    """One rule per key. A second one is our mistake, told at import."""
+    """One rule per key. A second rule for a key is a programming error and fails at import."""
 
     def __init__(self, what: str) -> None:
         self.what = what

@@ -1,5 +1,6 @@
-"""Constants that are one number everywhere, and take the room of one: fillers, and what stands for weights
-that were not given. A net of a few lines may ask for gigabytes of them.
+"""Constants that repeat one number and store it once: fillers, and placeholders for missing weights.
+
+A net of a few lines may need gigabytes of them.
 """
 
 from __future__ import annotations
@@ -11,28 +12,28 @@ import numpy as np
 from prototrt.surgery.ir import Array
 
 MOST_WRITTEN_OUT = 1 << 16
-"""Numbers that are no longer one number everywhere, where a net of a few lines asks for them."""
+"""The limit for constants that do not repeat one number: a net of a few lines must not take gigabytes."""
 
 
 def is_repeated(array: Array) -> bool:
-    """Whether the array is one number, seen from everywhere."""
+    """Whether the array is a broadcast of one number."""
     return array.size > 0 and not any(array.strides)
 
 
 def seen_once(array: Array) -> Array:
-    """The array, or the one number that is seen from everywhere."""
+    """The array, or its one number if it is a broadcast of that number."""
     return array[(slice(1),) * array.ndim] if is_repeated(array) else array
 
 
 def are_equal(a: Array, b: Array) -> bool:
-    """Whether two arrays hold the same numbers; of repeated ones, one is compared."""
+    """Whether two arrays hold the same numbers. A repeated number is compared once."""
     if a.shape == b.shape and is_repeated(a) and is_repeated(b):
         a, b = seen_once(a), seen_once(b)
     return np.array_equal(a, b)
 
 
 def map_elements(function: Callable[..., Array], *arrays: Array) -> Array:
-    """What an element-wise function makes of arrays; of repeated numbers, computed once."""
+    """Apply an element-wise function to arrays. A repeated number is computed once."""
     if not all(map(is_repeated, arrays)):
         return function(*arrays)
     once = function(*map(seen_once, arrays))
@@ -40,7 +41,7 @@ def map_elements(function: Callable[..., Array], *arrays: Array) -> Array:
 
 
 def stacked(arrays: Sequence[Array], axis: int = 0) -> Array:
-    """Several arrays one behind the other along an axis, by default their rows."""
+    """Several arrays concatenated along an axis, by default axis 0."""
     first = arrays[0][(0,) * arrays[0].ndim]
     if all(is_repeated(array) and array[(0,) * array.ndim] == first for array in arrays):
         shape = arrays[0].shape

@@ -1,4 +1,4 @@
-"""What is true of every graph, whatever passes have done to it."""
+"""The invariants of every graph, before and after each pass."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class InvalidGraphError(AssertionError):
 def verify(graph: Graph, sound: set[Node] | None = None) -> None:
     """Raise ``InvalidGraphError`` where a graph, or a body in it, breaks a rule of the IR.
 
-    Names are unique in the graph, and in each body. Each value has one writer, which stands before its
-    readers; a body reads its own inputs, values and constants alone. The rule of each primitive gives
-    the shapes and types that its node writes. Symbols have a range. Recurrences pair an input with an
+    Names are unique in the graph, and in each body. Each value has one writer, which comes before its
+    readers. A body reads only its own inputs, values and constants. The outputs of a node have the shapes
+    and types that its primitive's rule returns. Symbols have a range. Recurrences pair an input with an
     output of the same type.
-    A node cannot change: those in ``sound`` were verified before and are not asked for their types
-    again; those that are verified now are added. Names, writers and scopes are always checked.
+    Nodes are immutable: the types of nodes in ``sound`` were verified before and are not checked
+    again. Newly verified nodes are added to it. Names, writers and scopes are always checked.
     """
     scopes = _Scopes(graph.symbols, set() if sound is None else sound)
     scopes.enter(graph)
@@ -36,7 +36,7 @@ class _Scopes:
     written: set[Value] = field(default_factory=set)
 
     def enter(self, graph: Graph, place: str = "") -> None:
-        """Check the graph, or the body of a node at ``place``, which sees nothing of what is around it."""
+        """Check the graph, or the body of a node at ``place``. A body cannot read values from outside."""
         seen: dict[str, Value] = {}
         nodes: set[str] = set()
         self._write(graph.inputs, seen, "the inputs")
@@ -76,7 +76,7 @@ class _Scopes:
 
 
 def check_types(node: Node) -> None:
-    """Hold a node against the rules of its primitive; raises ``InvalidGraphError``."""
+    """Check a node against the rules of its primitive; raises ``InvalidGraphError``."""
     for position, value in enumerate(node.inputs):
         if value.data is None:
             if position in node.op.constants:

@@ -19,7 +19,7 @@ from prototrt.surgery.ops.windows import seen_from
 class Convolution(Op):
     """Cross-correlation of x (N, C, ...) with a kernel (O, C/group, ...), plus a bias (O,).
 
-    ``stride``, ``pad`` (at both ends, zeros) and ``dilation`` have one entry a spatial axis.
+    ``stride``, ``pad`` (at both ends, zeros) and ``dilation`` have one entry per spatial axis.
     """
 
     stride: tuple[int, ...]
@@ -47,7 +47,7 @@ class Convolution(Op):
         padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in self.pad)])
         (out,) = self.shape(x.shape, kernel.shape, bias.shape)
         sums = np.zeros((self.group, kernel.shape[0] // self.group, x.shape[0], *out[2:]), x.dtype)
-        # No size is left open: with no items at all, NumPy could not tell which one is meant.
+        # All sizes are stated: NumPy cannot infer one of them when there are no items.
         images = padded.reshape(x.shape[0], self.group, kernel.shape[1], *padded.shape[2:])
         kernels = kernel.reshape(self.group, -1, *kernel.shape[1:])
         for place in product(*map(range, kernel.shape[2:])):
@@ -116,9 +116,9 @@ class Deconvolution(Op):
 
 @dataclass(frozen=True, slots=True)
 class Patches(Op):
-    """What sliding windows see of x (N, C, ...): (N, C * places of the window, windows...).
+    """The elements of x (N, C, ...) in sliding windows: (N, C * places of the window, windows...).
 
-    Channel ``c * places + p`` holds what place p, counted row by row, sees of channel c.
+    Channel ``c * places + p`` holds the elements of channel c at place p of each window, counted row by row.
     ``pad`` is at both ends, zeros.
     """
 

@@ -42,12 +42,12 @@ COMPARISONS = (BinaryKind.GREATER, BinaryKind.EQUAL)
 
 
 def larger(a: Array, b: Array) -> Array:
-    """``a > b ? a : b`` as C has it: where one of them is NaN, the second, other than NumPy's maximum."""
+    """``a > b ? a : b`` as in C: if one of them is NaN, the result is b. NumPy's maximum differs."""
     return np.where(a > b, a, b)
 
 
 def smaller(a: Array, b: Array) -> Array:
-    """``a < b ? a : b`` as C has it: where one of them is NaN, the second."""
+    """``a < b ? a : b`` as in C: if one of them is NaN, the result is b."""
     return np.where(a < b, a, b)
 
 
@@ -58,8 +58,8 @@ _CHOICES = {BinaryKind.MAXIMUM: larger, BinaryKind.MINIMUM: smaller}
 class Binary(Op):
     """``kind(a, b)`` with NumPy's broadcasting between shapes of one rank; comparisons give booleans.
 
-    The larger and the smaller one of a number and NaN is the second of them. What an engine makes of
-    that is not said by TensorRT. The quotient of whole numbers is cut towards zero, as in C.
+    If one of the two is NaN, Maximum and Minimum return the second. TensorRT does not specify this
+    case. Integer division rounds towards zero, as in C.
     """
 
     kind: BinaryKind

@@ -32,7 +32,7 @@ class Windows(Op):
         return [(*x[:2], *spatial)]
 
     def _seen(self, x: Array, fill: float) -> Iterator[Array]:
-        """For each place in the window, what it sees of x in every window."""
+        """For each place in the window, the elements of x at that place in all windows."""
         pads = zip(self.before, self.after, strict=True)
         padded = np.pad(x, [(0, 0), (0, 0), *pads], constant_values=fill)
         (out,) = self.shape(x.shape)
@@ -42,7 +42,7 @@ class Windows(Op):
 
 @dataclass(frozen=True, slots=True)
 class MaxPool(Windows):
-    """The largest element of each window; of the lowest number on, so that NaN is never larger."""
+    """The largest element of each window. It starts from the lowest number, so NaN is never larger."""
 
     def evaluate(self, x: Array) -> list[Array]:
         (out,) = self.shape(x.shape)
@@ -54,7 +54,7 @@ class MaxPool(Windows):
 
 @dataclass(frozen=True, slots=True)
 class MaxPoolIndex(Windows):
-    """Where in its plane the first largest element of each window of x (N, C, H, W) stands.
+    """The position, in its plane, of the first largest element of each window of x (N, C, H, W).
 
     Counted row by row, as a float. -1 where no element is larger than the lowest number.
     """

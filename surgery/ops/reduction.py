@@ -1,4 +1,4 @@
-"""Many elements become one, or the few largest."""
+"""Reductions of many elements to one, or to the few largest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prototrt.surgery.ir import Array, DType, Op, Shape, fixed
 
 
 class ReduceKind(enum.Enum):
-    """What many elements become; the values are NumPy's names."""
+    """The kind of reduction; the values are NumPy's names."""
 
     SUM = "sum"
     MEAN = "mean"

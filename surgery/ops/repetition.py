@@ -1,4 +1,4 @@
-"""Repeating a step for as long as it finds something to do."""
+"""Repeating a step until its condition is false."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from prototrt.surgery.ir import Array, DType, Graph, Op, Shape, Value
 
 @dataclass(frozen=True, slots=True)
 class While(Op):
-    """Runs ``body`` once, and again for as long as it asks for another round.
+    """Runs ``body`` once, then repeats it while its condition is true.
 
-    Inputs: the initial states, then what every round reads (loop invariants). Outputs: the states after
+    Inputs: the initial states, then the values that every round reads (loop invariants). Outputs: the states after
     the last round. The body's inputs are the states and the invariants; its outputs are the new states,
     of the same shapes and types, and a truth value without axes: whether another round is needed.
     """

@@ -52,9 +52,9 @@ class ScanOutputs(Generic[Item]):
 class Scan(Op):
     """Runs ``body`` once for every element of axis 0 of its sequences.
 
-    There are as many ``states`` and ``sequences`` as it says; all other inputs are invariants, all
-    other outputs are stacked. ``named_inputs`` and ``named_outputs`` tell them apart, for a node's
-    operands and for those of the body alike: see ``ScanInputs`` and ``ScanOutputs``.
+    ``states`` and ``sequences`` are counts. All other inputs are invariants; all other outputs are
+    stacked. ``named_inputs`` and ``named_outputs`` sort the operands of a node, or of the body, by
+    role: see ``ScanInputs`` and ``ScanOutputs``.
     ``reverse`` runs from the last element to the first, and writes at the place it reads.
     """
 

@@ -1,4 +1,4 @@
-"""Elements chosen: by a condition, by an index, or by a mask."""
+"""Choosing elements by a condition, by an index, or by a mask."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prototrt.surgery.ops.elementwise import broadcast
 
 @dataclass(frozen=True, slots=True)
 class Select(Op):
-    """``a`` where the condition is true, else ``b``; what is not chosen may be anything, NaN included.
+    """``a`` where the condition is true, else ``b``. The element that is not chosen may be anything, even NaN.
 
     Sizes 1 broadcast, ranks are equal.
     """
@@ -51,8 +51,8 @@ class Gather(Op):
 class Scatter(Op):
     """x (..., K) with each element at its place on a last axis of ``size`` elements, 0 elsewhere.
 
-    ``index`` (..., K) are whole numbers from 0 to ``size - 1``. Where two elements have one place, the later one
-    stays; TensorRT does not say which. An engine drops elements that have no place on the axis.
+    ``index`` (..., K) are whole numbers from 0 to ``size - 1``. If two elements have the same place, the later one
+    wins; TensorRT does not specify which. An engine drops elements that have no place on the axis.
     """
 
     size: int

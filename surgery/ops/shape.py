@@ -84,7 +84,7 @@ class Slice(Op):
 
 @dataclass(frozen=True, slots=True)
 class Concat(Op):
-    """The inputs one behind the other along one axis; other sizes agree."""
+    """The inputs concatenated along one axis. Their other sizes are equal."""
 
     axis: int
 
@@ -124,7 +124,7 @@ class Reverse(Op):
 class ReverseSequence(Op):
     """x (T, N, ...) with the first ``lengths[n]`` (N,) elements of each column n of axis 0 turned around.
 
-    What is behind them stays where it is. Lengths are whole numbers from 0 to T.
+    The elements after them do not move. Lengths are whole numbers from 0 to T.
     """
 
     def shape(self, x: Shape, lengths: Shape) -> list[Shape]:
@@ -150,7 +150,7 @@ class ReverseSequence(Op):
 
 @dataclass(frozen=True, slots=True)
 class Tile(Op):
-    """``copies`` of the input one behind the other along one axis."""
+    """``copies`` of the input, concatenated along one axis."""
 
     axis: int
     copies: int

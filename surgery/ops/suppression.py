@@ -11,11 +11,11 @@ from prototrt.surgery.ir import Array, DType, Op, Shape
 
 @dataclass(frozen=True, slots=True)
 class NonMaxSuppression(Op):
-    """Which candidates of sorted lists are kept: those that no kept one before them overlaps too much.
+    """Which candidates of sorted lists are kept. A candidate is dropped if an earlier kept one overlaps it too much.
 
     Boxes are (lists, n, 4), the corners xmin, ymin, xmax, ymax with a maximum that is not below its
     minimum; candidates and results are truth values (lists, n). Too much is an intersection over union
-    above the ``threshold``. The outermost coordinates bound an area: there is no pixel more.
+    above the ``threshold``. Areas are ``(xmax - xmin) * (ymax - ymin)``, without an extra pixel.
     """
 
     threshold: float

@@ -1,4 +1,4 @@
-"""Where a sliding window looks."""
+"""The elements under a sliding window."""
 
 from __future__ import annotations
 
