@@ -1,1 +1,1 @@
-"""Graph to graph, one file a pass; ``surgery/pipeline.py`` says in which order."""
+"""Passes, which rewrite a graph as a graph: one file per pass. ``surgery/pipeline.py`` sets the order."""

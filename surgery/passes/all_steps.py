@@ -1,4 +1,4 @@
-"""How primitives work on all steps of a sequence at once: with one more axis in front."""
+"""How primitives process all steps of a sequence at once: with an additional axis in front."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _pointwise(build: Builder, op: Op, values: Sequence[Value], is_each: Sequenc
 
 
 def _stretching(build: Builder, op: Op, values: Sequence[Value], is_each: Sequence[bool], hint: str) -> Value:
-    """Shapes of one rank: what is not a sequence stretches over the steps."""
+    """Shapes of equal rank: values that are not sequences broadcast over the steps."""
     operands = [
         value if each else build.reshape(value, (1, *value.shape), hint=f"{hint}_every")
         for value, each in zip(values, is_each, strict=True)
@@ -115,4 +115,4 @@ ALL_STEPS: dict[type[Op], AllSteps] = {
     Transpose: AllSteps(_transpose),
     Select: AllSteps(_stretching),
 }
-"""Primitives that are not here stay where they are."""
+"""Primitives that are missing here are not moved."""

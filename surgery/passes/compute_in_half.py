@@ -1,4 +1,4 @@
-"""Pass: let products work on float16."""
+"""Pass: compute products in float16."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ HALF, FULL = DType.FLOAT16, DType.FLOAT32
 
 
 def compute_in_half(graph: Graph) -> Graph:
-    """Let products work on float16, and what moves or combines nothing but their results.
+    """Compute products in float16, and also the nodes that only move or combine their results.
 
     Before: ``p = MatMul(x, const w)``, ``y = TanH(p)``, ``z = Softmax(y)``, all float32
     After:  ``p = MatMul(Cast(x), const w)``, ``y = TanH(p)`` in float16, ``z = Softmax(Cast(y))`` in float32
-    What becomes of each primitive says ``surgery/passes/precision.py``; in the body of a Scan products alone
-    are float16, since rounding adds up from step to step. Weights are cast now.
-    Left alone: inputs, outputs and the states of Scans, which stay float32; whole numbers; a
-    primitive with numbers that float16 cannot hold, of which a warning tells.
+    ``surgery/passes/precision.py`` states the rule for each primitive. In the body of a Scan only products
+    are float16, because rounding errors add up from step to step. Weights are cast here.
+    Left alone: inputs, outputs and the states of Scans, which stay float32; integers; a
+    primitive with numbers that float16 cannot hold, which a warning reports.
     """
     build = Builder(names_in(graph))
     half = _Halving(build, HalfWeights(), [*graph.outputs, *graph.state_outputs])
@@ -35,7 +35,7 @@ def compute_in_half(graph: Graph) -> Graph:
 class _Halving:
     """The nodes of a graph, or of a body, over values of other types.
 
-    ``kept`` are values that someone outside knows as float32. ``is_body``: of a Scan.
+    ``kept`` are values that code outside reads as float32. ``is_body``: the graph is the body of a Scan.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class _Halving:
                 self._write(node, node.op, [self.cast(value, dtype) for value in read])
 
     def cast(self, value: Value, dtype: DType) -> Value:
-        """A value as this type of float, cast at most once; what is no float is left as it is."""
+        """A value as this floating-point type, cast at most once. Other types are not changed."""
         if value.dtype is dtype or value.dtype not in (HALF, FULL):
             return value
         if value.is_constant and dtype is HALF:
@@ -81,7 +81,7 @@ class _Halving:
         return FULL
 
     def _write(self, node: Node, op: Op, read: Sequence[Value]) -> None:
-        """The node over other inputs; its outputs are of the types that follow from them."""
+        """The node with other inputs. The types of its outputs follow from them."""
         dtypes = op.dtypes(*(value.dtype for value in read))
         pairs = list(zip(node.outputs, dtypes, strict=True))
         outputs = [self._output(value, dtype) for value, dtype in pairs]
@@ -100,7 +100,7 @@ class _Halving:
         return replace(value, dtype=dtype)
 
     def _stand_for(self, old: Value, new: Value) -> None:
-        """Let readers of a value read its float16; who knows the value outside gets it cast back."""
+        """Make the readers of a value read it as float16. Readers outside get it cast back."""
         self.stands_for[old] = new
         if old in self.kept:
             name = self.build.fresh("full")

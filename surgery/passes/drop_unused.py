@@ -1,4 +1,4 @@
-"""Pass: remove what no output needs."""
+"""Pass: remove nodes and inputs that no output needs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def drop_unused(graph: Graph) -> Graph:
     """Remove nodes and inputs that no output depends on.
 
     Before: ``y = Tile(x)``, ``z = TanH(w)``, ``return z``
-    After:  ``z = TanH(w)``, ``return z``, and x is no input any more
-    A Scan loses the sequences that nobody reads, the states that nobody depends on, in the body or behind
-    it, and what its body read for them alone.
+    After:  ``z = TanH(w)``, ``return z``, and x is not an input any more
+    A Scan loses unread sequences, states that nothing in or after its body depends on, and everything
+    that its body reads only for them.
     Left alone: an input for state, even if the net never looks at it.
     """
     needed = {*graph.outputs, *graph.state_inputs}
@@ -27,7 +27,7 @@ def drop_unused(graph: Graph) -> Graph:
 
 
 def _needed_nodes(nodes: Sequence[Node], needed: set[Value]) -> list[Node]:
-    """The nodes, or parts of them, that make what is ``needed``, which learns what they read."""
+    """The nodes, or parts of them, that compute the ``needed`` values. Adds the values that they read to ``needed``."""
     kept: list[Node] = []
     for node in reversed(nodes):
         if not needed.isdisjoint(node.outputs):
@@ -38,7 +38,7 @@ def _needed_nodes(nodes: Sequence[Node], needed: set[Value]) -> list[Node]:
 
 
 def _needed_part(node: Node, scan: Scan, needed: set[Value]) -> Node:
-    """The Scan without what makes nothing that is needed; the very node where all of it does."""
+    """The Scan without its unneeded parts; the same node if all parts are needed."""
     read, written = scan.named_inputs(node.inputs), scan.named_outputs(node.outputs)
     before, after = scan.named_inputs(scan.body.inputs), scan.named_outputs(scan.body.outputs)
     stacked = [value in needed for value in written.stacked]
@@ -53,7 +53,7 @@ def _needed_part(node: Node, scan: Scan, needed: set[Value]) -> Node:
             break
         states = grown
     sequences = [value in inner for value in before.sequences]
-    if not any(sequences):  # something must tell the number of steps
+    if not any(sequences):  # a sequence sets the number of steps
         sequences[0] = True
     invariants = [value in inner for value in before.invariants]
     if all((*states, *sequences, *invariants, *stacked)) and tuple(nodes) == scan.body.nodes:

@@ -1,4 +1,4 @@
-"""Pass: let a broadcast do what a Tile does."""
+"""Pass: replace a Tile by a broadcast."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def elide_tiles(graph: Graph) -> Graph:
     Before: ``d = Tile[axis=2, copies=H](c)``, ``y = Multiply(d, x)`` with x (T, N, H)
     After:  ``y = Multiply(c, x)``
     The reader may be in the body of a Scan that runs along d.
-    Left alone: a Tile that writes an output, one of a larger axis, and one with a reader
-    that does not broadcast (two tiled operands: neither says how large the result is).
+    Left alone: a Tile that writes an output, a Tile of a larger axis, and a Tile with a reader
+    that does not broadcast (with two tiled operands, neither sets the size of the result).
     """
     tiles = {
         node.outputs[0]: node
@@ -44,7 +44,7 @@ def _axis(node: Node) -> int:
 
 
 def _inside_scans(graph: Graph, values: Container[Value]) -> list[Value]:
-    """What the bodies of Scans see of these values."""
+    """These values as the bodies of Scans read them."""
     return [
         inside
         for node in graph.nodes
@@ -55,7 +55,7 @@ def _inside_scans(graph: Graph, values: Container[Value]) -> list[Value]:
 
 
 def _broadcasts(reader: Node, tiled: Value, axis: int, suspects: Container[Value]) -> bool:
-    """Whether the reader gives the same with size 1 along this axis."""
+    """Whether the reader's result is the same with size 1 along this axis."""
     if isinstance(reader.op, Binary):
         others = [value for value in reader.inputs if value is not tiled]
         return len(others) == 1 and others[0] not in suspects and others[0].shape[axis] == tiled.shape[axis]
@@ -69,7 +69,7 @@ def _broadcasts(reader: Node, tiled: Value, axis: int, suspects: Container[Value
 
 
 def _inside(reader: Node, value: Value) -> Value | None:
-    """What the body of a Scan sees of a value that it runs along, if that is all it reads of it."""
+    """The body's input for a value that a Scan runs along, if the Scan does not read the value otherwise."""
     scan = reader.op
     assert isinstance(scan, Scan)
     if reader.inputs.count(value) != 1:
@@ -79,7 +79,7 @@ def _inside(reader: Node, value: Value) -> Value | None:
 
 
 def _reading_untiled(node: Node, untiled: Mapping[Value, Value]) -> Node:
-    """The node over the values before tiling; the body of a Scan sees them, too."""
+    """The node with the values before tiling, also in the body of a Scan."""
     if isinstance(node.op, Scan) and any(value in untiled for value in node.inputs):
         inner = {
             inside: replace(inside, shape=untiled[outside].shape[1:])

@@ -1,4 +1,4 @@
-"""Pass: compute the outputs that are always the same."""
+"""Pass: compute constant outputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prototrt.surgery.ops import Identity
 
 
 def fold_constant_outputs(graph: Graph) -> Graph:
-    """Replace what computes an output from constants alone by a copy of the result.
+    """Replace the nodes that compute an output only from constants by a copy of the result.
 
     TensorRT for RTX 1.7.1 crashes where a convolution of constants is an output.
 
@@ -35,7 +35,7 @@ def fold_constant_outputs(graph: Graph) -> Graph:
 
 
 def _known_nodes(graph: Graph) -> list[Node]:
-    """The nodes that no input reaches."""
+    """The nodes that depend on no input."""
     made: set[Value] = set()
     known = []
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""Pass: compute what is known now."""
+"""Pass: compute constant values."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from prototrt.surgery.ops import (
 )
 
 LARGEST = 1 << 20
-"""Elements that a folded node reads or writes, at most: a plan must not grow by a Tile of something small."""
+"""The most elements that a folded node may read or write: a Tile of a small constant must not enlarge a plan."""
 _SLIDING = (AveragePool, Convolution, Deconvolution, MaxPool, MaxPoolIndex, Patches, StochasticPool)
-"""Windows over an image that is known take as long as the product of both sizes."""
+"""Sliding windows over a constant image take time in proportion to the product of both sizes."""
 MOST = 1 << 22
-"""Elements of all that is folded: a net of a few lines must not take gigabytes."""
+"""The most elements to fold in all: a net of a few lines must not take gigabytes."""
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """Replace nodes whose inputs are all constant by what they give.
+    """Replace nodes whose inputs are all constant by their results.
 
     Before: ``y = Concat(const a, const b)``, ``z = Add(x, y)``
     After:  ``z = Add(x, const y)``
-    Left alone: Scans, sliding windows, what is larger than ``LARGEST``, nodes that write a graph
+    Left alone: Scans, sliding windows, values larger than ``LARGEST``, nodes that write a graph
     output, and all nodes after ``MOST`` elements.
     """
     stands_for: dict[Value, Value] = {}

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 class FusedLSTM(Op):
     """ONNX's LSTM: h (N, H), c (N, H), x (T, N, D), W (4H, D), R (4H, H), b (4H,) -> h, c, h of all steps.
 
-    Gates i, f, o, g in the rows, as Caffe has them. No primitive: no other backend knows it.
+    Rows in Caffe's gate order: i, f, o, g. It is not a primitive: only the ONNX backend supports it.
     """
 
     hidden: int
@@ -41,9 +41,9 @@ def fuse_lstms(graph: Graph) -> Graph:
 
     Before: ``s = Add(MatMul(x, const W), const b)``, ``h, c, y = Scan[LSTM step](h0, c0, s)``
     After:  ``h, c, y = FusedLSTM(h0, c0, x, const W, const R, const b)``
-    Where nobody reads y, the Scan has none, and the operator writes it all the same.
-    Left alone: a recurrence that looks at cont, one with a static input, which ONNX's have not, and
-    any other cell. The user, who asked for the operator, is told.
+    If nothing reads y, the Scan has no y, but the operator writes it.
+    Left alone: a recurrence that reads cont or a static input, which ONNX's LSTM lacks, and
+    any other cell. The user asked for the operator, so a warning reports them.
     """
     writers = {value: node for node in graph.nodes for value in node.outputs}
     build = Builder(names_in(graph))
@@ -59,7 +59,7 @@ def fuse_lstms(graph: Graph) -> Graph:
 
 
 def _fused(build: Builder, node: Node, writers: Mapping[Value, Node]) -> Node | None:
-    """The operator in the place of a Scan, or None."""
+    """The operator that replaces a Scan, or None."""
     if not isinstance(node.op, Scan) or (recurrent := _recurrent_weights(node, node.op)) is None:
         return None
     read = node.op.named_inputs(node.inputs)
@@ -81,7 +81,7 @@ def _fused(build: Builder, node: Node, writers: Mapping[Value, Node]) -> Node | 
 
 
 def _recurrent_weights(node: Node, op: Scan) -> Value | None:
-    """R (4H, H) where the body is what a plain LSTM's cell makes, node by node; else None."""
+    """R (4H, H) if the body equals that of a plain LSTM cell, node by node; else None."""
     constants = [value for inner in op.body.nodes for value in inner.inputs if value.is_constant]
     read = op.named_inputs([replace(value, data=None) for value in node.inputs])
     if (len(read.states), len(read.sequences), len(read.invariants), len(constants)) != (2, 1, 0, 1):

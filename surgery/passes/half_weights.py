@@ -1,4 +1,4 @@
-"""Weights as float16, and which of them it cannot hold."""
+"""Weights as float16, and weights that do not fit into float16."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from prototrt.surgery.ir import Array, DType, Op, Value
 from prototrt.surgery.ir.uniform_constants import map_elements, seen_once
 
 LARGEST = float(np.finfo(np.float16).max)
-"""65504; what is larger becomes infinite."""
+"""65504. Larger numbers become infinite."""
 SMALLEST = float(np.finfo(np.float16).smallest_normal)
-"""2^-14; what is smaller has fewer than 11 digits, and below 2^-25 none."""
+"""2^-14. Smaller numbers have fewer than 11 digits, and none below 2^-25."""
 
 
 class HalfWeights:
@@ -27,7 +27,7 @@ class HalfWeights:
         assert value.data is not None
         key = _memory(value.data)
         if key not in self._cast:
-            with np.errstate(all="ignore"):  # NaN and infinity are told when weights are read
+            with np.errstate(all="ignore"):  # NaN and infinity are reported when weights are read
                 self._cast[key] = map_elements(_half, value.data)
         return replace(value, dtype=DType.FLOAT16, data=self._cast[key])
 
@@ -42,7 +42,7 @@ def _memory(array: Array) -> tuple[object, ...]:
 
 
 def why_not_half(op: Op, constants: Sequence[Value]) -> str | None:
-    """What float16 would do to the constants of a primitive that it must not, or None."""
+    """The damage that float16 would do to the constants of a primitive, or None."""
     largest = max([0.0, *map(_largest, constants)])
     largest = max([largest, *(_magnitude(op, item.name) for item in fields(op))])  # type: ignore[arg-type]  # ops are dataclasses
     if largest > LARGEST:

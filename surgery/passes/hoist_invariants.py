@@ -1,4 +1,4 @@
-"""Pass: take out of a Scan's body what does not depend on its state."""
+"""Pass: move nodes that do not depend on a state out of a Scan's body."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from prototrt.surgery.ops import MatMul, Scan, ScanInputs
 from prototrt.surgery.passes.all_steps import ALL_STEPS
 
 SMALL = 1 << 12
-"""Elements a step: a result of this size is computed for all steps at once even if it grows by that."""
+"""Elements per step: a result of this size is computed for all steps at once even if that makes it larger."""
 
 Sources: TypeAlias = Mapping[Value, Value]
 
 
 def hoist_invariants(graph: Graph) -> Graph:
-    """Compute before a Scan what its body computes without looking at a state.
+    """Compute before a Scan the nodes of its body that do not depend on a state.
 
     Before: ``h = Scan[p = MatMul(x_t, w), q = TanH(v), h' = Add(Add(p, q), h)](h0, x, v)``
     After:  ``p = MatMul(x, w)`` for all steps at once, ``q = TanH(v)`` once, and
             ``h = Scan[h' = Add(Add(p_t, q), h)](h0, p, q)``
-    Left alone: what depends on a state, what the body returns, Scans in the body, primitives
-    that know no further axis, and broadcasts that would hold much more than their inputs.
+    Left alone: nodes that depend on a state, values that the body returns, Scans in the body, primitives
+    that do not support an additional axis, and broadcasts much larger than their inputs.
     """
     if not any(isinstance(node.op, Scan) for node in graph.nodes):
         return graph
@@ -40,7 +40,7 @@ def hoist_invariants(graph: Graph) -> Graph:
 
 @dataclass(slots=True)
 class _Outside:
-    """What values of a body are outside: computed ``once``, or for ``each`` step."""
+    """The values outside that replace values of a body: computed ``once``, or for ``each`` step."""
 
     once: dict[Value, Value]
     each: dict[Value, Value]
@@ -54,7 +54,7 @@ class _Outside:
 
 
 def _hoisted(build: Builder, node: Node, scan: Scan) -> Node:
-    """The Scan over what is left of its body; ``build`` gets the rest."""
+    """The Scan over the rest of its body. The moved nodes go to ``build``."""
     inner, outer = scan.named_inputs(scan.body.inputs), scan.named_inputs(node.inputs)
     outside = _Outside(
         once=dict(zip(inner.invariants, outer.invariants, strict=True)),
@@ -69,7 +69,7 @@ def _hoisted(build: Builder, node: Node, scan: Scan) -> Node:
 
 
 def _hoist(build: Builder, node: Node, outside: _Outside) -> None:
-    """Compute a node before the Scan, if that can be done."""
+    """Compute a node before the Scan, if possible."""
     if not all(outside.knows(value) for value in node.inputs):
         return
     build.origin = node.origin
@@ -87,7 +87,7 @@ def _hoist(build: Builder, node: Node, outside: _Outside) -> None:
 
 
 def _for_all_steps(node: Node, outside: _Outside) -> Callable[..., Value] | None:
-    """How the node works on all steps at once; None where it must not, or cannot."""
+    """How to compute the node for all steps at once; None if it must not or cannot be."""
     if not isinstance(node.op, MatMul):
         largest = max(_elements(value.shape) for value in node.inputs if value in outside.each)
         if _elements(node.outputs[0].shape) > max(largest, SMALL):
@@ -99,17 +99,17 @@ def _for_all_steps(node: Node, outside: _Outside) -> Callable[..., Value] | None
 
 
 def _elements(shape: Shape) -> int:
-    """Roughly: symbols count as 1, as they are the same on both sides."""
+    """The approximate number of elements: symbols count as 1, because both sides have the same ones."""
     return prod(dim for dim in shape if isinstance(dim, int))
 
 
 def _over(node: Node, scan: Scan, outside: _Outside) -> Node:
-    """The Scan whose body lacks the nodes that are gone, and reads what it needs of them."""
+    """The Scan whose body lacks the moved nodes and reads their results."""
     gone = set(outside.gone)
     rest = [inner for inner in scan.body.nodes if inner not in gone]
     read = {value for inner in rest for value in inner.inputs} | set(scan.body.outputs)
     each = _read(outside.each, read)
-    if not each:  # something must tell the number of steps
+    if not each:  # a sequence sets the number of steps
         each = dict(list(outside.each.items())[:1])
     once = _read(outside.once, read)
     inner, outer = scan.named_inputs(scan.body.inputs), scan.named_inputs(node.inputs)

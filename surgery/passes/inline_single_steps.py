@@ -1,4 +1,4 @@
-"""Pass: write the body of a Scan in its place where it runs once."""
+"""Pass: replace a Scan of one step by its body."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def inline_single_steps(graph: Graph) -> Graph:
 
     Before: ``h, y = Scan[h' = TanH(Add(x_t, h))](h0, x)`` with x (1, ...)
     After:  ``h = TanH(Add(Reshape(x), h0))``, ``y = Reshape(h)``
-    Left alone: Scans of several steps, also in the bodies of others.
+    Left alone: Scans of several steps, and Scans in their bodies.
     """
     return written_out(graph, [node for node in graph.nodes if _runs_once(node)], with_inner=False)
 

@@ -23,7 +23,7 @@ def join_products(graph: Graph) -> Graph:
     Before: ``s = Add(Add(MatMul(x, W), b), MatMul(h, R))``, weights as Caffe stores them
     After:  ``s = Add(MatMul(Concat(x, h), [W, R]), b)``
     The products may be of float16, and be cast to float32 before they are added.
-    Left alone: products that anything else reads, those of different numbers of rows, and layers of the user.
+    Left alone: products with other readers, products with different numbers of rows, and the user's layers.
     """
     sums = _Sums(graph)
     build = Builder(names_in(graph))
@@ -48,7 +48,7 @@ class _Term:
 
 
 class _Sums:
-    """Sums of several terms: trees of additions that nothing else looks into."""
+    """Sums of several terms: trees of additions whose partial sums have no other reader."""
 
     def __init__(self, graph: Graph) -> None:
         self._writers = {value: node for node in graph.nodes for value in node.outputs}
@@ -79,7 +79,7 @@ class _Sums:
             yield _Term(value, is_cast, node if _is_product(node) else None)
 
     def _adds(self, reader: Node) -> bool:
-        """Whether a reader makes its value a part of a larger sum."""
+        """Whether a reader adds its value to a larger sum."""
         if self._is_part(reader, Cast(FULL)):
             return any(self._adds(after) for after in self._readers.get(reader.outputs[0], []))
         return self._is_part(reader, ADD)
@@ -107,7 +107,7 @@ def _groups(terms: Sequence[_Term]) -> list[list[_Term]]:
 
 
 def _join(build: Builder, node: Node, terms: Sequence[_Term], groups: Sequence[Sequence[_Term]]) -> None:
-    """Add one product for each group, and what sums these and the other terms up, in the place of the node."""
+    """Replace the node by one product for each group and additions of these and of the other terms."""
     build.origin, since = node.origin, len(build.nodes)
     joined = {term for group in groups for term in group}
     products = [build.cast(_product(build, group), node.outputs[0].dtype) for group in groups]

@@ -1,4 +1,4 @@
-"""Pass: compute with an axis of size 1 in front instead of dropping it and putting it back."""
+"""Pass: keep a first axis of size 1 instead of removing it and adding it again."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from prototrt.surgery.passes.all_steps import ALL_STEPS
 
 
 def keep_unit_axes(graph: Graph) -> Graph:
-    """Let what surgery made work on values as they are before a Reshape drops their first axis, of size 1.
+    """Let surgical nodes read values from before the Reshape that removes a first axis of size 1.
 
     Before: ``r = Reshape[target=(2, 3)](x)`` with x (1, 2, 3), ``t = TanH(r)``, ``y = Reshape[target=(1, 2, 3)](t)``
     After:  ``t = TanH(x)``, which y is; as an output or a blob of the user, y is a copy
-    A row that is picked by a Gather is cut out by a Slice, which keeps its axis.
-    A step of a recurrence is computed in the shape of its bindings then, and no kernel reshapes its states.
-    Left alone: layers of the user, primitives that know no further axis, and graphs in which no fewer
-    nodes would drop or add an axis.
+    A Slice, which keeps the axis, replaces a Gather that picks one row.
+    Then a step of a recurrence has the shape of its bindings, and no kernel reshapes its states.
+    Left alone: the user's layers, primitives that do not support an additional axis, and graphs in which
+    as many nodes would still remove or add an axis.
     """
     lifted = _Lifted(graph)
     for node in graph.nodes:
@@ -30,7 +30,7 @@ def keep_unit_axes(graph: Graph) -> Graph:
 
 
 def _changes(nodes: Iterable[Node]) -> int:
-    """How many nodes do nothing but drop or add axes."""
+    """The number of nodes that only remove or add axes."""
     return sum(
         _picked_row(node) is not None
         or (isinstance(node.op, Reshape) and node.inputs[0].shape != node.outputs[0].shape)
@@ -39,7 +39,7 @@ def _changes(nodes: Iterable[Node]) -> int:
 
 
 def _picked_row(node: Node) -> int | None:
-    """Which row of a table of known size a Gather picks, if that is one, known now."""
+    """The row that a Gather picks from a table of known size, if it picks a single, constant one."""
     if not isinstance(node.op, Gather):
         return None
     table, index = node.inputs
@@ -50,15 +50,15 @@ def _picked_row(node: Node) -> int | None:
 
 
 class _Lifted:
-    """The nodes of a graph, over values with their axis of size 1; who needs one without it gets that, too."""
+    """The nodes of a graph with values that keep their axis of size 1, and without it for readers that need that."""
 
     def __init__(self, graph: Graph) -> None:
         self.build = Builder(names_in(graph))
         self._with_axis: dict[Value, Value] = {}
         self._unwritten: dict[Value, Node] = {}
-        """Values that no node writes any more, and what would."""
+        """Values that no node writes any more, and the nodes that would write them."""
         self._stands_for: dict[Value, Value] = {}
-        """Values that another one is now."""
+        """Values that another value replaces."""
         self._outputs = {*graph.outputs, *graph.state_outputs}
 
     def add(self, node: Node) -> None:
@@ -88,12 +88,12 @@ class _Lifted:
                 self.build.nodes.append(node)
 
     def _lift(self, node: Node, with_axis: Value) -> None:
-        """From now on there is a value with its axis in the place of what the node writes."""
+        """Record the value with its axis that replaces the output of the node."""
         (value,) = node.outputs
         self._with_axis[value], self._unwritten[value] = with_axis, node
 
     def _compute(self, node: Node) -> bool:
-        """Do with the axis what the node does without it; False if that cannot be."""
+        """Compute the node with the axis; False if that is not possible."""
         is_each = [value in self._with_axis for value in node.inputs]
         kind = next((kind for op, kind in ALL_STEPS.items() if isinstance(node.op, op)), None)
         if kind is None or not any(is_each) or not kind.suits(node.op, is_each):
@@ -102,7 +102,7 @@ class _Lifted:
             return False
         if (
             sum(isinstance(dim, str) for dim in node.outputs[0].shape) > 1
-        ):  # TensorRT's Reshape moves one of them
+        ):  # TensorRT's Reshape can move one of them
             return False
         self.restore(value for value in node.inputs if value not in self._with_axis)
         values = [self._with_axis.get(value, value) for value in node.inputs]
@@ -112,14 +112,14 @@ class _Lifted:
 
 
 def _copy(value: Value) -> Reshape:
-    """What gives a value of the same shape."""
+    """An op that returns a value of the same shape."""
     return Reshape(
         tuple(Axis(index) if isinstance(dim, str) else dim for index, dim in enumerate(value.shape))
     )
 
 
 def _without_axis(value: Value) -> Reshape:
-    """What gives the value from one with a further axis in front."""
+    """An op that returns the value without the additional axis in front."""
     return Reshape(
         tuple(Axis(index + 1) if isinstance(dim, str) else dim for index, dim in enumerate(value.shape))
     )

@@ -1,4 +1,4 @@
-"""Pass: reshape once."""
+"""Pass: merge consecutive reshapes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from prototrt.surgery.ops import Axis, Reshape
 
 
 def merge_reshapes(graph: Graph) -> Graph:
-    """Reshape what was reshaped from where it came.
+    """Apply the second of two consecutive Reshapes to the input of the first.
 
     Before: ``y = Reshape[target=(3, 2, 1)](x)``, ``z = Reshape[target=(3, 1, 2, 1)](y)``
-    After:  ``z = Reshape[target=(3, 1, 2, 1)](x)``; y stays for those who read it
-    Left alone: a Reshape of anything else, and two of which each moves an unknown size: TensorRT's moves one.
+    After:  ``z = Reshape[target=(3, 1, 2, 1)](x)``; y stays for its other readers
+    Left alone: a Reshape of any other node, and two that each move an unknown size: TensorRT's can move one.
     """
     writers: dict[Value, Node] = {}
     nodes: list[Node] = []

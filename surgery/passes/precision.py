@@ -1,4 +1,4 @@
-"""In which type primitives compute where a graph is to use float16."""
+"""The type in which each primitive computes when a graph uses float16."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ IN_HALF: dict[type[Op], InHalf] = {
     Unary: InHalf.FOLLOWS,
     While: InHalf.WIDE,
 }
-"""Every primitive but Scan, whose body has primitives of its own."""
+"""Every primitive except Scan, because its body has its own primitives."""
 _WIDE_KINDS = (
     BinaryKind.DIVIDE,
     BinaryKind.EQUAL,
@@ -117,7 +117,7 @@ _WIDE_KINDS = (
 
 
 def in_half(node: Node) -> InHalf:
-    """A table of constants that is looked up is weights, as those of a product are; a square has twice the range."""
+    """A lookup table of constants counts as weights, like the weights of a product. A square doubles the range."""
     op = node.op
     is_square = op == MULTIPLY and node.inputs[0] is node.inputs[1]
     if is_square or (isinstance(op, (Binary, Unary)) and op.kind in _WIDE_KINDS):

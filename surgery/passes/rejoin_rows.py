@@ -1,4 +1,4 @@
-"""Pass: read rows where they lie."""
+"""Pass: read rows from their source instead of copying them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class _Run:
 
 
 def rejoin_rows(graph: Graph) -> Graph:
-    """Take a value, or a slice of it, in the place of its rows put together again.
+    """Replace a concatenation of the rows of a value by the value, or by a slice of it.
 
     Before: ``a = Gather(x, 0)``, ``b = Gather(x, 1)``, ``y = Concat[axis=0](Reshape(a), Reshape(b))``
     After:  ``y = x``, if that has two rows, else ``y = Slice[axis=0, start=0, size=2](x)``
-    Rows may be cut by Slices of axis 0, too, and reshaped on their way. Rows of several values, all of
-    them, are a Concat of these.
+    Slices of axis 0 may also cut the rows, and the rows may be reshaped. If the rows are all the rows of
+    several values, a Concat of these values replaces them.
     Left alone: rows in another order, and rows of different shapes.
     """
     rows = _Rows()
@@ -40,7 +40,7 @@ def rejoin_rows(graph: Graph) -> Graph:
 
 
 class _Rows:
-    """Which rows of which values a value is made of, one behind the other, whatever its shape."""
+    """The rows that a value consists of, in order, whatever its shape."""
 
     def __init__(self) -> None:
         self._known: dict[Value, Sequence[_Run]] = {}
@@ -49,7 +49,7 @@ class _Rows:
         return self._known.get(value) or self._own(value)
 
     def note(self, node: Node) -> None:
-        """Note of what rows a node's result is made."""
+        """Record the rows that a node's result consists of."""
         op, read = node.op, node.inputs
         if isinstance(op, Slice) and op.axis == 0:
             self._known[node.outputs[0]] = self._cut(read[0], op.start, op.start + op.size)
@@ -81,7 +81,7 @@ class _Rows:
 
 
 def _merged(runs: Iterable[_Run]) -> Sequence[_Run]:
-    """Runs that go on where the last one ended are one."""
+    """Merge runs that continue the previous run."""
     found: list[_Run] = []
     for run in runs:
         if found and found[-1].value is run.value and found[-1].end == run.start:
@@ -92,7 +92,7 @@ def _merged(runs: Iterable[_Run]) -> Sequence[_Run]:
 
 
 class _Joined:
-    """The graph over what rows were made of."""
+    """Rebuilds the graph with the sources of rows."""
 
     def __init__(self, graph: Graph) -> None:
         self._old = graph
@@ -102,7 +102,7 @@ class _Joined:
         self._is_changed = False
 
     def add(self, node: Node, runs: Sequence[_Run]) -> None:
-        """Add a node, or what does the same to values whose rows it puts together."""
+        """Add a node, or its replacement if it concatenates the rows of values."""
         y, values = node.outputs[0], tuple(run.value for run in runs)
         rows = sum(run.end - run.start for run in runs)
         op: Op | None = None
@@ -120,7 +120,7 @@ class _Joined:
             self._nodes.append(node)
 
     def _is_copy(self, x: Value, y: Value) -> bool:
-        """Let one value be the other; False if both have names that the user knows."""
+        """Replace one value by the other; False if the user knows both names."""
         if y not in self._fixed:
             self._stands_for[y] = x
             return True
@@ -131,7 +131,7 @@ class _Joined:
         return True
 
     def graph(self) -> Graph:
-        """What came of it; the old graph if nothing did."""
+        """The new graph, or the old one if nothing changed."""
         if not self._is_changed:
             return self._old
         final = {old: self._stands_for.get(new, new) for old, new in self._stands_for.items()}

@@ -1,4 +1,4 @@
-"""Pass: scale rows behind a product instead of before it."""
+"""Pass: scale rows after a product instead of before it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from prototrt.surgery.ops import MULTIPLY, MatMul, Scan
 
 
 def scale_products(graph: Graph) -> Graph:
-    """In the bodies of Scans, let a factor of each row wait until the row is multiplied.
+    """In the bodies of Scans, apply a factor per row after the product.
 
     Before: ``s = Multiply(h, d)`` with h (N, H) and d (N, 1), ``p = MatMul(s, w)``
     After:  ``q = MatMul(h, w)``, ``p = Multiply(q, d)``
-    The factor is one with what follows then, and the state goes into the product as it is.
-    Left alone: a factor that varies along the row, and a scaled row that anything else reads.
+    Then the backend can fuse the factor with the nodes that follow, and the product reads the state directly.
+    Left alone: a factor that varies along the row, and a scaled row with other readers.
     """
     build = Builder(names_in(graph))
     nodes = [_changed(build, node) for node in graph.nodes]
@@ -26,7 +26,7 @@ def scale_products(graph: Graph) -> Graph:
 
 
 def _changed(build: Builder, node: Node) -> Node:
-    """The node, or the Scan over a body in which the factors wait."""
+    """The node, or the Scan over a body that applies the factors after its products."""
     if not isinstance(node.op, Scan):
         return node
     body = node.op.body
@@ -53,7 +53,7 @@ def _changed(build: Builder, node: Node) -> Node:
 
 
 def _row_factor(node: Node, scaled: Mapping[Value, Node]) -> tuple[Value, Value] | None:
-    """The rows that a product reads, and the factor of each, if it is one number a row."""
+    """The rows that a product reads, and their factors, if there is one number per row."""
     if not isinstance(node.op, MatMul) or node.inputs[0] not in scaled:
         return None
     result = scaled[node.inputs[0]].outputs[0]

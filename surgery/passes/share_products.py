@@ -13,7 +13,7 @@ from prototrt.surgery.ops import ADD, MatMul, Reshape, Scan, Slice
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Side:
-    """What one direction makes of a sequence for all steps at once: ``x W^T + b``."""
+    """The product of one direction with a sequence, for all steps at once: ``x W^T + b``."""
 
     product: Node
     total: Node
@@ -27,7 +27,7 @@ def share_products(graph: Graph) -> Graph:
 
     Before: ``f = Add(MatMul(x, V), b)``, ``g = Add(MatMul(x, W), c)``, ``Scan(f)``, ``Scan[reverse=True](g)``
     After:  ``s = Add(MatMul(x, [V; W]), [b, c])``, ``f = Slice(s)``, ``g = Slice(s)``
-    Left alone: products that anything else reads, and Scans that run the same way.
+    Left alone: products with other readers, and Scans that run in the same direction.
     """
     pairs = _pairs(_sides(graph))
     if not pairs:
@@ -47,7 +47,7 @@ def share_products(graph: Graph) -> Graph:
 
 
 def _sides(graph: Graph) -> dict[Hashable, list[_Side]]:
-    """All input products of Scans, by what they are products of."""
+    """All input products of Scans, grouped by their factors."""
     writers = {value: node for node in graph.nodes for value in node.outputs}
     readers = graph.readers()
     found: dict[Hashable, list[_Side]] = {}
@@ -81,7 +81,7 @@ def _is_output(graph: Graph, side: _Side) -> bool:
 
 
 def _source(value: Value, writers: Mapping[Value, Node]) -> Hashable:
-    """What tells equal values apart from others: a reshape of the same value is the same value."""
+    """A key that equal values share. Reshapes of one value count as equal."""
     node = writers.get(value)
     return (node.op, node.inputs[0]) if node is not None and isinstance(node.op, Reshape) else value
 
@@ -96,7 +96,7 @@ def _pairs(found: Mapping[Hashable, list[_Side]]) -> list[tuple[_Side, _Side]]:
 
 
 def _join(build: Builder, x: Value, sides: tuple[_Side, ...]) -> None:
-    """One product and one sum, and a Slice for each side, which writes what its sum wrote."""
+    """One product and one sum, and a Slice for each side that writes the output of its old sum."""
     build.origin = sides[0].product.origin
     weights = build.constant(stacked([side.weights for side in sides], axis=1), "weights")
     bias = build.constant(stacked([side.bias for side in sides], axis=2), "bias")

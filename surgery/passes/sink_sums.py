@@ -1,4 +1,4 @@
-"""Pass: add a row to the elements of a sequence where they are used."""
+"""Pass: move the addition of a row to a sequence into the Scan that reads it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from prototrt.surgery.ops import ADD, Scan
 
 
 def sink_sums(graph: Graph) -> Graph:
-    """Let the body of a Scan add what is added to every element of one of its sequences.
+    """Move the addition of one row to all elements of a sequence into the body of the Scan.
 
     Before: ``s = Add(p, const b)`` with p (T, N, R) and b (1, 1, R), ``h = Scan[h' = TanH(s_t)](h0, s)``
     After:  ``h = Scan[h' = TanH(Add(p_t, b'))](h0, p)`` with b' (1, R)
-    In the body the sum is one with what a step does; before it, it is a walk through the memory of all steps.
-    Left alone: a sum that anything else reads, one with a row that varies from step to step, and one of float16.
+    In the body, the sum is fused with the other work of a step. Outside, it reads and writes the memory of all steps.
+    Left alone: a sum with other readers, a sum with a row that varies from step to step, and a sum of float16.
     """
     writers = {value: node for node in graph.nodes for value in node.outputs}
     readers = graph.readers()
@@ -38,7 +38,7 @@ def sink_sums(graph: Graph) -> Graph:
 def _is_sum(node: Node) -> bool:
     """Whether the node adds one constant to every element along axis 0.
 
-    A sum of float16 would be a kernel of its own in each step, since a cast follows it there.
+    A float16 sum would be a separate kernel in each step, because a cast follows it there.
     """
     if (
         node.op != ADD
@@ -51,7 +51,7 @@ def _is_sum(node: Node) -> bool:
 
 
 def _sunk(build: Builder, node: Node, sums: Mapping[Value, Node]) -> Node:
-    """The node, or the Scan which adds the rows of these sums itself."""
+    """The node, or the Scan whose body adds the rows of these sums."""
     if not isinstance(node.op, Scan) or not any(value in sums for value in node.inputs):
         return node
     body = node.op.body

@@ -1,4 +1,4 @@
-"""Pass: run Scans that do the same side by side, as one."""
+"""Pass: join Scans with equal bodies into one Scan."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from prototrt.surgery.passes.stacked_bodies import stacked_body
 
 
 def stack_scans(graph: Graph) -> Graph:
-    """Join Scans that are wired alike and do not depend on each other, whichever way they run.
+    """Join Scans with equal structure that do not depend on each other, in either direction.
 
     Before: ``h, y = Scan[body](h0, x)``, ``k, z = Scan[reverse=True, body'](k0, w)``
     After:  ``s, o = Scan[body over both](Concat(h0, k0), Concat(x, Reverse(w)))``, of which h, k, y and
-            z are slices. The sizes (N, H) of a state become (2, N, H), weights lie one on the other.
-    A Scan that finds no other, but takes states of shape (1, N, H), keeps this shape in its body.
-    Left alone: other Scans, and those with a primitive in the body that knows no further axis.
+            z are slices. The sizes (N, H) of a state become (2, N, H); weights are stacked.
+    A Scan without a partner that takes states of shape (1, N, H) keeps this shape in its body.
+    Left alone: other Scans, and Scans whose body has a primitive that does not support an additional axis.
     """
     build = Builder(names_in(graph))
     tried: set[Node] = set()
@@ -28,9 +28,9 @@ def stack_scans(graph: Graph) -> Graph:
 
 
 def _group(graph: Graph, tried: set[Node]) -> Sequence[Node] | None:
-    """Scans that are alike and independent of each other; None where there are no more.
+    """Scans with equal structure that are independent of each other; None if there are no more.
 
-    Those that are looked at become ``tried``: what is joined later makes them no less dependent.
+    Adds the Scans that it compares to ``tried``: joining others later does not make them independent.
     """
     writers = {value: node for node in graph.nodes for value in node.outputs}
     for first in graph.nodes:
@@ -50,7 +50,7 @@ def _group(graph: Graph, tried: set[Node]) -> Sequence[Node] | None:
 
 
 def _are_alike(a: Node, b: Node) -> bool:
-    """Whether two nodes are Scans over the same steps whose bodies do the same, each with its own constants."""
+    """Whether two nodes are Scans over the same steps with equal bodies, apart from constants."""
     if not isinstance(a.op, Scan) or not isinstance(b.op, Scan) or len(a.inputs) != len(b.inputs):
         return False
     return (
@@ -74,7 +74,7 @@ def _has_axis_to_spare(node: Node, scan: Scan, writers: dict[Value, Node]) -> bo
 
 
 def _joined(build: Builder, graph: Graph, group: Sequence[Node]) -> Graph:
-    """The graph with one Scan in the place of some; the very graph if they cannot be joined."""
+    """The graph with one Scan that replaces these; the same graph if they cannot be joined."""
     build.nodes, build.origin = [], group[0].origin
     scans = [node.op for node in group if isinstance(node.op, Scan)]
     body = stacked_body(build, scans)
@@ -87,7 +87,7 @@ def _joined(build: Builder, graph: Graph, group: Sequence[Node]) -> Graph:
 
 
 def _add_joint(build: Builder, group: Sequence[Node], scans: Sequence[Scan], body: Graph) -> None:
-    """Add the Scan over what all of them read, and what cuts its results into theirs."""
+    """Add the Scan over the inputs of all of them, and the nodes that cut its results into theirs."""
     op = replace(scans[0], body=body)
     read = [op.named_inputs(node.inputs) for node in group]
     written = [op.named_outputs(node.outputs) for node in group]
@@ -105,7 +105,7 @@ def _add_joint(build: Builder, group: Sequence[Node], scans: Sequence[Scan], bod
             for value, shape in zip(body.outputs, shapes, strict=True)
         ]
     )
-    if len(group) == 1:  # its body gives the elements of sequences the shape that they had
+    if len(group) == 1:  # its body returns the elements of sequences in their old shape
         outputs = replace(outputs, stacked=written[0].stacked)
     build.nodes.append(replace(group[0], op=op, inputs=tuple(inputs), outputs=tuple(outputs)))
     for place, (scan, old) in enumerate(zip(scans, written, strict=True)):
@@ -124,7 +124,7 @@ def _rows(build: Builder, values: Sequence[Value]) -> Value:
 
 
 def _side_by_side(build: Builder, values: Sequence[Value], scans: Sequence[Scan]) -> Value:
-    """Sequences (T, ...) as one (T, count, ...) that runs the way of the first."""
+    """Sequences (T, ...) as one (T, count, ...) in the direction of the first."""
     columns = []
     for value, scan in zip(values, scans, strict=True):
         turned = build.add(Reverse(0), value, hint="turned") if scan.reverse != scans[0].reverse else value
@@ -133,7 +133,7 @@ def _side_by_side(build: Builder, values: Sequence[Value], scans: Sequence[Scan]
 
 
 def _cut(build: Builder, joint: Value, axis: int, place: int, then: Sequence[Op], old: Value) -> None:
-    """Let what is at this place of an axis, changed in these ways, be the old value."""
+    """Write the old value: the element at this place of an axis, after these operations."""
     whole = list(enumerate(joint.shape))
     target = tuple(Axis(at) if isinstance(dim, str) else dim for at, dim in whole if at != axis)
     ops: list[Op] = [Reshape(target), *then]
@@ -145,7 +145,7 @@ def _cut(build: Builder, joint: Value, axis: int, place: int, then: Sequence[Op]
 
 
 def _in_order(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes, each behind what it reads, and else where it stood."""
+    """The nodes in topological order, otherwise in their old order."""
     missing = {value for node in nodes for value in node.outputs}
     ordered: list[Node] = []
     waiting: list[Node] = []

@@ -1,4 +1,4 @@
-"""The bodies of several Scans as one, with an axis for their number in front of all they compute."""
+"""The bodies of several Scans as one. All values get a first axis, with one element for each Scan."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from prototrt.surgery.passes.all_steps import ALL_STEPS, AllSteps
 
 @dataclass(slots=True)
 class _Held:
-    """What the values of the first body are in the joint one: with the new axis (``each``), or as they were."""
+    """The values of the joint body for the values of the first: with the new axis (``each``), or unchanged."""
 
     each: dict[Value, Value] = field(default_factory=dict)
     once: dict[Value, Value] = field(default_factory=dict)
 
 
 def stacked_body(build: Builder, scans: Sequence[Scan]) -> Graph | None:
-    """One body in the place of those of Scans that are wired alike; None if a primitive knows no further axis.
+    """One body for Scans with equal structure; None if a primitive does not support an additional axis.
 
-    States have the new axis, and so have the elements of sequences. Only if there is one body
-    alone, it gives elements as they were: there is nothing to be cut outside.
+    States and the elements of sequences have the new axis. A single body returns elements without
+    it: nothing needs to be cut outside.
     """
     body, count = build.body(), len(scans)
     first, held = scans[0], _Held()
@@ -46,7 +46,7 @@ def stacked_body(build: Builder, scans: Sequence[Scan]) -> Graph | None:
 
 
 def _add(body: Builder, nodes: Sequence[Node], held: _Held) -> bool:
-    """Add what nodes in the same place of their bodies do; False if that cannot be."""
+    """Add one node for the nodes at the same place of their bodies; False if that is not possible."""
     first = nodes[0]
     body.origin = first.origin
     values = [_joint(body, read, held) for read in zip(*(node.inputs for node in nodes), strict=True)]
@@ -69,7 +69,7 @@ def _kind(node: Node) -> AllSteps | None:
 
 
 def _joint(body: Builder, read: Sequence[Value], held: _Held) -> tuple[Value, bool]:
-    """What nodes in the same place read, and whether that has the new axis."""
+    """The input of the nodes at the same place, and whether it has the new axis."""
     first = read[0]
     if not first.is_constant:
         return (held.each[first], True) if first in held.each else (held.once[first], False)

@@ -1,4 +1,4 @@
-"""Pass: let a Scan run backwards where its sequences were turned around for it."""
+"""Pass: run a Scan backwards instead of reversing its sequences."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from prototrt.surgery.ops.elementwise import Pointwise
 
 
 def turn_scans(graph: Graph) -> Graph:
-    """Run a Scan the other way round in the place of turning what it reads and what it gives.
+    """Run a Scan in the other direction instead of reversing its inputs and outputs.
 
     Before: ``r = Reverse[axis=0](x)``, ``h, y = Scan(h0, r)``, ``z = Reverse[axis=0](y)``
     After:  ``h, y' = Scan[reverse=True](h0, x)``, ``z = y'``
-    Between the Reverse and the Scan may stand what treats every step alike: products, sums, reshapes.
-    Left alone: a Scan of which a sequence is not turned around.
+    Nodes that treat every step alike may come between the Reverse and the Scan: products, sums, reshapes.
+    Left alone: a Scan with a sequence that is not reversed.
     """
     build = Builder(names_in(graph))
     writers: dict[Value, Node] = {}
@@ -36,7 +36,7 @@ def _is_turned(scan: Scan, node: Node, writers: Mapping[Value, Node]) -> bool:
 
 
 def _comes_reversed(value: Value, writers: Mapping[Value, Node]) -> bool:
-    """Whether a value is made of a Reverse of axis 0 by nodes that treat every step alike."""
+    """Whether a value comes from a Reverse of axis 0 through nodes that treat every step alike."""
     node = writers.get(value)
     if node is None or _is_reverse(node):
         return node is not None
@@ -49,7 +49,7 @@ def _is_reverse(node: Node) -> bool:
 
 
 def _moving_input(node: Node) -> int | None:
-    """Which input of a node runs over the steps on axis 0, if just one does and each is treated alike."""
+    """The only input of a node with the steps on axis 0, if the node treats every step alike."""
     op, shapes = node.op, [value.shape for value in node.inputs]
     if isinstance(op, (Pointwise, Identity)):
         return 0
@@ -66,7 +66,7 @@ def _moving_input(node: Node) -> int | None:
 def _turn(
     build: Builder, node: Node, scan: Scan, writers: Mapping[Value, Node], turned: dict[Value, Value]
 ) -> None:
-    """Add the Scan that runs the other way, and Reverses that write what the old one wrote."""
+    """Add the Scan in the other direction, and Reverses that write the outputs of the old Scan."""
     build.origin = node.origin
     read, written = scan.named_inputs(node.inputs), scan.named_outputs(node.outputs)
     straight = tuple(_unreversed(build, value, writers) for value in read.sequences)
@@ -98,7 +98,7 @@ def _unreversed(build: Builder, value: Value, writers: Mapping[Value, Node]) -> 
 
 
 def _straight(node: Node, turned: Mapping[Value, Value]) -> Node:
-    """A Reverse of what a turned Scan gave is a copy of what it gives now."""
+    """Replace a Reverse of an old Scan's output by a copy of the new Scan's output."""
     if _is_reverse(node) and node.inputs[0] in turned:
         return replace(node, op=Identity(), inputs=(turned[node.inputs[0]],))
     return node

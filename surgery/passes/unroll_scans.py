@@ -12,8 +12,8 @@ def unroll_scans(graph: Graph) -> Graph:
 
     Before: ``h, y = Scan[body](h0, x)`` with x (T, ...)
     After:  for each t: a Slice and Reshape of x, the nodes of the body; at the end Reshapes
-            and a Concat of the outputs. With T = 1 nothing is cut and nothing joined.
-            A Scan in the body is written out with it.
+            and a Concat of the outputs. With T = 1 nothing is cut or joined.
+            A Scan in the body is unrolled, too.
     Left alone: everything else. Raises ``ShapeError`` where T is a symbol.
     """
     scans = [node for node in graph.nodes if isinstance(node.op, Scan)]

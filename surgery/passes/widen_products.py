@@ -1,4 +1,4 @@
-"""Pass: give tiny products zeros to add, so that they are computed as products."""
+"""Pass: pad tiny products with zeros, so that TensorRT computes them as products."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ MOST_OF_ONE_ROW = 6
 MOST_OF_ANY_NUMBER_OF_ROWS = 4
 """The largest inner sizes that are spelled out, as measured."""
 FEW = 4
-"""So many tiny products outside of Scans may be spelled out: one or two layers, run for a single step."""
+"""The number of tiny products outside Scans that may be spelled out: one or two layers, run for one step."""
 
 
 def widen_products(graph: Graph) -> Graph:
-    """Let products of one row, or of a number of rows that is not known, have an inner size of 8.
+    """Pad products of one row, or of an unknown number of rows, to an inner size of 8.
 
     Before: ``p = MatMul[transpose_b=True](h, const w)`` in the body of a Scan, with h (1, 5) and w (20, 5)
-    After:  ``p = MatMul[transpose_b=True](Pad[after=(0, 3)](h), const w')`` with w' (20, 8), filled up with zeros
-    TensorRT for RTX spells a product of one row with few elements out as sums, each with the sums of the
-    steps before in it: a loop over a cell with 5 hidden units took 200 s and 195 MB to build.
+    After:  ``p = MatMul[transpose_b=True](Pad[after=(0, 3)](h), const w')`` with w' (20, 8), padded with zeros
+    TensorRT for RTX writes a product of one row with few elements as sums, and repeats the sums of all
+    earlier steps in each: a loop over a cell with 5 hidden units took 200 s and 195 MB to build.
     Left alone: products of several rows, of one element or more than 6, of two computed values, and
-    up to 4 of them outside of Scans.
+    up to 4 of them outside Scans.
     """
     build = Builder(names_in(graph))
     tiny = [node for node in graph.nodes if _is_tiny(node)]
@@ -36,7 +36,7 @@ def widen_products(graph: Graph) -> Graph:
 
 
 class _Widening:
-    """Widens products, the weights of each that share them once."""
+    """Widens products. Shared weights are widened once."""
 
     def __init__(self, build: Builder) -> None:
         self.build = build
@@ -98,7 +98,7 @@ def _inner_axis(node: Node) -> int:
 
 
 def _fill(value: Value, axis: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """How many elements are missing before and behind each axis, to have 8 along this one."""
+    """The padding before and after each axis that makes this axis 8 elements long."""
     size = value.shape[axis]
     assert isinstance(size, int)
     nothing = (0,) * len(value.shape)

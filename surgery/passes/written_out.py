@@ -1,4 +1,4 @@
-"""Scans written out: as many copies of the body as there are steps."""
+"""Unrolled Scans: one copy of the body for each step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prototrt.surgery.ops import Concat, Scan, ScanInputs, Slice, steps_of
 
 
 def written_out(graph: Graph, chosen: Collection[Node], *, with_inner: bool) -> Graph:
-    """The graph without the chosen Scans; ``with_inner``: and without the Scans in their bodies."""
+    """The graph with the chosen Scans unrolled; ``with_inner``: also the Scans in their bodies."""
     if not chosen:
         return graph
     build = Builder(names_in(graph))
@@ -28,7 +28,7 @@ def written_out(graph: Graph, chosen: Collection[Node], *, with_inner: bool) -> 
 
 
 def _steps(build: Builder, node: Node, scan: Scan, with_inner: bool) -> list[Value]:
-    """The outputs of a Scan, its steps written behind the nodes that ``build`` has."""
+    """Add the steps of a Scan to ``build`` and return the outputs of the Scan."""
     build.origin = node.origin
     steps = steps_of(scan, tuple(value.shape for value in node.inputs))
     given = scan.named_inputs(node.inputs)
@@ -57,7 +57,7 @@ def _stacked(build: Builder, elements: Sequence[Value]) -> Value:
 
 
 def _step(build: Builder, body: Graph, inputs: Iterable[Value], mark: str, with_inner: bool) -> list[Value]:
-    """The body's outputs for these inputs, its nodes copied."""
+    """Copy the body's nodes and return its outputs for these inputs."""
     held = dict(zip(body.inputs, inputs, strict=True))
     for node in body.nodes:
         read = node.reading(held)
