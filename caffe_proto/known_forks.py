@@ -36,7 +36,7 @@ TYPES: Mapping[str, str] = {
         " LabelSpecificAffine LabelSpecificRescale MarginInnerProduct NoiseTolerantFR",
         "the binarization of documents": "BilinearInterpolation",
         "the spatial transformer's forks": "AffineGenerator AffineTransformer PowerFile STLoss",
-        "the U-Nets for neural tissue": "Affinity ConnectedComponent Malis MergeCrop",
+        "the U-Nets for neural tissue": "Affinity ConnectedComponent Malis",
         "VReLU": "MinReLU VReLU",
     }.items()
     for type_ in types.split()

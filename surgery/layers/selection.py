@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
+from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule
 from prototrt.surgery.ir import DataSize, DType, Range, Value, fixed
-from prototrt.surgery.ops import Cast, Compress, Gather, Slice
+from prototrt.surgery.ops import ADD, Cast, Compress, Concat, Gather, Slice
 
 
 @layer_rule("Crop")
@@ -57,6 +58,65 @@ def _cut(build: LayerBuilder, layer: Layer, x: Value, axis: int, offset: int, wa
             fix="use a smaller offset, or a smaller second bottom",
         )
     return build.add(Slice(axis, offset, wanted), x)
+
+
+@layer_rule("MergeCrop")
+def merge_crop(build: LayerBuilder, layer: Layer, x: Value, larger: Value) -> list[Value]:
+    """The middle of the second bottom, as large as the first one, behind its channels or added to it. From naibaf7.
+
+    Becomes: Slice, one per axis that is cut; Concat or Add.
+    Where the sizes differ by an odd number, the middle begins at half of it, rounded down.
+    Bottoms: x (N, C, ...), larger (N, D, ...). Tops: (N, C + D, ...); with the operation ADD, the shape of x.
+    Source: naibaf7/caffe ``src/caffe/layers/mergecrop_layer.cpp``, ``mergecrop_layer.cu``.
+    """
+    param = layer.param
+    if not all(param.forward):
+        raise UnsupportedLayerError("forward is false, which has no rule here", fix=CUT_BEFORE_LAYER)
+    if len(x.shape) < 3:
+        raise ShapeError(
+            f"shape is {x.shape}, expected (N, C, ...), at least 3 axes",
+            blob=f'bottom "{layer.bottom_blob(0)}"',
+            fix="add a Reshape before this layer to give this bottom an axis behind its channels",
+        )
+    if len(larger.shape) != len(x.shape) or larger.shape[0] != x.shape[0]:
+        raise ShapeError(
+            f"shape is {larger.shape}, expected {len(x.shape)} axes and {x.shape[0]} items",
+            blob=f'bottom "{layer.bottom_blob(1)}"',
+            because=f'"{layer.bottom_blob(0)}" has the shape {x.shape}',
+            fix="change the net so that both bottoms have equal numbers of axes and items",
+        )
+    adds = param.operation == param.ADD
+    _refuse_mixed_channels(x, larger, adds=adds)
+    middle = larger
+    for axis in range(2, len(x.shape)):
+        wanted, size = (fixed(value.shape[axis], f"axis {axis}") for value in (x, larger))
+        if wanted > size:
+            raise ShapeError(
+                f"axis {axis} has {size} elements, expected at least {wanted}",
+                blob=f'bottom "{layer.bottom_blob(1)}"',
+                because=f'"{layer.bottom_blob(0)}" has {wanted} there, and the second bottom is cut to that size',
+                fix="exchange the bottoms, or change what makes them",
+            )
+        if wanted < size:
+            middle = build.add(Slice(axis, (size - wanted) // 2, wanted), middle, hint="middle")
+    return [build.add(ADD if adds else Concat(1), x, middle)]
+
+
+def _refuse_mixed_channels(x: Value, larger: Value, *, adds: bool) -> None:
+    """The fork counts channels of all items together, so only some numbers of them end up in order."""
+    first, second = (fixed(value.shape[1], "axis 1 (channels)") for value in (x, larger))
+    if first == second or (not adds and x.shape[0] == 1 and first % second == 0):
+        return
+    if adds:
+        raise NetError(
+            f"adds {second} channels to {first}, expected equal numbers",
+            fix="give both bottoms equal numbers of channels",
+        )
+    raise UnsupportedLayerError(
+        f"puts {second} channels behind {first}, expected equal numbers",
+        because="the fork mixes up other numbers of channels, unless there is one item and the first is a multiple",
+        fix=CUT_BEFORE_LAYER,
+    )
 
 
 @layer_rule("BatchReindex")

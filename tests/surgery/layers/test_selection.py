@@ -1,4 +1,4 @@
-"""Crop, BatchReindex and Filter."""
+"""Crop, MergeCrop, BatchReindex and Filter."""
 
 from __future__ import annotations
 
@@ -57,6 +57,48 @@ def test_crop_to_a_blob_of_fewer_axes_is_refused() -> None:
         '  because it gives the size of each axis of "x", (2, 3, 6, 5), becomes\n'
         "  fix: add a Reshape before this layer to give this bottom 4 axes"
     )
+
+
+def merge(fields: str) -> str:
+    return op("MergeCrop", fields, ["x", "larger"])
+
+
+def test_merge_crop_of_a_multiple_of_channels() -> None:
+    x, larger = numbers(1, 4, 3), numbers(1, 2, 6, seed=1)
+    expected = np.concatenate([x, larger[:, :, 1:4]], 1)
+    np.testing.assert_array_equal(run(merge(""), {"x": x, "larger": larger})["y"], expected)
+
+
+MERGE = 'net.prototxt:3: layer "op" (MergeCrop)'
+MIXED = (
+    "  because the fork mixes up other numbers of channels, unless there is one item and the first is a multiple\n"
+    '  fix: cut the net before this layer with outputs=["BLOB"]'
+)
+REFUSED_MERGES = [
+    ("mergecrop_param { forward: true forward: false }", (1, 2, 3), (1, 2, 3),
+     f'{MERGE}: forward is false, which has no rule here\n  fix: cut the net before this layer with outputs=["BLOB"]'),
+    ("", (1, 2), (1, 2),
+     f'{MERGE}, bottom "x": shape is (1, 2), expected (N, C, ...), at least 3 axes\n'
+     "  fix: add a Reshape before this layer to give this bottom an axis behind its channels"),
+    ("", (2, 2, 3), (1, 2, 3),
+     f'{MERGE}, bottom "larger": shape is (1, 2, 3), expected 3 axes and 2 items\n'
+     '  because "x" has the shape (2, 2, 3)\n'
+     "  fix: change the net so that both bottoms have equal numbers of axes and items"),
+    ("", (1, 2, 4), (1, 2, 3),
+     f'{MERGE}, bottom "larger": axis 2 has 3 elements, expected at least 4\n'
+     '  because "x" has 4 there, and the second bottom is cut to that size\n'
+     "  fix: exchange the bottoms, or change what makes them"),
+    ("", (1, 2, 3), (1, 4, 3), f"{MERGE}: puts 4 channels behind 2, expected equal numbers\n{MIXED}"),
+    ("", (2, 4, 3), (2, 2, 3), f"{MERGE}: puts 2 channels behind 4, expected equal numbers\n{MIXED}"),
+    ("mergecrop_param { operation: ADD }", (1, 4, 3), (1, 2, 3),
+     f"{MERGE}: adds 2 channels to 4, expected equal numbers\n"
+     "  fix: give both bottoms equal numbers of channels"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "x", "larger", "message"), REFUSED_MERGES)
+def test_refused_merge_crop(fields: str, x: tuple[int, ...], larger: tuple[int, ...], message: str) -> None:
+    assert refusal(merge(fields), {"x": x, "larger": larger}) == message
 
 
 REINDEX = 'layer { name: "op" type: "BatchReindex" bottom: "x" bottom: "index" top: "y" }'
