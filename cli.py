@@ -86,7 +86,7 @@ def _session(
         return prototrt.Session(_rewritten(load_with_weights(model, loading), rewriting), on=on, cut=True)
     if on not in (None, "engine"):
         raise click.UsageError(f"--on {on} is for nets, but {model} is a plan")
-    return running.session(model, "inputs", "target", "on", "calls")
+    return running.session(model, "inputs", "target", "on", "calls", "draw")
 
 
 @click.group(cls=Commands, epilog=EXIT_CODES, context_settings={"help_option_names": HELP})
@@ -305,6 +305,12 @@ def _print_graphs(
 @click.option(
     "--calls", type=click.IntRange(min=1), help="Number of calls; state carries over from call to call."
 )
+@click.option(
+    "--draw",
+    type=OutputFile(),
+    metavar="FILE.png",
+    help="Also draw the boxes of a detector (SSD, YOLO) on its input images. Needs Pillow.",
+)
 @running_options
 @json_option
 @common_options
@@ -317,6 +323,7 @@ def run(
     target: str,
     on: str | None,
     calls: int | None,
+    draw: str | None,
     running: Running,
     as_json: bool,
 ) -> None:
@@ -326,16 +333,20 @@ def run(
     fed in every call, NAME/0, NAME/1, ... in that call alone. The outputs of several calls
     are written as NAME/0, NAME/1, ...
     """
+    from prototrt.converter.commandline.boxes import BoxPicture
     from prototrt.converter.commandline.report import results_facts, results_summary
     from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays, write_results
 
     with _session(model, loading, rewriting, on, running) as session:
+        picture = None if draw is None else BoxPicture(draw, session.signature)
         names = [value.name for value in session.signature.inputs]
         feeds = read_feeds(inputs, names, calls)
         warn(unread_arrays(inputs, feeds, names))
         refuse_misfits(inputs, feeds, session.signature)
         results = [session.run(feed) for feed in feeds]
     write_results(target, results)
+    if picture is not None:
+        picture.write(feeds, results)
     if as_json:
         print_json(results_facts(target, results))
     else:
