@@ -97,7 +97,7 @@ def _drawn(pixels: Array, rows: Array) -> Image:
     span = (np.ptp(numbers) or 1) / 255
     # Caffe's images are BGR.
     channels = np.broadcast_to((numbers - numbers.min())[::-1] / span, (3, *numbers.shape[1:]))
-    image = Image.fromarray(channels.transpose(1, 2, 0).round().astype(np.uint8), "RGB")
+    image = Image.fromarray(channels.transpose(1, 2, 0).round().astype(np.uint8))
     draw = ImageDraw.Draw(image)
     for label, score, corners in _boxes(rows, image.size):
         color = _COLORS[label % len(_COLORS)]

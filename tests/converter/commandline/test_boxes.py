@@ -23,7 +23,7 @@ DETECTOR = op(
 )
 SUM = 'layer { name: "sum" type: "Reduction" bottom: "image" top: "sum" }'
 COMMAND = ["run", "net.prototxt", "--random-weights", "1", "--inputs", "in.npz", "-o", "out.npz", "--draw"]
-BLACK, RED, BLUE = (0, 0, 0), (255, 0, 0), (0, 0, 255)
+BLACK, RED, GREEN, BLUE = (0, 0, 0), (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
 
 @pytest.fixture(autouse=True)
@@ -80,8 +80,14 @@ def test_pixels_are_scaled_and_their_order_is_that_of_caffe() -> None:
 def test_the_images_of_all_calls_are_drawn() -> None:
     with np.load("in.npz") as file:
         arrays = dict(file)
-    np.savez("in.npz", **arrays, **{"image/1": arrays["image"]})
-    assert draw().shape == (160, 60, 3)
+    second = arrays["image"].copy()
+    second[1, 1, 20, 20] = 1
+    np.savez("in.npz", **arrays, **{"image/1": second})
+    picture = draw()
+    assert picture.shape == (160, 60, 3)
+    assert tuple(picture[140, 20]) == GREEN
+    assert tuple(picture[80 + 30, 59]) == BLUE
+    assert not picture[40:80].any()
 
 
 @pytest.mark.parametrize(
