@@ -478,7 +478,7 @@ def batch(options: BatchOptions, as_json: bool) -> None:
 
 
 @main.command(
-    cls=Guarded, epilog=EXIT_CODES, short_help="Tell which of many nets convert, and what is in the way."
+    cls=Guarded, epilog=EXIT_CODES, short_help="Report which nets convert, and what stops the others."
 )
 @click.argument("nets", metavar="NET_OR_FOLDER...", nargs=-1, required=True, type=InputFile())
 @click.option("-o", "target", type=OutputFile(), help="Also write the report: .html or .json.")

@@ -45,7 +45,7 @@ class LayerTime:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """``notes`` tell what was not timed, and why."""
+    """``notes`` say what was not timed, and why."""
 
     timings: tuple[Timing, ...]
     layers: tuple[LayerTime, ...] = ()

@@ -88,7 +88,7 @@ def placing(source: str | os.PathLike[str], path: str | os.PathLike[str]) -> Ite
         try:
             os.link(source, beside)
         except OSError:
-            shutil.copy2(source, beside)  # with its times, by which it can be told
+            shutil.copy2(source, beside)  # with its times, which identify it
         yield beside
         beside.replace(target)
     finally:

@@ -139,10 +139,10 @@ def read_verification(path: str) -> Mapping[str, Any]:
             f"cannot be read as JSON: {error}", where=path, fix=_GIVE_VERIFICATION
         ) from error
     if not isinstance(found, dict) or not isinstance(found.get("comparisons"), list):
-        raise UnreadableFileError("holds no verification", where=path, fix=_GIVE_VERIFICATION)
+        raise UnreadableFileError("does not contain a verification", where=path, fix=_GIVE_VERIFICATION)
     for row in found["comparisons"]:
         if not isinstance(row, dict) or not all(_is_cell(name, row.get(name)) for name in _CELLS):
-            raise UnreadableFileError("holds no verification", where=path, fix=_GIVE_VERIFICATION)
+            raise UnreadableFileError("does not contain a verification", where=path, fix=_GIVE_VERIFICATION)
     return found
 
 

@@ -50,7 +50,7 @@ def state_from_text(text: str) -> str:
     if mode == "const" and file.strip():
         return with_state_file(file.strip())
     if text not in ("bind", "zero"):
-        raise ValueError(f'"{text}" is none of bind, zero, const FILE.npz')
+        raise ValueError(f'"{text}" is not one of bind, zero, const FILE.npz')
     return text
 
 

@@ -158,7 +158,7 @@ def test_ranges_of_what_is_no_input(tmp_path: Path) -> None:
 def test_state_must_be_a_known_one(tmp_path: Path) -> None:
     result = run("convert", STREAM, WEIGHTS, "-o", str(tmp_path / "a.plan"), "--state", "const")
     assert result.exit_code == 2
-    assert '"const" is none of bind, zero, const FILE.npz' in result.stderr
+    assert '"const" is not one of bind, zero, const FILE.npz' in result.stderr
 
 
 def test_a_warning_of_the_log_reads_as_others(tmp_path: Path) -> None:

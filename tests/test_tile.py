@@ -114,7 +114,7 @@ def test_convert_has_no_plugin_on_rtx(tmp_path: Path) -> None:
     assert result.exit_code == 4
     assert result.stderr == (
         "error: backend rtx cannot use the Tile plugin\n"
-        "  because TensorRT for RTX takes no plugins\n"
+        "  because TensorRT for RTX does not support plugins\n"
         "  fix: use --tile broadcast, the default, or --tile native: both give the same numbers;"
         " or --backend enterprise\n"
     )

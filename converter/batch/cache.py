@@ -99,7 +99,7 @@ class Cache:
             ) from error
 
     def key(self, entry: Entry) -> str | None:
-        """The name of this conversion; None where a file cannot be read, which converting will tell."""
+        """The name of this conversion; None where a file cannot be read, which converting will report."""
         files = {"prototxt": entry.prototxt, "weights": entry.weights}
         files |= {name: file_of(name, entry.options[name]) for name in FILES}
         try:
@@ -110,7 +110,7 @@ class Cache:
             "format": FORMAT,
             "versions": self._versions,
             "files": hashes,
-            # The manifest tells the names of the files.
+            # The manifest holds the names of the files.
             "names": [os.path.basename(path) for path in (entry.prototxt, entry.weights) if path],
             "suffix": Path(entry.target).suffix,
             "options": {

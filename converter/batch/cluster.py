@@ -37,7 +37,7 @@ class ClusterPool:
             ) from error
         if not _ADDRESS.fullmatch(address):
             raise ConversionError(
-                "is no address of a Dask scheduler", where=address, fix="write it as in tcp://HOST:8786"
+                "is not an address of a Dask scheduler", where=address, fix="write it as in tcp://HOST:8786"
             )
         try:
             client: Any = distributed.Client  # its annotations are not complete
@@ -47,7 +47,7 @@ class ClusterPool:
                 "no Dask scheduler answers",
                 where=address,
                 because=str(error).splitlines()[0] if str(error) else None,
-                fix="start one with `dask scheduler`, and give the address it tells",
+                fix="start one with `dask scheduler`, and use the address that it prints",
             ) from error
         self.width = jobs or max(2 * sum(worker["nthreads"] for worker in self._workers()), 1)
 

@@ -101,7 +101,7 @@ def _remove(folder: Path, aside: Path) -> None:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """What a killed batch left behind; a day is longer than any copy takes."""
+    """What a killed batch left; a day is longer than any copy takes."""
     for path in folder.iterdir():
         try:
             is_old = path.stat().st_mtime < time.time() - _DAY

@@ -27,7 +27,7 @@ def _backend(name: str) -> str:
     try:
         backend = find_backend(name)
     except BuildError:
-        return "none"  # whoever needs it will be told
+        return "none"  # whoever needs it gets an error
     gpu = f" for {_gpu()}" if backend.name == "enterprise" else ""
     return f"{backend.name} {backend.version}{gpu}"
 

@@ -18,7 +18,7 @@ _ANONYMOUS = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)
 
 
 def memory_of(pid: int) -> int | None:
-    """Bytes that a process has for itself, without the files it maps; None where that is not told."""
+    """Bytes that a process has for itself, without the files it maps; None where that is not known."""
     try:
         found = _ANONYMOUS.search(Path(f"/proc/{pid}/status").read_text())
     except OSError:

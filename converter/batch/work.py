@@ -27,7 +27,7 @@ _NO_MEMORY = ("bad_alloc", "out of memory", "outofmemory", "cannot allocate memo
 
 
 def work(entry: Entry) -> Outcome:
-    """Convert the entry. Whatever goes wrong is told, not raised."""
+    """Convert the entry. Whatever goes wrong is reported, not raised."""
     began = time.perf_counter()
     try:
         warnings, facts = _converted(entry)
@@ -38,7 +38,7 @@ def work(entry: Entry) -> Outcome:
 
 
 def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """The warnings, and what a report tells."""
+    """The warnings, and the facts for a report."""
     rewriting = options_of(RewriteOptions, entry.options)
     checking = options_of(VerifyOptions, entry.options)
     product = product_of(entry.target, entry.options)

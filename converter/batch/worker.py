@@ -71,7 +71,7 @@ class Worker:
         self._told.close()
 
     def _started(self) -> subprocess.Popen[bytes]:
-        """The process, or a new one where there is none that lives."""
+        """The process, or a new one if none is alive."""
         if self._process is None or self._process.poll() is not None:
             self._told.seek(0)
             self._told.truncate()
@@ -99,7 +99,7 @@ class Worker:
         return Status.CRASHED, f"{entry.prototxt}: its process ended with {how}{last}"
 
     def _last_words(self) -> str:
-        """What the process told last, each line indented."""
+        """What the process printed last, each line indented."""
         self._told.seek(0)
         lines = self._told.read().decode(errors="replace").splitlines()
         return "".join(f"\n  {line}" for line in lines[-_LAST_LINES:])
@@ -149,7 +149,7 @@ def _ask_to_be_killed_with_the_parent() -> None:
 def _end_with(parent: int) -> None:
     """End when the parent has died: nobody is left who would end a hang.
 
-    Which process it is must be told: it may have died before we could ask.
+    The caller must name the process: it may have died before we could ask.
     """
     while os.getppid() == parent:
         time.sleep(1)

@@ -1,4 +1,4 @@
-"""Crashes of native libraries, told as what they are.
+"""Crashes of native libraries, reported as crashes.
 
 The command runs in a child process that is forked before anything is imported, which takes a millisecond.
 Source of the need: TensorRT for RTX 1.7.1 ends the process for some networks.
@@ -27,7 +27,7 @@ _FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 
 
 def survive(command: Callable[[], None]) -> None:
-    """Run the command in a child process, and end as it ends; a crash is told, with exit code 4.
+    """Run the command in a child process, and end as it ends; a crash is reported, with exit code 4.
 
     Ctrl-C reaches both processes, and the child answers it.
     """

@@ -6,7 +6,7 @@ import logging
 
 
 class Line(logging.Formatter):
-    """A warning as the commands tell theirs; what ``-v`` tells names its module."""
+    """A warning in the form of the commands' own; lines of ``-v`` begin with their module."""
 
     def format(self, record: logging.LogRecord) -> str:
         origin = "warning" if record.levelno == logging.WARNING else record.name

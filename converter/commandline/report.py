@@ -39,7 +39,7 @@ def conversion_summary(
 def conversion_facts(
     model: Model, graph: Graph, manifest: Mapping[str, Any], path: str, seconds: float
 ) -> dict[str, Any]:
-    """What the summary tells, for programs: the manifest, and what went before it."""
+    """The content of the summary, for programs: the manifest, and what happened before it."""
     counts = {"caffe_layers": len(model.layers), "nodes": manifest["nodes"]}
     return {"file": path, "seconds": round(seconds, 3), **counts, "manifest": dict(manifest)}
 

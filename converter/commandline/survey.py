@@ -67,7 +67,7 @@ def _in_its_words(survey: Survey) -> Survey:
 
 
 def print_survey(survey: Survey) -> None:
-    """How many nets convert, each that does not, and what is in the way."""
+    """How many nets convert, which do not, and what stops them."""
     from prototrt.converter.commandline.report import print_table
     from prototrt.converter.survey.survey import Verdict
 

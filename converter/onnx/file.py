@@ -93,7 +93,7 @@ def _write_outside(stream: BinaryIO, file: str, weights: Mapping[str, Array]) ->
 
 
 def _write(stream: BinaryIO, model: Proto, pieces: Iterable[_Piece]) -> None:
-    """The model, its graph, and behind the graph's other fields the initializers."""
+    """The model, its graph, and after the graph's other fields the initializers."""
     pieces = list(pieces)
     heads = [field_head(_GRAPH_INITIALIZER, piece.size) for piece in pieces]
     graph = model.graph.SerializeToString()

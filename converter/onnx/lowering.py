@@ -20,7 +20,7 @@ def lower(graph: Graph) -> OnnxModel:
     """The graph's nodes and weights as ONNX has them."""
     model = OnnxModel(graph)
     for value in graph.outputs:
-        if value.data is not None:  # ONNX wants a node behind each output
+        if value.data is not None:  # ONNX needs a node for each output
             copy = model.add("Identity", model.array(value.data))
             _rename(model, [copy], [model.name(value)], 0)
     lower_nodes(model, graph)

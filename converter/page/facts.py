@@ -1,4 +1,4 @@
-"""What the page is told, as JSON."""
+"""The data of the page, as JSON."""
 
 from __future__ import annotations
 

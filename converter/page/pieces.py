@@ -22,7 +22,7 @@ FEWEST, MOST = 40, 90
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What is drawn together, and the arrows that come from the pieces before or lead to those behind."""
+    """What is drawn together, and the arrows from the pieces before or to the pieces after."""
 
     items: tuple[Item, ...]
     edges: tuple[DrawnEdge, ...]
@@ -53,7 +53,7 @@ def pieces_of(drawing: Drawing) -> list[Piece]:
 
 
 def _ordered(drawing: Drawing) -> list[Item]:
-    """Inputs and constants just before their first reader, outputs just behind what they show."""
+    """Inputs and constants just before their first reader, outputs just after what they show."""
     places = _places(drawing.items)
     readers: dict[int, int] = {}
     writers: dict[int, int] = {}

@@ -42,7 +42,7 @@ class Nesting:
         return innermost
 
     def _spread(self) -> bool:
-        """Hand every layer's loops on to its readers, once. True when that told anything new."""
+        """Hand every layer's loops on to its readers, once. True when that added anything."""
         before = self._size()
         for layer in self._layers:
             loops = self._inside[layer]

@@ -35,7 +35,7 @@ def _maximum(x: Array, walks: list[Walk]) -> Array:
 def _average(x: Array, walks: list[Walk], exclusive: bool) -> Array:
     """Divided by how much of the window lies over the input, or over the padded input.
 
-    What rounding up adds behind the padding is never counted.
+    What rounding up adds after the padding is never counted.
     """
     y = padded(x, walks, 0)
     for axis, walk in enumerate(walks, x.ndim - len(walks)):

@@ -31,7 +31,7 @@ class LoopIterator:
         place = trips - 1 - trip if self.reverse and trips is not None else trip
         if place >= source.shape[self.axis]:
             raise ShapeError(
-                f'trip {place} is behind the end of "{self.source}", which has shape {source.shape}',
+                f'trip {place} is after the end of "{self.source}", which has shape {source.shape}',
                 where=self.where,
                 because=f"the loop iterates over axis {self.axis}",
             )

@@ -70,7 +70,7 @@ def _gather_element(data: Array, indices: Array, axis: int, known: Shape) -> Arr
 
 
 def _gather_nd(data: Array, indices: Array, elementwise: int, known: Shape) -> Array:
-    """The last axis of ``indices`` holds the coordinates, which begin behind the elementwise axes."""
+    """The last axis of ``indices`` holds the coordinates, which begin after the elementwise axes."""
     depth = indices.shape[-1]
     grid: list[Array] = list(np.indices(indices.shape[:-1], sparse=True))[:elementwise]
     all_inside = np.ones(indices.shape[:-1], np.bool_)

@@ -14,7 +14,7 @@ _FIX = "use the manifest that was written with the plan, or convert the model ag
 
 
 def signature_of_engine(engine: Any, backend: Backend) -> Signature:
-    """What an ``ICudaEngine`` tells of itself; it knows no recurrent pairs.
+    """The inputs and outputs of an ``ICudaEngine``; it has no list of recurrent pairs.
 
     Each size that varies is a symbol of its own. Raises ``EngineError`` for inputs and outputs that we cannot feed.
     """
@@ -26,7 +26,7 @@ def signature_of_engine(engine: Any, backend: Backend) -> Signature:
         if engine.get_tensor_location(name).name != "DEVICE":
             raise EngineError(
                 f"\"{name}\" lies in the host's memory, expected the GPU's",
-                because="TensorRT calls it a shape tensor: its numbers are sizes of others",
+                because="TensorRT calls it a shape tensor: its numbers are sizes of other tensors",
                 fix="give the engine an input of that size instead, or run it with trtexec",
             )
         found = engine.get_tensor_dtype(name)
@@ -47,9 +47,9 @@ def signature_of_engine(engine: Any, backend: Backend) -> Signature:
 
 
 def refuse_other_bindings(told: Signature, found: Signature) -> None:
-    """Raise ``EngineError`` unless a manifest speaks of the inputs and outputs that the engine has.
+    """Raise ``EngineError`` unless a manifest has the same inputs and outputs as the engine.
 
-    What is told decides how much memory is reserved, so that nothing of it may be wrong.
+    The manifest decides how much memory is reserved, so all of it must be right.
     """
     for side, ours, has in (
         ("inputs", told.inputs, found.inputs),

@@ -123,7 +123,7 @@ class CallMaker:
         operand = operand_of(given, name, self._work.device, self._work.stream)
         is_ours = is_repeated and self._has_own_stream
         if is_ours and isinstance(operand, DeviceArray) and operand.stream is None:
-            # Who fills it again before the next call tells us nothing; most do it on the default stream.
+            # We cannot know how it is filled before the next call; most callers do it on the default stream.
             return replace(operand, stream=DEFAULT_STREAM)
         return operand
 

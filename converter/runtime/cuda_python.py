@@ -44,7 +44,7 @@ class CudaPythonDevice:
             with self.current():
                 pass
         except EngineError as error:
-            # CUDA says "insufficient driver" where there is none at all.
+            # CUDA reports "insufficient driver" even where no driver is installed.
             if find_driver() is None:
                 raise EngineError(NO_DRIVER, fix=INSTALL_A_DRIVER) from error
             raise
@@ -172,7 +172,7 @@ class CudaPythonDevice:
             raise EngineError(
                 f"{name} failed: {self._text('cudaGetErrorName', status)}",
                 because=self._text("cudaGetErrorString", status),
-                fix="run prototrt doctor, which tells what is missing",
+                fix="run prototrt doctor, which lists what is missing",
             )
         return results[0] if results else None
 

@@ -42,13 +42,13 @@ class Device(Protocol):
 
     @property
     def ordinal(self) -> int | None:
-        """The number that CUDA gives the GPU; None where the adapter cannot tell."""
+        """The number that CUDA gives the GPU; None where the adapter does not know."""
 
     def current(self) -> AbstractContextManager[None]:
-        """Within the block this is the GPU of the calling thread; behind it, the one from before is."""
+        """Within the block this is the GPU of the calling thread; after it, the previous GPU is again."""
 
     def ordinal_of(self, address: int) -> int | None:
-        """The GPU whose memory an address is in; None where that cannot be told."""
+        """The GPU whose memory an address is in; None where that is not known."""
 
     def allocate(self, size: int) -> int:
         """The address of at least ``size`` bytes, a multiple of ``ALIGNMENT``."""

@@ -1,4 +1,4 @@
-"""A plan, deserialized: TensorRT's runtime behind the few calls that running needs."""
+"""A plan, deserialized: the few calls of TensorRT's runtime that running needs."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class Engine:
         return Context(context, self._said, self.backend.trt)
 
     def _runtime_config(self) -> Any:
-        """How TensorRT for RTX runs; None for what cannot be told."""
+        """How TensorRT for RTX runs; None for what is not known."""
         strategies = getattr(self.backend.trt, "DynamicShapesKernelSpecializationStrategy", None)
         if strategies is None:
             return None
         config = self._engine.create_runtime_config()
-        # The default, LAZY, changes kernels behind the back of a graph that was captured.
+        # The default, LAZY, changes kernels without notice to a graph that was captured.
         config.dynamic_shapes_kernel_specialization_strategy = strategies.EAGER
         self.kernels.attach(config)
         return config
@@ -109,11 +109,11 @@ class Context:
 
     @property
     def tells_capture(self) -> bool:
-        """Whether TensorRT tells beforehand what can become a CUDA graph: that for RTX alone does."""
+        """Whether TensorRT reports beforehand what can become a CUDA graph. Only TensorRT for RTX does."""
         return hasattr(self._context, "is_stream_capturable")
 
     def can_capture(self, stream: int) -> bool:
-        """Whether a run on this stream may become a CUDA graph, as far as TensorRT tells beforehand."""
+        """Whether a run on this stream may become a CUDA graph, as far as TensorRT reports beforehand."""
         return not self.tells_capture or bool(self._context.is_stream_capturable(stream))
 
     @contextmanager

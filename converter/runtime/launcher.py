@@ -50,7 +50,7 @@ class Bindings:
 
 
 class Steps(NamedTuple):
-    """Runs one behind the other: how many, and by how many bytes each address grows from one to the next.
+    """Runs one after the other: how many, and by how many bytes each address grows from one to the next.
 
     ``copied_sizes``, in bytes, are those of the outputs that are copied.
     """

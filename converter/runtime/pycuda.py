@@ -84,7 +84,7 @@ class PyCudaDevice:
         if handle in self._streams:
             return handle
         raise EngineError(
-            f"{stream!r} is no stream of PyCUDA",
+            f"{stream!r} is not a stream of PyCUDA",
             because="PyCUDA can use no other",
             fix="give a pycuda.driver.Stream, or use device='cuda-python'",
         )
@@ -160,5 +160,5 @@ def _driver() -> Any:
 
 def _refused(what: str, error: Exception) -> EngineError:
     return EngineError(
-        f"PyCUDA failed at {what}: {error}", fix="run prototrt doctor, which tells what is missing"
+        f"PyCUDA failed at {what}: {error}", fix="run prototrt doctor, which lists what is missing"
     )

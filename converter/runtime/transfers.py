@@ -76,7 +76,7 @@ class Target(Protocol):
         """The address that the first step writes."""
 
     def queue(self) -> None:
-        """Queue what must come behind the run: nothing, unless a target says otherwise."""
+        """Queue what must come after the run: nothing, unless a target says otherwise."""
         return
 
     def finish(self) -> None:
@@ -226,7 +226,7 @@ class CarriedState:
 
 @dataclass(frozen=True, slots=True)
 class NextState(Target):
-    """State for the call behind."""
+    """State for the next call."""
 
     state: PairState
     size: int

@@ -71,7 +71,7 @@ class EvaluatorRunner:
         return {name: host_array(feeds[name], name) for name in names if name in feeds}
 
     def _evaluated(self, fed: Mapping[str, Array], state: Mapping[str, Array]) -> tuple[Results, Results]:
-        """What one call gives back, and the state behind it."""
+        """The results of one call, and the state after it."""
         signature = self.signature
         sizes = signature.sizes({name: array.shape for name, array in fed.items()})
         given = {**state, **fed}

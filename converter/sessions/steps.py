@@ -1,4 +1,4 @@
-"""Several calls at once: their inputs in one array, one behind the other along a first axis of their own."""
+"""Several calls at once: their inputs in one array, one after the other along a new first axis."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def shape_of_step(name: str, shape: tuple[int, ...], steps: int) -> tuple[int, .
     if shape[:1] != (steps,):
         raise ShapeError(
             f'the array for "{name}" has the shape {shape}, expected {steps} as its first size',
-            because=f"run_steps() is to run {steps} steps, and takes one row for each",
+            because=f"run_steps() runs {steps} steps and needs one row for each",
         )
     return shape[1:]
 
 
 def refuse_no_steps(steps: int) -> None:
-    """Raise ``ValueError`` for a number of steps that is none."""
+    """Raise ``ValueError`` for an invalid number of steps."""
     if steps < 1:
         raise ValueError(f"steps is {steps}, expected 1 or more")

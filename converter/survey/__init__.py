@@ -1,1 +1,1 @@
-"""Many nets at a glance: which convert, and what is in the way of the others."""
+"""Many nets at a glance: which convert, and what stops the others."""

@@ -20,7 +20,7 @@ _CLASSES = {Verdict.CONVERTS: "converts", Verdict.IN_PART: "part", Verdict.NOT: 
 
 
 def survey_page(survey: Survey) -> str:
-    """HTML: how many nets convert, what is in the way, and each net with its message."""
+    """HTML: how many nets convert, what stops the others, and each net with its message."""
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Survey of {len(survey.nets)} nets</title>
 <style>{_STYLE}</style></head><body>

@@ -1,4 +1,4 @@
-"""The one module that imports TensorRT: two backends behind one set of names.
+"""The one module that imports TensorRT: two backends under one set of names.
 
 ``tensorrt_rtx`` builds without a GPU; ``tensorrt`` (10 and later) needs one. What both have
 is used, and what differs is decided here (flags, tensor types).

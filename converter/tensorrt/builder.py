@@ -136,7 +136,7 @@ class _Job:
             raise self.network.error("built no engine")
 
     def facts(self) -> dict[str, Any]:
-        """The manifest without what only the finished plan tells."""
+        """The manifest without the facts that need the finished plan."""
         return {
             **self.graph_facts.result(),
             "tensorrt": {

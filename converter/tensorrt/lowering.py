@@ -38,7 +38,7 @@ def lower(graph: Graph, network: Network) -> None:
 
 
 def refuse_data_dependent(graph: Graph) -> None:
-    """Raise where the size of a result hangs on what the inputs hold."""
+    """Raise where the size of a result depends on the values of the inputs."""
     raise_all(
         [
             UnsupportedLayerError(

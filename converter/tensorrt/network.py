@@ -129,7 +129,7 @@ class Network:
 
     @property
     def weights_bytes(self) -> int:
-        """How much the arrays hold that were handed over: what the plan has at least."""
+        """The bytes of all arrays that were handed over: a plan is at least this large."""
         return sum(array.nbytes for array in self._kept)
 
     def weights(self, array: Array) -> Any:

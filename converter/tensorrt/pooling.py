@@ -1,4 +1,4 @@
-"""Lowerings of pooling. TensorRT tells neither what its windows see nor where: two of four lay them out."""
+"""Lowerings of pooling. TensorRT does not report what its windows see, or where: two of four lay them out."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def refuse_tile_plugin(backend: Backend) -> None:
     if backend.plugins == "none":
         raise BuildError(
             "backend rtx cannot use the Tile plugin",
-            because="TensorRT for RTX takes no plugins",
+            because="TensorRT for RTX does not support plugins",
             fix=Worded("{}; or {}", _WITHOUT, Option("backend", "enterprise")),
         )
 

@@ -32,7 +32,7 @@ def lift_of(stride: tuple[int, ...]) -> int:
 
 
 def lifted(network: Network, x: Tensor, lift: int, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """``function`` over x (N, C, ...) with ``lift`` axes of size 1 behind the channels."""
+    """``function`` over x (N, C, ...) with ``lift`` axes of size 1 after the channels."""
     if not lift:
         return function(x)
     sizes = tuple(x.shape)

@@ -121,7 +121,7 @@ def test_the_command_times_a_plan(gpu: FakeDevice, tmp_path: Path) -> None:
 def test_options_for_plans(option: list[str]) -> None:
     result = run(STREAM, WEIGHTS, *option)
     assert result.exit_code == 2
-    assert result.output.endswith(f"\nError: {option[0]} is for plans, but {STREAM} is none\n")
+    assert result.output.endswith(f"\nError: {option[0]} is for plans, but {STREAM} is not a plan\n")
     result = run("a.plan", "--sequence", "loop")
     assert result.output.endswith("\nError: --sequence is for nets, but a.plan is a plan\n")
 

@@ -121,7 +121,7 @@ def test_rtx_takes_no_plugin(tmp_path: Path) -> None:
         prototrt.build(graph_of(tmp_path), "rtx", tile="plugin")
     assert str(caught.value) == (
         "backend rtx cannot use the Tile plugin\n"
-        "  because TensorRT for RTX takes no plugins\n"
+        "  because TensorRT for RTX does not support plugins\n"
         '  fix: use tile="broadcast", the default, or tile="native": both give the same numbers;'
         ' or backend="enterprise"'
     )

@@ -60,7 +60,7 @@ def run_batch(options: BatchOptions, quiet: bool = False) -> BatchResult:
 
 
 def survey_list(options: BatchOptions) -> Survey:
-    """What would convert of the list, and what is in the way; nothing is written."""
+    """Which models of the list would convert, and what stops the others; nothing is written."""
     from prototrt.converter.survey.survey import Survey, surveyed
 
     nets = []

@@ -14,7 +14,7 @@ from prototrt.converter.commandline.progress import terminal
 
 @contextmanager
 def display(total: int, quiet: bool) -> Iterator[Listener]:
-    """A listener for the outcomes. Failures are told on stderr, even if ``quiet``."""
+    """A listener for the outcomes. Failures are reported on stderr, even if ``quiet``."""
     console = None if quiet else terminal()
     if console is None:
         yield _Lines(total, quiet)

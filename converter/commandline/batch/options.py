@@ -38,7 +38,9 @@ batch_options = options(
         help="Number of processes; by default one per core.",
     ),
     click.option("--scheduler", metavar="tcp://HOST:PORT", help="Convert on this Dask cluster."),
-    click.option("--dry-run", is_flag=True, help="Convert nothing: tell what would, as `survey` does."),
+    click.option(
+        "--dry-run", is_flag=True, help="Convert nothing: report what would convert, as `survey` does."
+    ),
     click.option("--keep-going", is_flag=True, help="Convert the others when a model fails."),
     click.option("--report-junit", type=OutputFile(), help="JUnit XML, as GitLab and Jenkins read it."),
     click.option("--report-json", type=OutputFile(), help="All facts about each model."),

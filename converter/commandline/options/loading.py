@@ -85,14 +85,14 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
         declared(
             RewriteOptions,
             "fork",
-            help="The fork of Caffe that the model is from, where its layers do not tell.",
+            help="The fork of Caffe that the model is from, if its layers do not show it.",
         ),
         declared(
             RewriteOptions,
             "settings",
             type=InputFile(),
             metavar="FILE.json",
-            help="Numbers that the program of the model kept elsewhere, such as those of proposals.",
+            help="Settings that the model's program kept elsewhere, such as those of proposals.",
         ),
         declared(
             RewriteOptions,

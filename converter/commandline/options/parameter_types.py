@@ -1,4 +1,4 @@
-"""What may be written behind an option: shapes, overrides, ways, states, files."""
+"""The values that options accept: shapes, overrides, ways, states, files."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class InputFile(click.Path):
 
 
 class OutputFile(Written):
-    """A file that can be written, told before the work begins."""
+    """A file that can be written, checked before the work begins."""
 
     name = "FILE"
 

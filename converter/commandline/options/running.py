@@ -30,11 +30,11 @@ class Running:
         return Session(plan, on="engine", cut=True, trust=self.trust, runtime_cache=self.runtime_cache)
 
     def refuse_for_net(self, model: str) -> None:
-        """Raise ``UsageError`` if there are options for plans, where the model is none."""
+        """Raise ``UsageError`` if there are options for plans and the model is not a plan."""
         given = {"--trust": self.trust, "--runtime-cache": self.runtime_cache}
         for option, value in given.items():
             if value:
-                raise click.UsageError(f"{option} is for plans, but {model} is none")
+                raise click.UsageError(f"{option} is for plans, but {model} is not a plan")
 
 
 running_options = options(

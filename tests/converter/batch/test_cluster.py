@@ -88,7 +88,7 @@ def test_an_address_of_nothing(address: str) -> None:
     with pytest.raises(ConversionError) as raised:
         ClusterPool(address)
     assert str(raised.value) == (
-        f"{address}: is no address of a Dask scheduler\n  fix: write it as in tcp://HOST:8786"
+        f"{address}: is not an address of a Dask scheduler\n  fix: write it as in tcp://HOST:8786"
     )
 
 
@@ -103,4 +103,4 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         ClusterPool("tcp://127.0.0.1:9")
     first, *_, last = str(raised.value).splitlines()
     assert first == "tcp://127.0.0.1:9: no Dask scheduler answers"
-    assert last == "  fix: start one with `dask scheduler`, and give the address it tells"
+    assert last == "  fix: start one with `dask scheduler`, and use the address that it prints"

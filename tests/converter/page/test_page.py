@@ -251,7 +251,7 @@ def test_graphviz_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not (tmp_path / "net.html").exists()
 
 
-NO_VERIFICATION = "holds no verification\n  fix: give the JSON that `prototrt verify` prints"
+NO_VERIFICATION = "does not contain a verification\n  fix: give the JSON that `prototrt verify` prints"
 
 
 @pytest.mark.parametrize(

@@ -306,7 +306,7 @@ def test_iterator_past_the_end() -> None:
     with pytest.raises(ShapeError) as caught:
         evaluate(network, x=x)
     assert str(caught.value) == (
-        'network layer "steps" (ITERATOR): trip 2 is behind the end of "x", which has shape (2, 3)\n'
+        'network layer "steps" (ITERATOR): trip 2 is after the end of "x", which has shape (2, 3)\n'
         "  because the loop iterates over axis 0"
     )
 

@@ -146,6 +146,6 @@ def test_shape_tensors_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         Engine(backend, b"plan", device)
     assert str(caught.value) == (
         "\"cont\" lies in the host's memory, expected the GPU's\n"
-        "  because TensorRT calls it a shape tensor: its numbers are sizes of others\n"
+        "  because TensorRT calls it a shape tensor: its numbers are sizes of other tensors\n"
         "  fix: give the engine an input of that size instead, or run it with trtexec"
     )

@@ -106,7 +106,7 @@ def test_a_net_is_built_and_run(gpu: FakeDevice, inputs: str, tmp_path: Path) ->
         (["a.plan", "--shape", "data:1x1"], "--shape is for nets, but a.plan is a plan"),
         (["a.plan", "--sequence", "loop"], "--sequence is for nets, but a.plan is a plan"),
         (["a.plan", "--on", "network"], "--on network is for nets, but a.plan is a plan"),
-        ([STREAM, WEIGHTS, "--trust"], f"--trust is for plans, but {STREAM} is none"),
+        ([STREAM, WEIGHTS, "--trust"], f"--trust is for plans, but {STREAM} is not a plan"),
     ],
 )
 def test_options_that_make_no_sense(arguments: list[str], message: str, inputs: str, tmp_path: Path) -> None:

@@ -225,5 +225,5 @@ def test_errors_of_cuda(runtime: FakeRuntime) -> None:
         device.allocate(8)
     assert str(caught.value) == (
         "cudaMalloc failed: cudaGetErrorName\n  because cudaGetErrorString\n"
-        "  fix: run prototrt doctor, which tells what is missing"
+        "  fix: run prototrt doctor, which lists what is missing"
     )

@@ -100,7 +100,7 @@ def test_pycuda_moves_bytes(driver: FakeDriver) -> None:
     with pytest.raises(EngineError) as caught:
         device.copy(address, address, 4, stream)
     assert str(caught.value) == (
-        "PyCUDA failed at copying: no\n  fix: run prototrt doctor, which tells what is missing"
+        "PyCUDA failed at copying: no\n  fix: run prototrt doctor, which lists what is missing"
     )
     device.free(address)
     with pytest.raises(CaptureError):
@@ -134,7 +134,7 @@ def test_pycuda_uses_streams_of_its_own(driver: FakeDriver) -> None:
     device.wait(other, 12345)  # not one of PyCUDA's
     assert FakeDriver.Context.synchronized == 2
     with pytest.raises(
-        EngineError, match=r"^12345 is no stream of PyCUDA\n  because PyCUDA can use no other\n"
+        EngineError, match=r"^12345 is not a stream of PyCUDA\n  because PyCUDA can use no other\n"
     ):
         device.adopt_stream(12345)
 
