@@ -1,4 +1,4 @@
-"""Types of layers that mean one thing in one fork of Caffe, and another in another. Light to import."""
+"""Layer types with different meanings in different forks of Caffe. Light to import."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "makefile": "the middles of pooled_h by pooled_w bins are read",
     },
 }
-"""By type and by the name of a fork, what tells its meaning from the others'.
+"""By type and by the name of a fork, the difference from the other forks.
 
-They count where the fields, bottoms or blobs of a layer say nothing. Types that these always tell apart are not here.
+They decide only if the fields, bottoms or blobs of a layer do not show the fork. Other types are not listed.
 """
 
 FORKS = tuple(sorted({fork for meanings in MEANINGS.values() for fork in meanings}))

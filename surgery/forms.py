@@ -12,7 +12,7 @@ UNROLL_AT_MOST = 64
 
 
 def refuse_impossible_form(graph: Graph, sequence: str, force: bool = False) -> None:
-    """Raise ``NetError`` where Scans cannot run as ``sequence`` says, or only by ``force``."""
+    """Raise ``NetError`` if Scans cannot take the form that ``sequence`` names, or only with ``force``."""
     scans = [node for node in graph.nodes if isinstance(node.op, Scan)]
     if sequence == "step":
         raise_all([_not_one_step(node, steps) for node in scans if (steps := _steps(node)) != 1])

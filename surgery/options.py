@@ -29,16 +29,16 @@ class RewriteOptions(Options):
     """How a net is rewritten as a graph of primitives.
 
     ``shapes`` override those of the file, by input. ``min_shapes``, ``opt_shapes`` and
-    ``max_shapes`` let sizes vary when an engine runs; what is missing in one of them is the
-    shape of the file. ``outputs`` are blobs at which the net is cut, by default those that nobody
+    ``max_shapes`` let sizes vary when an engine runs; if an input is missing in one of them, the
+    shape of the file counts. ``outputs`` are blobs at which the net is cut, by default those that no layer
     reads, and ``["auto"]`` the last ones that can be computed. ``cont`` ``"drop"`` assumes that
-    every step continues: cont is no input any more. ``sequence`` says how recurrences are written:
+    every step continues: cont is not an input any more. ``sequence`` says how recurrences are written:
     ``"loop"``, ``"unroll"`` (at most 64 steps unless ``force``), ``"step"`` (one step: T must be
     1), or ``"auto"``: step where T is 1, else loop. ``state`` says where recurrent state comes
     from: ``"bind"`` (inputs and outputs, fed back by the caller), ``"zero"`` at every call, or
     arrays by the names of these inputs. ``tile`` ``"broadcast"`` leaves out every Tile whose reader
-    broadcasts; the others keep them, as ``"native"`` layers or as a ``"plugin"`` if ``build`` is
-    told the same. ``precision`` ``"fp16"`` lets products compute in float16; inputs, outputs and
+    broadcasts; the others keep them, as ``"native"`` layers or as a ``"plugin"`` if ``build`` gets
+    the same option. ``precision`` ``"fp16"`` lets products compute in float16; inputs, outputs and
     state stay float32. ``preprocess`` makes mean and scale of the data layers the first nodes of
     the graph. ``fork`` names the fork of Caffe that the model is from, where a type of layer means
     different things in different forks. ``settings`` are numbers that the program kept outside of
@@ -79,7 +79,7 @@ class RewriteOptions(Options):
 
     @property
     def topology(self) -> RewriteOptions:
-        """What decides the layers of a net and the shapes of its blobs, with or without weights."""
+        """The options that decide the layers of a net and the shapes of its blobs, with or without weights."""
         return RewriteOptions(**{name: getattr(self, name) for name in OF_THE_NET}, require_weights=False)
 
     @property

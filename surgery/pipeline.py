@@ -1,4 +1,4 @@
-"""From a net to the graph that a backend lowers: expansion, then lists of passes. All lists stand here."""
+"""From a net to the graph that a backend lowers: expansion, then the lists of passes, which are all here."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CANONICAL = PassList(
         drop_unused,
     ),
 )
-"""For every net: what is known is computed now, what every step shares is computed once."""
+"""For every net: fold constants, and compute once what all steps share."""
 
 TILES = {
     "broadcast": PassList("tiles as broadcasts", (inside_bodies(elide_tiles),)),
@@ -54,7 +54,7 @@ TILES = {
 
 PRECISIONS = {
     "fp32": PassList("float32"),
-    # Before Scans are written out: what is a state is seen here alone.
+    # Before Scans are unrolled: afterwards states cannot be recognized.
     "fp16": PassList("float16", (compute_in_half,)),
 }
 
@@ -86,7 +86,7 @@ LOWERINGS = {
     "onnx-lstm": PassList("ONNX with its LSTM", (fuse_lstms, drop_unused)),
     "reference": PassList("the reference evaluator"),
 }
-"""What each backend asks for of the rewritten graph, just before it reads it."""
+"""The last passes for each backend, just before it reads the rewritten graph."""
 
 _NO_PRODUCT = "fp16 has no effect: the net has no product that float16 can compute"
 

@@ -1,4 +1,4 @@
-"""Runs lists of passes: the graph is verified after each pass, and who wants to see it is shown it."""
+"""Runs lists of passes. The graph is verified after each pass, and passed to observers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from prototrt.surgery.ir.verification import InvalidGraphError
 log = logging.getLogger(__name__)
 
 Pass: TypeAlias = Callable[[Graph], Graph]
-"""Gives the very graph that it was given where there is nothing to do."""
+"""A pass. Returns the same graph object if there is nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def observing_passes(observer: Observer) -> Iterator[None]:
 
 
 class PassError(AssertionError):
-    """A pass failed, or what it made of a graph is not sound: a mistake in the pass, not the user's."""
+    """A pass failed, or returned an invalid graph: a bug in the pass, not a mistake of the user."""
 
     def __init__(self, name: str, before: Graph, problem: Exception) -> None:
         what = "breaks the graph" if isinstance(problem, InvalidGraphError) else "fails"
@@ -55,9 +55,9 @@ class PassError(AssertionError):
 def run(graph: Graph, lists: Sequence[PassList], sound: set[Node] | None = None) -> Graph:
     """The graph after all passes of all lists, one after the other; it is verified after each.
 
-    A node cannot change, so each is held against the rules of its primitive once: ``sound`` are those
-    that were, in an earlier run. Raises ``InvalidGraphError`` where the given graph is not sound, and
-    ``PassError`` where a pass is at fault.
+    Nodes are immutable, so each is verified once: ``sound`` are the nodes that an earlier run
+    verified. Raises ``InvalidGraphError`` if the given graph is invalid, and ``PassError`` if a pass
+    fails or returns an invalid graph.
     """
     known: set[Node] = set() if sound is None else sound
     graph.verify(known)
@@ -72,7 +72,7 @@ def _after(change: Pass, before: Graph, of: PassList, sound: set[Node]) -> Graph
         after = change(before)
         if after is not before:
             after.verify(sound)
-    except (ConversionError, MemoryError):  # what the user can do something about
+    except (ConversionError, MemoryError):  # errors that the user can fix
         raise
     except Exception as error:
         raise PassError(change.__name__, before, error) from error
@@ -84,10 +84,10 @@ def _after(change: Pass, before: Graph, of: PassList, sound: set[Node]) -> Graph
 
 
 def inside_bodies(change: Pass) -> Pass:
-    """The same pass, which changes the bodies of Scans, too: the innermost first, the graph last.
+    """The same pass, applied also to the bodies of Scans: the innermost first, the graph last.
 
-    The pass must keep the inputs and outputs of a body, and must not name anything anew: it does
-    not know which names there are outside.
+    The pass must keep the inputs and outputs of a body, and must not create names: it does
+    not know the names outside.
     """
 
     @functools.wraps(change)

@@ -301,6 +301,6 @@ def test_state_of_the_net_itself_stays() -> None:
     names = [pair.input.name for pair in graph.recurrences]
     assert names
     assert graph.warnings == (
-        f"{FOLDER / 'predict_net.pb'}: state that the net itself takes and gives stays so, whatever state"
-        f" says: {', '.join(names)}",
+        f"{FOLDER / 'predict_net.pb'}: these states are inputs and outputs of the net itself,"
+        f" so state does not change them: {', '.join(names)}",
     )

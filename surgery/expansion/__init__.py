@@ -1,1 +1,1 @@
-"""From layers to primitives: what a net must fulfil, and the walk that calls the rule of each layer."""
+"""From layers to primitives: the checks of a net, and the loop that calls the rule of each layer."""

@@ -1,4 +1,4 @@
-"""How many bottoms a layer has, told by the signature of its rule."""
+"""The number of bottoms of a layer, from the signature of its rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values that the blobs of a net have got, while it is expanded."""
+"""The values of a net's blobs during expansion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prototrt.surgery.ir import Value
 
 
 class BlobValues:
-    """Values by the names of the blobs. Those that the weights hold are read when they are asked for.
+    """Values by the names of the blobs. Stored weights are read when needed.
 
     ``absent`` are tops that hold no tensor: workspaces, scratch memory, shapes of no interest.
     """
@@ -25,11 +25,11 @@ class BlobValues:
         self._build, self._stored = build, stored
 
     def __contains__(self, name: str) -> bool:
-        """Whether it is known what the blob is, be it nothing."""
+        """Whether the blob is known, even if it holds no tensor."""
         return name in self.values or name in self._stored or name in self.absent
 
     def read(self, layer: Layer, index: int) -> Value:
-        """The value of a bottom. Raises ``NetError`` for one without a tensor."""
+        """The value of a bottom. Raises ``NetError`` for a blob without a tensor."""
         name = layer.bottoms[index]
         if name in self.absent:
             raise NetError(
@@ -47,7 +47,7 @@ class BlobValues:
         return self.values[name]
 
     def outputs(self, wanted: Sequence[str], file: str, *, was_asked_for: bool) -> list[Value]:
-        """The values of the wanted blobs; those without tensor are left out, unless they were asked for."""
+        """The values of the wanted blobs. Blobs without a tensor are left out, unless the user named them."""
         nothing = [name for name in wanted if name in self.absent]
         if nothing and (was_asked_for or len(nothing) == len(wanted)):
             raise NetError(
@@ -59,8 +59,8 @@ class BlobValues:
         return [self.values[name] for name in wanted if name not in nothing]
 
     def final_states(self) -> list[Value]:
-        """What inputs for states become: outputs, too, whoever asked for them."""
+        """The final values of states. They are always outputs, whatever outputs the user named."""
         starts = Counter(pair.input for pair in self._build.exposed)
-        # An input that two states start from cannot be fed with the ends of both.
+        # If two states start from one input, the caller cannot feed both final values back.
         self._build.exposed = [pair for pair in self._build.exposed if starts[pair.input] == 1]
         return [pair.output for pair in self._build.exposed if pair.input in self._build.inputs]

@@ -1,4 +1,4 @@
-"""What expansion must know of Caffe's nets."""
+"""The parts of expansion that are specific to Caffe's nets."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Caffe(Framework):
         return found
 
     def with_inputs(self, model: Model, names: Collection[str]) -> Model:
-        """Blobs that no layer makes are inputs if they are given a shape, and so is what DummyData fills."""
+        """Blobs that no layer writes, and blobs that DummyData fills, become inputs if the user states a shape."""
         dummies = [
             layer
             for layer in model.layers
@@ -132,7 +132,7 @@ class Caffe(Framework):
         build.memory.write_through(build, layer, values)
 
     def refuse_strange_weights(self, model: Model) -> None:
-        """Caffe would go on with fillers where not one layer of the weights file is in the net."""
+        """If no layer of the weights file is in the net, Caffe would use only fillers: refuse that."""
         stored = list(model.weights.names())
         if stored and not {layer.name for layer in model.layers}.intersection(stored):
             shown = ", ".join(f'"{name}"' for name in stored[:5]) + (", ..." if len(stored) > 5 else "")
@@ -144,7 +144,7 @@ class Caffe(Framework):
             )
 
     def _refuse_layers_without_tops(self, model: Model) -> None:
-        """What computes something that nobody can read is a mistake: most often an in-place layer without its top."""
+        """Refuse a layer that computes something but has no top: usually an in-place layer without its top."""
         fix = "give it a top; a layer in place has its bottom as its top"
         raise_all(
             [
@@ -157,9 +157,9 @@ class Caffe(Framework):
         )
 
     def _before_code(self, model: Model, wanted: Sequence[str]) -> tuple[list[str], list[str]]:
-        """The wanted blobs, or where Python code without a rule makes them, what it reads.
+        """The wanted blobs, and warnings.
 
-        Also the warnings that say so.
+        If a Python layer without a rule writes a wanted blob, its bottoms are the outputs instead.
         """
         makers = {top: layer for layer in model.layers for top in layer.tops}
         kept: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Where to cut a net of which only a part can be converted."""
+"""Where to cut a net if only a part of it can be converted."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from prototrt.caffe_proto.errors import (
 from prototrt.caffe_proto.wording import Option, Worded
 
 AUTO = "auto"
-"""Asked for as an output: cut the net before what cannot be converted."""
+"""The name of an output that cuts the net before the layers that cannot be converted."""
 
 
 def last_computable(
     layers: Sequence[Layer], expanded: Collection[Layer], wanted: Collection[str]
 ) -> list[str]:
-    """The blobs that a cut net makes: all that is computed for the outputs, or for a layer that is left out.
+    """The outputs of a cut net: all computed blobs that are outputs or are read by a layer that is left out.
 
-    ``layers`` are needed for the ``wanted`` values, and ``expanded`` are those that can be converted.
-    Inputs are none of them.
+    ``layers`` are needed for the ``wanted`` values; ``expanded`` are those that can be converted.
+    Inputs are not included.
     """
     read = {bottom for layer in layers if layer not in expanded for bottom in layer.bottoms} | set(wanted)
     made = (top for layer in layers if layer in expanded and layer.bottoms for top in layer.tops)
@@ -32,7 +32,7 @@ def last_computable(
 
 
 def independent(layers: Sequence[Layer], blocked: Collection[Layer], given: Collection[str]) -> set[Layer]:
-    """The layers that need nothing of what is blocked; ``given`` blobs are there."""
+    """The layers that depend on nothing that is blocked. ``given`` blobs are available."""
     made = set(given)
     kept = set()
     for layer in layers:
@@ -43,7 +43,7 @@ def independent(layers: Sequence[Layer], blocked: Collection[Layer], given: Coll
 
 
 def can_be_avoided(errors: Iterable[ConversionError]) -> bool:
-    """Whether layers are in the way, rather than weights or sizes that do not fit."""
+    """Whether unsupported layers cause the errors, rather than weights or sizes that do not fit."""
     return not any(isinstance(error, (ShapeError, WeightsError)) for error in errors)
 
 
@@ -52,7 +52,7 @@ def with_advice(
 ) -> ConversionError:
     """All errors as one; where layers are not supported, with the options that convert the rest of the net.
 
-    These are the outputs in ``cut``, and the ``shapes`` that are missing.
+    The options are the outputs in ``cut`` and the missing ``shapes``.
     """
     unsupported = [error for error in errors if isinstance(error, UnsupportedLayerError)]
     if not unsupported:

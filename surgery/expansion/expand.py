@@ -1,4 +1,4 @@
-"""A net becomes a graph: every layer is expanded into primitives by its rule."""
+"""From a net to a graph: the rule of each layer expands it into primitives."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class Expansion:
 
 @takes_options(RewriteOptions)
 def expand(model: Model, options: RewriteOptions) -> Expansion:
-    """Expand the layers that the outputs need. How the graph is written afterwards is left to passes.
+    """Expand the layers that the outputs need. Passes rewrite the graph afterwards.
 
-    Raises ``ConversionError`` with all the problems that can be told apart.
+    Raises ``ConversionError`` with all independent problems.
     """
     is_auto = list(options.outputs or ()) == [AUTO] and AUTO not in model.blobs
     asked = replace(options, outputs=None) if is_auto else options
@@ -78,7 +78,7 @@ def expand(model: Model, options: RewriteOptions) -> Expansion:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a net cannot be expanded, and the blobs before which it can; ``shapes`` are those that are missing."""
+    """Why a net cannot be expanded, and the blobs at which to cut it; ``shapes`` are the missing shapes."""
 
     errors: Sequence[ConversionError]
     cut: Sequence[str]
@@ -89,7 +89,7 @@ class Failure:
 
 
 def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
-    """The expansion, or what prevents it. Raises ``ConversionError`` where no part of the net could be expanded."""
+    """The expansion, or the failure. Raises ``ConversionError`` if no part of the net can be expanded."""
     given, profile = given_shapes(options), profile_of(options)
     shaped = {*given, *profile.names()}
     framework = framework_named(model.framework)
@@ -135,7 +135,7 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
 
 
 def _without_inputs(model: Model) -> str:
-    """The warning that nothing can be fed, and how a blob that DummyData fills becomes an input."""
+    """The warning that the net has no inputs. It says how to turn a blob that DummyData fills into an input."""
     told = f"{model.file}: the net has no inputs: its outputs are always the same"
     dummies = [top for layer in model.layers if layer.type == "DummyData" for top in layer.tops]
     if not dummies:
@@ -147,7 +147,7 @@ def _kept_states(model: Model, graph: Graph) -> Iterator[str]:
     if graph.recurrences:
         names = ", ".join(pair.input.name for pair in graph.recurrences)
         yield Worded(
-            "{}: state that the net itself takes and gives stays so, whatever {} says: {}",
+            "{}: these states are inputs and outputs of the net itself, so {} does not change them: {}",
             model.file,
             Option("state"),
             names,
@@ -162,7 +162,7 @@ def _failure(
     blocked: Mapping[Layer, Sequence[ConversionError]],
     errors: Sequence[ConversionError],
 ) -> Failure:
-    """All that is wrong, in the order of the file."""
+    """All errors, in the order of the file."""
     of_layers = [error for found in blocked.values() for error in found]
     found = sorted(
         (*model.problems, *of_layers, *errors), key=lambda error: error.origin.line if error.origin else 0
@@ -183,11 +183,11 @@ def _expand_layers(
     blobs: BlobValues,
     wanted: Collection[str],
 ) -> tuple[set[Layer], list[ConversionError]]:
-    """Expand all layers that can be; these, and what is wrong with the others."""
+    """Expand all layers that can be expanded. Returns them and the errors of the others."""
     expanded: set[Layer] = set()
     errors: list[ConversionError] = []
     for layer in layers:
-        # What an unsound layer writes is unknown: its readers are left out, not blamed.
+        # The tops of a layer with an error are unknown: skip its readers without reporting them.
         if layer not in blocked and all(bottom in blobs for bottom in layer.bottoms):
             try:
                 _expand_layer(build, framework, layer, blobs, wanted)

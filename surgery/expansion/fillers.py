@@ -1,4 +1,4 @@
-"""Fillers that give the same numbers every time: what Caffe keeps where a weights file has nothing."""
+"""Constant fillers. Caffe keeps their numbers for blobs that the weights file lacks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from prototrt.caffe_proto.errors import ShapeError
 from prototrt.surgery.ir import Array
 
 WIDEST = 1024
-"""Of a bilinear filler: a net of a few lines must not take gigabytes."""
+"""The largest bilinear filler: a net of a few lines must not take gigabytes."""
 
 
 def filled(filler: Any, sizes: tuple[int, ...]) -> Array | None:
-    """What the filler writes; None where there is no filler, or one that draws random numbers.
+    """The numbers of the filler; None if there is no filler, or if it draws random numbers.
 
     Source: caffe ``include/caffe/filler.hpp``.
     """

@@ -1,4 +1,4 @@
-"""What expansion must know of Caffe, and of Caffe2; each is imported only for a net that it made."""
+"""The parts of expansion that differ between Caffe and Caffe2. Each module is imported only for its own nets."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from prototrt.surgery.ir.registry import Registry
 
 
 class Framework:
-    """Whose layers a model has. What is asked here of any net does nothing where a framework has no answer.
+    """The framework of a model. A method that a framework does not override does nothing.
 
-    ``kind`` is its word for a type of layer, ``sources`` are the roles of its two files in a manifest.
+    ``kind`` is the framework's word for a layer; ``sources`` are the roles of its two files in a manifest.
     """
 
     rules: Registry[str, LayerRule]
     kind: str
     sources: tuple[str, str]
     lets_tops_be_absent = False
-    """Whether a rule may make less than the layer has tops: the last are no tensors."""
+    """Whether a rule may return fewer values than the layer has tops. The remaining tops are not tensors."""
     computes_with_constants = False
-    """Whether layers take shapes and sizes from blobs: what is known must stay known."""
+    """Whether layers read shapes and sizes from blobs: constants must then stay constants."""
 
     user_rules = UserRules()
-    """What a user adds to the rules, for this net."""
+    """The user's additional rules for this net."""
 
     def rule_of(self, layer: Layer) -> LayerRule | None:
-        """What makes primitives of the layer, if anything does."""
+        """The rule that expands the layer, or None."""
         return self.user_rules.layers.get(layer.type) or self.rules.rules.get(layer.type)
 
     def kind_of(self, layer: Layer) -> str:
-        """What a message calls layers that have no rule, as this one."""
+        """The name in messages for layers without a rule, such as this one."""
         return self.kind
 
     def name_of(self, layer: Layer) -> str:
-        """The type, as rules are found by it."""
+        """The key under which the rule of the layer is registered."""
         return layer.type
 
     def cause_of(self, layer: Layer) -> str | None:
@@ -47,33 +47,33 @@ class Framework:
         return None
 
     def advice(self, layer: Layer) -> str | None:
-        """What to do about a layer without a rule, but for cutting the net before it."""
+        """The fix for a layer without a rule, apart from cutting the net before it."""
         return None
 
     def usual_outputs(self, model: Model, left_over: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-        """The blobs to compute where the user names none, and warnings."""
+        """The blobs to compute if the user names none, and warnings."""
         return left_over, ()
 
     def with_inputs(self, model: Model, names: Collection[str]) -> Model:
-        """The net, where blobs that are no inputs by themselves are, since they are given a shape."""
+        """The net, in which further blobs are inputs because the user states their shapes."""
         raise NotImplementedError
 
     def missing_shapes(
         self, model: Model, layers: Sequence[Layer], given: Collection[str]
     ) -> list[ConversionError]:
-        """One error for all inputs that have no shape, neither in the file nor ``given``; none where all have."""
+        """One error for all inputs without a shape in the file or in ``given``; none if all inputs have shapes."""
         raise NotImplementedError
 
     def whole_numbers(self, layers: Sequence[Layer]) -> frozenset[str]:
-        """The inputs that hold int32, as far as the layers that read them can tell."""
+        """The inputs that hold int32, according to the layers that read them."""
         return frozenset()
 
     def transforms(self, layer: Layer) -> bool:
-        """Whether the layer brings data, and does something to them."""
+        """Whether the layer reads data and transforms them."""
         return False
 
     def begin(self, build: LayerBuilder, layer: Layer) -> None:
-        """Look at a layer before its rule does."""
+        """Check a layer before its rule runs."""
 
     def end(
         self,
@@ -83,18 +83,18 @@ class Framework:
         tops: Sequence[Value],
         values: dict[str, Value],
     ) -> None:
-        """Look at a layer that has become primitives; ``values`` are those of all blobs so far."""
+        """Check a layer after its expansion; ``values`` are those of all blobs so far."""
 
     def refuse_strange_weights(self, model: Model) -> None:
-        """Raise where nothing of the weights file is in the net."""
+        """Raise if no layer of the weights file is in the net."""
 
     def outputs(self, blobs: BlobValues, wanted: Sequence[Value]) -> Sequence[Value]:
-        """The outputs that are wanted, and those that are there whoever asked for others."""
+        """The wanted outputs, and outputs that the graph always has."""
         return wanted
 
 
 def framework_named(name: str) -> Framework:
-    """The one that ``Model.framework`` names, ``"caffe"`` or ``"caffe2"``, with all of its rules."""
+    """The framework that ``Model.framework`` names, ``"caffe"`` or ``"caffe2"``, with all of its rules."""
     if name == "caffe2":
         from prototrt.surgery.caffe2.framework import Caffe2
 

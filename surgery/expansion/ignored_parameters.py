@@ -1,4 +1,4 @@
-"""Parameters in a layer of another type: Caffe passes over them, and a user should know."""
+"""Parameters that belong to another layer type: Caffe ignores them, so a warning reports them."""
 
 from __future__ import annotations
 

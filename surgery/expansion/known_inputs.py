@@ -1,4 +1,4 @@
-"""What is known of a net's inputs beside its file."""
+"""Facts about a net's inputs that its file does not state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from prototrt.surgery.options import RewriteOptions
 class KnownInputs:
     """Shapes that override those of the file, ranges, and the inputs that hold int32 (``whole_numbers``).
 
-    ``example`` gives an option that states the shape of an input.
+    ``example`` returns an option that states the shape of an input.
     """
 
     shapes: Mapping[str, Sizes]

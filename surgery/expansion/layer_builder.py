@@ -1,4 +1,4 @@
-"""What a layer rule works with: the builder, the layer's parameters, the user's options."""
+"""The tools of a layer rule: the builder, the layer's parameters, and the user's options."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ LayerRule: TypeAlias = Callable[..., list[Value]]
 layer_rule: Registry[str, LayerRule] = Registry("layer rule")
 
 GIVE_THEIR_NET = "use the prototxt that these weights were trained with"
-"""What to do about weights that do not fit."""
+"""The fix for weights that do not fit."""
 
 
 class LayerBuilder(Builder):
-    """A ``Builder`` that also hands out the stored parameters of layers."""
+    """A ``Builder`` that also returns the stored parameters of layers."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class LayerBuilder(Builder):
         self._owned: dict[tuple[str, int], Array] = {}
 
     def begin(self, layer: Layer) -> None:
-        """From now on nodes and parameters belong to this layer."""
+        """Make this layer the origin of the nodes and parameters that follow."""
         self.origin = layer.origin
         self._read = []
         self._unread = 0
@@ -73,8 +73,8 @@ class LayerBuilder(Builder):
         """The next stored blob of the layer, which must have this shape.
 
         ``what`` is its name in messages and in the graph. ``filler`` is the filler that the
-        prototxt states, if any: a layer that the weights file lacks keeps what it gives, as in
-        Caffe, but only where that is the same every time. ``kind`` tells random weights what they are.
+        prototxt states, if any. A layer that the weights file lacks keeps the filler's numbers, as in
+        Caffe, but only if they are not random. ``kind`` is the purpose of the blob, for random weights.
         Raises ``WeightsError``.
         """
         index = len(self._read)
@@ -86,15 +86,15 @@ class LayerBuilder(Builder):
         return value
 
     def shape_of_input(self, name: str, stated: tuple[int, ...] | None) -> Shape:
-        """What an input has, by the file or by the user: sizes that may vary become symbols."""
+        """The shape of an input from the file or the user. Sizes that may vary become symbols."""
         return symbolic(name, self.known_inputs.ranges(name, stated), self.symbols)
 
     def leave_unread(self, count: int) -> None:
-        """The layer has this many blobs that nothing is computed from."""
+        """Skip this many blobs of the layer, which do not affect the result."""
         self._unread = count
 
     def end(self, layer: Layer) -> None:
-        """Refuse blobs in the file that the layer has no use for, and a ``param`` for blobs it has not."""
+        """Refuse stored blobs that the layer does not use, and a ``param`` for a blob that it lacks."""
         self._refuse_surplus_specs(layer)
         if layer.blobs is None or len(layer.blobs) == len(self._read):
             return
@@ -190,7 +190,7 @@ class LayerBuilder(Builder):
 
 
 def _owner(layer: Layer, index: int) -> tuple[str, int] | None:
-    """The layer and the index of the blob that this one shares, if it is not its own."""
+    """The layer and the index of the blob that this blob shares, or None."""
     return layer.shared[index] if index < len(layer.shared) else None
 
 

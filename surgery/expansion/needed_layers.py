@@ -1,4 +1,4 @@
-"""What of a net is wanted: the blobs to compute, and the layers that they depend on."""
+"""The needed part of a net: the blobs to compute, and the layers that they depend on."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ _CHUNK = 1 << 16  # numbers: what fits a processor's cache, so that memory is re
 
 
 def count_not_finite(array: Array) -> int:
-    """How many numbers are NaN or infinite, at the speed of memory where none is.
+    """The number of NaN or infinite elements. If there are none, memory bandwidth is the only limit.
 
-    A chunk's product with itself is finite only where all of its numbers are.
+    A chunk's product with itself is finite only if all of its numbers are finite.
     """
     flat = array.reshape(-1)
     with np.errstate(all="ignore"):
@@ -21,8 +21,8 @@ def count_not_finite(array: Array) -> int:
 
 def _count(chunk: Array) -> int:
     if not chunk.flags.aligned and chunk.flags.c_contiguous:
-        # Numbers of a mapped file stand anywhere. Moved as bytes they cost a fifth of what numpy takes.
+        # Numbers in a mapped file may be unaligned. A copy as bytes takes a fifth of numpy's time.
         chunk = chunk.view(np.uint8).copy().view(chunk.dtype)
     if np.isfinite(np.dot(chunk, chunk)):
         return 0
-    return chunk.size - int(np.count_nonzero(np.isfinite(chunk)))  # squares may overflow where numbers do not
+    return chunk.size - int(np.count_nonzero(np.isfinite(chunk)))  # squares of finite numbers may overflow

@@ -1,4 +1,4 @@
-"""Layers in place that write over what they still have to read."""
+"""In-place layers that overwrite elements before they read them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from prototrt.surgery.ops.shape import measure
 def warn_of_overwriting(
     build: Builder, layer: Layer, bottoms: Sequence[Value], tops: Sequence[Value]
 ) -> None:
-    """Tell of a layer in place which Caffe computes wrongly: its numbers are not ours.
+    """Warn of an in-place layer that Caffe computes wrongly: its results differ from ours.
 
-    A top of another size gives its shape to the bottom, too, which is then read as if it had it.
+    If the top has another size, Caffe also changes the shape of the bottom before it reads it.
     """
     in_place = layer_type(layer.type).in_place
     if in_place is InPlace.MOVES_FORWARDS or _multiplies(layer):
@@ -25,7 +25,7 @@ def warn_of_overwriting(
     shapes = [(bottom.shape, top.shape) for read, written, bottom, top in names if read == written]
     if any(in_place is InPlace.OVERWRITES or measure(old) != measure(new) for old, new in shapes):
         build.warn(
-            "works in place, and Caffe overwrites elements that it still has to read: the result here is that of a copy"
+            "works in place, and Caffe overwrites elements before it reads them: prototrt computes it as if from a copy"
         )
 
 

@@ -1,4 +1,4 @@
-"""Layers written in Python: known by their module and their class, as ``python_param`` names them."""
+"""Layers written in Python. Their module and class in ``python_param`` identify them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def python_name(layer: Layer) -> str:
 
 
 def python_parameters(layer: Layer) -> dict[str, Any]:
-    """What ``param_str`` states: ``KEY: VALUE`` in braces with commas, or one a line, with values as in Python.
+    """The settings in ``param_str``: ``KEY: VALUE`` in braces with commas, or one per line, with Python values.
 
-    That is what YAML and Python read alike; a tag as ``!!python/tuple`` is passed over. Raises ``NetError``.
+    YAML and Python both read this form. A tag such as ``!!python/tuple`` is ignored. Raises ``NetError``.
     """
     text = _KEY.sub(r'\g<before>"\g<key>":', _TAG.sub("", layer.param.param_str.strip()))
     if not text.startswith("{"):

@@ -1,4 +1,4 @@
-"""What is refused of a net as a whole: types without a rule, names of nothing, weights that are missing."""
+"""Checks of a whole net: types without a rule, names of unknown blobs, missing weights."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from prototrt.surgery.ir import Array
 def blocked_layers(
     model: Model, layers: Sequence[Layer], framework: Framework
 ) -> dict[Layer, list[ConversionError]]:
-    """The layers that cannot be expanded whatever their bottoms hold, and why: no rule, or a text that is wrong.
+    """The layers that cannot be expanded with any bottoms, and why: no rule, or an error in the text.
 
-    The fields of a type without a rule are not told: they are unknown because the type is. Such a type is
-    told once, and its other layers have nothing to tell; so is a field.
+    The fields of a type without a rule are not reported: they are unknown because the type is. A type
+    without a rule is reported once, not for each of its layers, and so is an unknown field.
     """
     blocked: dict[Layer, list[ConversionError]] = {}
     without_rule: dict[tuple[str, str], list[Layer]] = {}
@@ -91,7 +91,7 @@ def _without_rule(first: Layer, others: Sequence[Layer], framework: Framework) -
 
 
 def _with_shape_option(error: ConversionError, model: Model, layers: Sequence[Layer]) -> ConversionError:
-    """The error; for a bottom that no layer makes, also how it becomes an input."""
+    """The error. For a bottom that no layer writes, its fix also says how to make it an input."""
     if not isinstance(error, MissingBlobError) or error.bottom not in model.missing:
         return error
     advice = Worded("make it an input: {}", shape_option(error.bottom, layers))
@@ -102,7 +102,7 @@ def _with_shape_option(error: ConversionError, model: Model, layers: Sequence[La
 
 
 def shapes_of_nothing(model: Model, names: Collection[str]) -> list[ConversionError]:
-    """An error for each shape that is given for what is no input."""
+    """An error for each shape of a name that is not an input."""
     inputs = [top for layer in model.layers if layer.type == "Input" for top in layer.tops]
     return [
         NetError(

@@ -13,14 +13,14 @@ from prototrt.surgery.ops import Identity
 
 @dataclass(slots=True, eq=False)
 class SharedPlace:
-    """What lies in one place: tops, by the names of their values, and the states of recurrences, by number."""
+    """The contents of one place in memory: tops, by the names of their values, and states, by number."""
 
     tops: set[str]
     states: set[int]
 
 
 class SharedMemory:
-    """Which tops share memory, as far as layers that work in place can tell.
+    """Tracks which tops share memory, where that affects in-place layers.
 
     Source: caffe ``Blob::ShareData`` in ``split_layer.cpp``, ``reshape_layer.cpp``,
     ``flatten_layer.cpp``, ``concat_layer.cpp``, ``slice_layer.cpp`` and ``recurrent_layer.cpp``.
@@ -31,7 +31,7 @@ class SharedMemory:
         self._told: dict[str, str] = {}
 
     def share(self, tops: Iterable[str], states: Iterable[int] = ()) -> None:
-        """These lie in one place from now on, together with whatever else lies there."""
+        """Record that these share one place in memory, with everything that shares it already."""
         joined = SharedPlace(set(tops), set(states))
         for place in [place for place in self._places if place.tops & joined.tops]:
             joined.tops |= place.tops
@@ -42,11 +42,11 @@ class SharedMemory:
             self.tell(joined.tops, text)
 
     def tell(self, tops: Iterable[str], text: str) -> None:
-        """Who works in place on one of these reads: ``works in place on``, and this text."""
+        """Add a warning for in-place layers on one of these tops: ``works in place on``, then this text."""
         self._told.update(dict.fromkeys(tops, text))
 
     def write_through(self, build: Builder, layer: Layer, values: dict[str, Value]) -> None:
-        """What the layer wrote in place is also what everything else in that memory holds now."""
+        """Update all blobs in the memory that the layer wrote in place."""
         blobs = zip(layer.message.bottom, layer.message.top, layer.bottoms, layer.tops, strict=False)
         for bottom, top in [(bottom, top) for read, written, bottom, top in blobs if read == written]:
             changes = not _is_copied(build, values[bottom], values[top])

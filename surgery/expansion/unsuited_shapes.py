@@ -1,4 +1,4 @@
-"""Shapes from outside that a net does not bear, although it bears its own."""
+"""Shapes from the user that cause errors in a net that is correct with its own shapes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def refuse_unsuited_shapes(
     error: ConversionError,
     is_sound: Callable[[RewriteOptions], bool],
 ) -> None:
-    """Blame the shapes that were given where the net is sound without them; else leave ``error`` as it is.
+    """An error about the user's shapes if the net is correct without them; otherwise ``error``.
 
-    Shapes of other sizes, but as many axes, are blamed for weights that do not fit, and for nothing else.
+    Shapes with other sizes but as many axes are reported only for weights that do not fit.
     """
     given, profile = given_shapes(options), profile_of(options)
     asked = {**profile.max, **profile.min, **profile.opt, **given}

@@ -1,4 +1,4 @@
-"""Rules that a user wrote: a Python file that registers them, for the nets that are converted with it alone."""
+"""The user's rules: a Python file that registers them, only for the nets that are converted with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class UserRules:
 
 
 def rules_of(file: str) -> UserRules:
-    """Run a file of rules, once for each content. It is a program, which may do anything that its user may.
+    """Run a file of rules, once for each content. It is a program with all the rights of its user.
 
     Raises ``UnreadableFileError``.
     """
@@ -42,7 +42,7 @@ def rules_of(file: str) -> UserRules:
 
 
 def _registered(file: str, content: bytes) -> UserRules:
-    """What the file adds to the registries, which are left as they were."""
+    """The rules that the file adds. The registries are restored afterwards."""
     before = [dict(registry.rules) for registry in _REGISTRIES]
     try:
         exec(compile(content, file, "exec"), {"__name__": f"rules of {file}"})

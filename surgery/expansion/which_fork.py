@@ -1,4 +1,4 @@
-"""Which fork a layer is from, where nothing in the net says so."""
+"""The fork of a layer, for layers that do not show it themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prototrt.surgery.forks import MEANINGS
 def which_fork(build: LayerBuilder, layer: Layer, likely: str) -> str:
     """The fork that the user names, if its layers of this type have a meaning of their own; else the likely one.
 
-    What is only likely is told as a warning.
+    A likely fork is reported as a warning.
     """
     meanings = MEANINGS[layer.type]
     fork = build.options.fork
