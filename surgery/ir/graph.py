@@ -290,13 +290,13 @@ def bodies(op: Op) -> list[Graph]:
 
 
 def describe(op: Op) -> str:
-    """An op with its attributes, as in ``LeakyReLU[slope=0.1]``."""
+    """An op with the attributes that change what it computes, as in ``LeakyReLU[slope=0.1]``."""
     shown = []
     for item in fields(op):  # type: ignore[arg-type]  # ops are dataclasses
         attribute = getattr(op, item.name)
         if isinstance(attribute, enum.Enum):
             attribute = attribute.name
-        if not isinstance(attribute, Graph):
+        if item.repr and not isinstance(attribute, Graph):
             shown.append(f"{item.name}={attribute}")
     return f"{type(op).__name__}[{', '.join(shown)}]" if shown else type(op).__name__
 

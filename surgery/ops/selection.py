@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -34,6 +34,10 @@ class Select(Op):
 class Gather(Op):
     """Rows of ``table`` (K, ...) picked by whole numbers: the shape of ``index``, then of a row."""
 
+    index_name: str = field(default="index", repr=False, compare=False)
+    """What the user calls a number, for the message about one that picks no row."""
+    rows_name: str = field(default="rows that it picks from", repr=False, compare=False)
+
     def shape(self, table: Shape, index: Shape) -> list[Shape]:
         return [(*index, *table[1:])]
 
@@ -41,7 +45,7 @@ class Gather(Op):
         outside = index[(index < 0) | (index >= len(table))]
         if outside.size:
             raise ShapeError(
-                f"index {outside[0]} is outside the {len(table)} rows that it picks from",
+                f"{self.index_name} {outside[0]} is outside the {len(table)} {self.rows_name}",
                 fix=f"give indices from 0 to {len(table) - 1}",
             )
         return [table[index]]

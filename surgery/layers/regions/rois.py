@@ -13,6 +13,7 @@ from prototrt.surgery.expansion.limits import refuse_large
 from prototrt.surgery.ir import AtMost, DType, Value, fixed
 from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.layers.detection.bottoms import exact, misfit, numbers_of
+from prototrt.surgery.ops import Gather
 
 MOST_BINS = 1024
 """Along one axis of a region: nets have 7 to 14."""
@@ -40,7 +41,9 @@ class Rois:
         A number that is no image is refused by the evaluators; TensorRT then reads the first image.
         """
         starts = np.arange(self.images, dtype=np.int32) * np.int32(step)
-        return Expression(self.image.build, self.image.build.constant(starts, "images")).gathered(self.image)
+        build = self.image.build
+        pick = Gather("a roi's image", "images of the batch")
+        return Expression(build, build.add(pick, build.constant(starts, "images"), self.image.value))
 
     def padded(self, ratio: float) -> Rois:
         """Both ends of each side moved outwards by ``ratio`` times the side, in pixels."""

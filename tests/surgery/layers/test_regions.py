@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from prototrt.caffe_proto.errors import ShapeError
 from prototrt.surgery.ir import Array
-from prototrt.tests.small_nets import float32, numbers, op, run
+from prototrt.tests.small_nets import failure, float32, numbers, op, run
 
 CORNER = st.floats(-40, 80, width=32)
 ROIS = st.lists(st.tuples(st.integers(0, 1), CORNER, CORNER, CORNER, CORNER), min_size=1, max_size=4)
@@ -79,9 +79,11 @@ def test_psroi_pooling(
 @pytest.mark.parametrize("image", [-1, 2])
 def test_images_that_are_not_there_are_refused(image: int) -> None:
     x, rois = numbers(2, 1, 3, 3), float32([[image, 0, 0, 2, 2]])
-    with pytest.raises(ShapeError) as caught:
-        pooled("ROIPooling", "roi_pooling_param { pooled_h: 1 pooled_w: 1 }", x, rois)
-    assert f"index {image} is outside the 2 rows that it picks from" in str(caught.value)
+    fields = "roi_pooling_param { pooled_h: 1 pooled_w: 1 }"
+    assert failure(lambda: pooled("ROIPooling", fields, x, rois), ShapeError) == (
+        f'net.prototxt:3: layer "op" (ROIPooling): a roi\'s image {image} is outside the 2 images of the batch\n'
+        "  fix: give indices from 0 to 1"
+    )
 
 
 def pooled(kind: str, fields: str, x: Array, rois: Array) -> Array:
