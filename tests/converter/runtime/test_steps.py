@@ -111,7 +111,7 @@ def test_steps_that_fail_do_not_count(method: str) -> None:
         (
             {"x": np.zeros((2, 2, 3, 6), np.float32)},
             'the array for "x" has the shape (2, 2, 3, 6), expected 3 as its first size\n'
-            "  because run_steps() is to run 3 steps, and takes one row for each",
+            "  because run_steps() runs 3 steps and needs one row for each",
         ),
         (
             {"x": np.zeros((3, 2, 3, 5), np.float32)},
