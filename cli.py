@@ -155,7 +155,7 @@ def convert(
 
 
 def convert_main() -> None:
-    """``convert``, installed as a command of its own."""
+    """``convert``, installed as a separate command."""
     survive(lambda: convert(prog_name="convert"))
 
 

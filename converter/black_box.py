@@ -21,12 +21,12 @@ def share() -> None:
 
 
 def note_task(text: str) -> None:
-    """What is done next, as in ``adding layer "fc" (InnerProduct)``; nothing where nobody listens."""
+    """Note what is done next, as in ``adding layer "fc" (InnerProduct)``. Does nothing without a parent process."""
     _write(_TASK, text)
 
 
 def note_file(path: str) -> None:
-    """The file that is being written, which nobody needs if that is never finished. Empty: none is."""
+    """The file that is being written, to be removed if it stays unfinished. Empty if there is none."""
     _write(_FILE, path)
 
 

@@ -18,7 +18,7 @@ from prototrt.converter import black_box
 
 
 class HashedStream:
-    """Writes to a stream and hashes, each in a thread of its own: who makes the pieces goes on meanwhile.
+    """Writes to a stream and hashes, each in its own thread, while the caller makes the next pieces.
 
     One piece is held at a time. A failure to write raises with the next piece, or when the hash is asked for.
     """

@@ -41,7 +41,7 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
 
 @contextmanager
 def beside(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A stream that becomes ``PATH.json`` when the block ends well; nothing lies beside a device."""
+    """A stream that becomes ``PATH.json`` when the block ends well; nothing is written beside a device."""
     with (
         nullcontext(io.BytesIO())
         if is_device(Path(path))

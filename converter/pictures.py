@@ -1,4 +1,4 @@
-"""Pictures of a net in files; the suffix says of which kind."""
+"""Pictures of a net in files; the suffix chooses the format."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from prototrt.converter.batch.versions import versions
 from prototrt.converter.batch.worker import Worker
 
 RETRIES = 3
-"""How often an entry begins anew when the worker that had it died."""
+"""How often an entry starts again after its worker died."""
 _CONNECT_SECONDS = 10
 
 _ADDRESS = re.compile(r"(\w+://)?[^/:\s]+:\d{1,5}|inproc://.+")
@@ -110,7 +110,7 @@ def _absolute(entry: Entry) -> Entry:
 
 
 def run_here(entry: Entry) -> Outcome:
-    """On a worker of the cluster: in a process of its own there, too."""
+    """On a worker of the cluster, also in a separate process."""
     if not hasattr(_own, "worker"):
         _own.worker = Worker()
     outcome: Outcome = _own.worker.run(entry)

@@ -56,7 +56,7 @@ class Outcome:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON. Options that say nothing are left out."""
+        """For JSON. Options that are not set are left out."""
         entry = asdict(self.entry)
         entry["options"] = {name: setting for name, setting in self.entry.options.items() if setting}
         return {

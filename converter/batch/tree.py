@@ -108,5 +108,5 @@ def _pairs(node: Any, path: str, outer: tuple[Any, ...]) -> Iterator[tuple[str, 
             )
         seen[key.value] = line
         place = _place(value, path, outer)
-        # An empty value stands nowhere; its key does.
+        # An empty value has no position; its key has one.
         yield key.value, place if place.content else Place(place.content, f"{path}:{line}", place.is_plain)

@@ -33,7 +33,7 @@ def _backend(name: str) -> str:
 
 
 def _sources() -> str:
-    """A digest of our own code: the version stays the same while somebody works on it."""
+    """A digest of our own code: the version stays the same during development."""
     root = Path(prototrt.__file__).parent
     digest = hashlib.sha256()
     for part in ("caffe_proto", "converter", "plugins", "surgery"):

@@ -1,4 +1,4 @@
-"""A process of its own for models, so that a crash, a hang or a lack of memory ends one model only."""
+"""A separate process for models, so that a crash, a hang or a lack of memory ends one model only."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _ask_to_be_killed_with_the_parent() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End when the parent has died: nobody is left who would end a hang.
+    """End when the parent has died: otherwise a hang would never end.
 
     The caller must name the process: it may have died before we could ask.
     """

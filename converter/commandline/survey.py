@@ -51,7 +51,7 @@ def _bar(total: int, quiet: bool) -> Iterator[Any]:
 
 
 def written(survey: Survey, target: str) -> str:
-    """The report in the form that the name of the file asks for."""
+    """The report in the format of the file's suffix."""
     if target.lower().endswith(".html"):
         from prototrt.converter.survey.page import survey_page
 

@@ -25,7 +25,7 @@ def deconvolution(model: OnnxModel, op: Deconvolution, x: Tensor, kernel: Array,
 def _convolved(
     model: OnnxModel, kind: str, op: Convolution | Deconvolution, x: Tensor, kernel: Array, bias: Array
 ) -> str:
-    """A convolution over no axis is one over an axis of size 1: ONNX wants one."""
+    """A convolution over no axis becomes one over an axis of size 1, because ONNX needs one."""
     if not op.stride:
         axis = model.integers(2)
         lifted = type(op)((1,), (0,), (1,), op.group)

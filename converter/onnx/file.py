@@ -22,7 +22,7 @@ from prototrt.converter.onnx.model import Proto
 from prototrt.surgery.ir import Array
 
 EXTERNAL_FROM = 1 << 30
-"""Bytes of weights beyond which they get a file of their own: a protobuf message ends at 2 GiB."""
+"""Bytes of weights beyond which they get their own file: a protobuf message is limited to 2 GiB."""
 _INSIDE = 1 << 10
 """Bytes of an array that stays in the model all the same, where shape inference can read it."""
 _ALIGNMENT = 1 << 12
@@ -66,7 +66,7 @@ def write_model(path: str | os.PathLike[str], model: Proto, weights: Mapping[str
 
 
 def _outside(weights: Mapping[str, Array]) -> dict[str, Array]:
-    """The weights that get a file of their own."""
+    """The weights that get their own file."""
     if sum(array.nbytes for array in weights.values()) <= EXTERNAL_FROM:
         return {}
     return {name: array for name, array in weights.items() if array.nbytes > _INSIDE}

@@ -37,7 +37,7 @@ def lower_nodes(model: OnnxModel, graph: Graph) -> None:
 
 
 def distinct(model: OnnxModel, values: Sequence[Value], body: Graph) -> list[str]:
-    """Names for the outputs of a body: each must be written in it, and by a node of its own."""
+    """Names for the outputs of a body: each must be written in it, and by its own node."""
     written = {value for node in body.nodes for value in node.outputs}
     names: list[str] = []
     for value in values:

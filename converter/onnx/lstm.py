@@ -15,7 +15,7 @@ from prototrt.surgery.recurrent.gates import reordered
 def fused_lstm(
     model: OnnxModel, op: FusedLSTM, h: Tensor, c: Tensor, x: Tensor, *weights: Array
 ) -> list[str]:
-    """ONNX's gates are i, o, f, g; it wants an axis of directions, and two biases of which one is 0."""
+    """ONNX's gates are i, o, f, g; it needs an axis of directions, and two biases, one of them 0."""
     w, r, b = (reordered(array, "LSTM", "caffe", "onnx") for array in weights)
     bias = np.concatenate([b, np.zeros_like(b)])[None]
     axis = model.integers(0)

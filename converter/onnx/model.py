@@ -48,7 +48,7 @@ class OnnxModel:
         self.weights: dict[str, Array] = {}
         self._shared: dict[tuple[object, ...], str] = {}
         self._names: dict[Value, str] = {}
-        # What a caller sees keeps its name, whatever else wants to be called so.
+        # Inputs and outputs keep their names, even if other values have the same names.
         self._taken = {value.name for value in (*graph.inputs, *graph.outputs)}
         self._names.update({value: value.name for value in (*graph.inputs, *graph.outputs)})
         self._name, self._doc, self._count = "", "", 0
@@ -96,7 +96,7 @@ class OnnxModel:
         return self._shared[key]
 
     def integers(self, *numbers: int) -> str:
-        """A vector of sizes or positions, as ONNX wants them: int64."""
+        """A vector of sizes or positions, as ONNX needs them: int64."""
         return self.array(np.array(numbers, np.int64))
 
     def scalar(self, number: float, dtype: DType) -> str:

@@ -76,7 +76,7 @@ def _ordered(drawing: Drawing) -> list[Item]:
 
 
 def _places(items: Sequence[Item]) -> dict[str, int]:
-    """The item in which each node stands."""
+    """The item that contains each node."""
     return {node.id: position for position, item in enumerate(items) for node in nodes_in(item)}
 
 

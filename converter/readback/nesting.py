@@ -14,7 +14,7 @@ from prototrt.converter.readback.network_layers import NetworkLayer
 
 
 class Nesting:
-    """``loop_of`` gives the innermost loop that a layer or a loop stands in, None for the network itself."""
+    """``loop_of`` returns the innermost loop around a layer or a loop, None for the network itself."""
 
     def __init__(self, layers: Sequence[NetworkLayer]) -> None:
         self._layers = layers

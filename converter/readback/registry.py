@@ -41,7 +41,7 @@ def evaluates(layer_type: str) -> Callable[[Rule], Rule]:
 
 Function = TypeVar("Function", bound=Callable[..., Array])
 OPEN_FOR_NAN: list[Callable[..., Array]] = []
-"""Functions that make a number of NaN. NVIDIA's documentation says nothing of that: they do as Caffe does.
+"""Functions that make a number of NaN. NVIDIA's documentation does not cover that: they do as Caffe does.
 
 That the read-back agrees with Caffe there proves nothing about an engine.
 """

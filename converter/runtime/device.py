@@ -12,7 +12,7 @@ from prototrt.surgery.ir import Array
 DEVICES = ("cuda-python", "pycuda")
 
 ALIGNMENT = 256
-"""Bytes. TensorRT wants every address it is given to be a multiple of this."""
+"""Bytes. TensorRT needs every address to be a multiple of this."""
 
 DEFAULT_STREAM = 0
 LEGACY_DEFAULT_STREAMS = (DEFAULT_STREAM, 1)

@@ -37,7 +37,7 @@ class Memory:
         return self._pinned[-1]
 
     def free_pinned(self, array: Array) -> None:
-        """Free one, of which no copy is queued."""
+        """Free one that has no copy queued."""
         self._pinned = [kept for kept in self._pinned if kept is not array]
         self.device.free_pinned(array)
 

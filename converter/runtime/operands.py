@@ -98,7 +98,7 @@ def as_input(value: Value, operand: Operand, *, is_kept: bool = False) -> Operan
 
 
 def refuse_copies(name: str, given: Any) -> None:
-    """Raise ``ShapeError`` for what NumPy would copy: nobody would see what is written to it."""
+    """Raise ``ShapeError`` for what NumPy would copy: the caller would not see what is written to the copy."""
     lends = isinstance(given, np.ndarray) or hasattr(given, "__dlpack_device__")
     if not lends and not hasattr(given, "__cuda_array_interface__"):
         raise ShapeError(

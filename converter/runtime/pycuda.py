@@ -22,7 +22,7 @@ from prototrt.surgery.ir import Array
 
 
 class PyCudaDevice:
-    """PyCUDA's current context, of which all memory here is. It has no CUDA graphs."""
+    """PyCUDA's current context, which owns all memory here. It has no CUDA graphs."""
 
     name = "pycuda"
     can_capture = False

@@ -64,7 +64,7 @@ class EngineRunner:
             return PreparedCall(self, self._calls.make(feeds, outputs, is_repeated=True))
 
     def repeat(self, call: Call) -> dict[str, Any]:
-        """A call that was prepared, once more."""
+        """Run a prepared call again."""
         with self._active():
             return self._executed(call)
 
@@ -101,7 +101,7 @@ class EngineRunner:
             self._engine.kernels.save()
             self._free()
             with self._device.current():
-                # TensorRT has memory of its own on the GPU, for the context and for the engine.
+                # TensorRT has its own memory on the GPU, for the context and for the engine.
                 del self._calls, self._launcher, self._context, self._engine
 
     def _active(self) -> AbstractContextManager[None]:

@@ -26,7 +26,7 @@ class Rows:
 
     @classmethod
     def aligned(cls, count: int, size: int) -> Rows:
-        """In memory of ours, where each step begins as TensorRT wants it."""
+        """In our own memory, where each step begins at an address that TensorRT accepts."""
         return cls(count, size, -(-size // ALIGNMENT) * ALIGNMENT if count > 1 else size)
 
     @property

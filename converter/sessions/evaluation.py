@@ -126,7 +126,7 @@ class EvaluatorRunner:
 
 @dataclass(frozen=True, slots=True)
 class PreparedEvaluation:
-    """A call with these very arrays, which is checked anew each time: on the CPU that costs little."""
+    """A call with the same arrays. It is checked again each time: on the CPU that costs little."""
 
     _runner: EvaluatorRunner
     _feeds: Mapping[str, Any]

@@ -60,7 +60,7 @@ def refuse_misfits(path: str, feeds: Sequence[Feeds], signature: Signature) -> N
 
 
 def unread_arrays(path: str, feeds: Sequence[Feeds], inputs: Iterable[str]) -> list[str]:
-    """A warning, if there are arrays that no input of the net asks for."""
+    """A warning, if there are arrays that are not inputs of the net."""
     names = list(inputs)
     others = list(dict.fromkeys(key for feed in feeds for key in feed if key not in names))
     if not others:

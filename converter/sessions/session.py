@@ -23,7 +23,7 @@ Runnable: TypeAlias = "Graph | Plan | Engine | str | os.PathLike[str]"
 
 
 class PreparedCall(Protocol):
-    """One call whose arrays stay the same, while what they hold changes."""
+    """One call whose arrays stay the same, while their contents change."""
 
     def run(self) -> dict[str, Any]:
         """The call, with what the inputs hold now. The arrays of outputs are written over each time."""

@@ -17,7 +17,7 @@ from prototrt.surgery.expansion.expand import Expansion, Failure, attempt
 from prototrt.surgery.options import RewriteOptions
 
 _INVENTED = {"N": 1, "T": 8, "C": 3, "L": 16, "H": 224, "W": 224, "I": 256}
-"""Sizes for the letters of a shape that nobody states."""
+"""Sizes for the letters of a shape that the net does not state."""
 _SUFFIXES = (".prototxt", ".prototxt.txt", ".pbtxt")
 
 

@@ -29,7 +29,7 @@ _LEVELS = {"INTERNAL_ERROR": 40, "ERROR": 40, "WARNING": 30, "INFO": 20, "VERBOS
 
 
 class Network:
-    """An ``INetworkDefinition`` that speaks of the layers it is made from.
+    """An ``INetworkDefinition`` whose errors name the layers it is made from.
 
     ``add`` makes layers; each gets the name of the node at hand (``at``), and a note of the
     Caffe layer and line as metadata. Errors come as ``BuildError`` with the origin.
@@ -170,7 +170,7 @@ class Network:
             raise self.error(f'refuses the output "{name}"')
 
     def scalar_size(self, dim: Dim) -> Tensor:
-        """A size as a 0-dimensional int32 tensor, as loops want it. Made once, outside all loops."""
+        """A size as a 0-dimensional int32 tensor, as loops need it. Made once, outside all loops."""
         if dim not in self._scalars:
             self._scalars[dim] = self._scalar_size(dim)
         return self._scalars[dim]

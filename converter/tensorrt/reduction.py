@@ -63,7 +63,7 @@ def _in_parts(network: Network, x: Tensor, axis: int, count: int) -> list[Tensor
 
 
 def _left_over(network: Network, x: Tensor, axis: int, size: int, values: Tensor, places: Tensor) -> Tensor:
-    """``x`` with the lowest number in the place of what a TopK of this ``size`` took."""
+    """``x`` with the lowest number instead of what a TopK of this ``size`` took."""
     value, place = (_last(network, tensor, axis, size) for tensor in (values, places))
     shape = [x.shape[axis] if each == axis else 1 for each in range(len(x.shape))]
     here = network.constant_array(np.arange(x.shape[axis], dtype=np.int32).reshape(shape))

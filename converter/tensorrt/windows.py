@@ -1,4 +1,4 @@
-"""Sliding windows: the axes TensorRT wants, and what each window sees, laid out side by side."""
+"""Sliding windows: the axes TensorRT needs, and what each window sees, laid out side by side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def refuse_many_spatial_axes(network: Network, spatial: int) -> None:
 
 
 def lift_of(stride: tuple[int, ...]) -> int:
-    """A window over one axis is one over two, of which the first has the size 1."""
+    """A window over one axis becomes one over two axes, the first of size 1."""
     return max(0, 2 - len(stride))
 
 

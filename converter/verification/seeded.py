@@ -1,4 +1,4 @@
-"""Inputs for a net of which no inputs are given: invented, the same for the same seed."""
+"""Random inputs for a net without given inputs; the same for the same seed."""
 
 from __future__ import annotations
 
