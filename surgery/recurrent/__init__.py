@@ -1,1 +1,1 @@
-"""What a recurrent net computes, whichever framework wrote it: cells, layers of them, and their Scans."""
+"""The computation of recurrent nets from all frameworks: cells, layers of cells, and their Scans."""

@@ -19,8 +19,8 @@ SIGMOID, TANH, IDENTITY = Sigmoid(), TanH(), Identity()
 class Cell(ABC):
     """One step of a recurrence, in primitives.
 
-    Called with the transformed x of a step (N, R) and the states (N, size) before it. These have been multiplied
-    by cont already, and behind a stream's end they are held afterwards: a cell knows neither cont nor
+    Called with the transformed x of a step (N, R) and the states (N, size) before it. The caller has multiplied
+    the states by cont, and holds them after a stream's end: a cell reads neither cont nor
     lengths. The first output of a step is h, the first state.
     """
 
@@ -33,7 +33,7 @@ class Cell(ABC):
 
     @property
     def stateless_outputs(self) -> Sequence[int]:
-        """The sizes of outputs that are no states."""
+        """The sizes of outputs that are not states."""
         return ()
 
     @property
@@ -48,7 +48,7 @@ class Cell(ABC):
 
 @dataclass(frozen=True, slots=True)
 class LSTMForm:
-    """In what the equations of an LSTM differ from Caffe's. The names are those of the fields of ``recurrent_param``.
+    """Differences between the equations of an LSTM and Caffe's. The names are the fields of ``recurrent_param``.
 
     ``coupled_input_forget``: f is 1 - i, and there are three gates i, o, g. Clips of 0 do nothing.
     """
@@ -140,7 +140,7 @@ def lstm_unit(
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The gates of an LSTM before their activation, one behind the other in ``gates``, each cut out once."""
+    """The gates of an LSTM before their activation, concatenated in ``gates``. Each is cut out once."""
 
     body: Builder
     gates: Value
@@ -151,7 +151,7 @@ class _Rows:
         return part(self.body, self.gates, self.order.index(gate), self.hidden, f"gates_{gate}")
 
     def together(self, activation: Op) -> tuple[Value, Value | None, Value]:
-        """i, f (if there is one) and o, activated in one go. Cutting g off before would be one more layer."""
+        """i, f (if there is one) and o, activated in one go. Cutting g off first would add a layer."""
         joined = activated(self.body, activation, self.gates, "gates_activated")
         opened = {
             name: part(self.body, joined, index, self.hidden, f"gate_{name}")
@@ -160,7 +160,7 @@ class _Rows:
         return opened["i"], opened.get("f"), opened["o"]
 
     def opened(self, gate: str, activation: Op, c: Value, row: Value) -> Value:
-        """One gate, which looks at the cell through a peephole."""
+        """One gate, with its peephole to the cell state."""
         seen = self.body.add(MULTIPLY, row, c, hint=f"peephole_{gate}")
         total = self.body.add(ADD, self[gate], seen, hint=f"gate_{gate}_sum")
         return activated(self.body, activation, total, f"gate_{gate}")
@@ -168,7 +168,7 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class RNNForm:
-    """In what the equation of a plain RNN differs from Caffe's, by the names of the fields of ``recurrent_param``."""
+    """Differences between the equation of a plain RNN and Caffe's. The names are the fields of ``recurrent_param``."""
 
     states: ClassVar[Sequence[str]] = ("h",)
 
@@ -206,7 +206,7 @@ def activated(body: Builder, activation: Op, x: Value, hint: str) -> Value:
 
 
 def clipped(body: Builder, x: Value, limit: float, hint: str) -> Value:
-    """``x`` between -limit and limit; a limit of 0 is none."""
+    """``x`` clipped to -limit and limit; 0 means no limit."""
     return body.add(Clip(-limit, limit), x, hint=hint) if limit else x
 
 

@@ -1,4 +1,4 @@
-"""0, 1, 2, ...: written out where they are few, counted by a Scan where they are many, or known later."""
+"""0, 1, 2, ...: a constant if they are few; a Scan counts if they are many, or their number is a symbol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A direction of a stack from its trained weights, for nets that say nothing else about the cell."""
+"""A direction of a stack from its trained weights, for nets without further options of the cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a stream begins a sequence and where it has ended: what is done to the states of every cell."""
+"""Resetting the states of every cell where a sequence begins, and holding them after a stream's end."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from prototrt.surgery.recurrent.scan import Step
 
 @dataclass(frozen=True, slots=True)
 class GuardedCell:
-    """A cell whose states begin anew where cont says so, and stand still where a stream has ended.
+    """A cell with states that cont resets, and that are held after the end of a stream.
 
     The inputs of a step are those of the cell; then, if it ``resets``, the delta (N, H) or (N, 1), which multiplies
-    every state before the cell sees it; then, if it ``ends``, ``valid`` (N, 1), true before the end. Behind
-    the end the states keep their value, and so do outputs which are states. States behind those
-    of the cell hold the outputs that are none of its states.
+    every state before the cell sees it; then, if it ``ends``, ``valid`` (N, 1), true before the end. After
+    the end the states keep their values, and so do outputs that are states. Additional states, after
+    those of the cell, hold the outputs that are not states of the cell.
     """
 
     cell: Cell
@@ -51,11 +51,11 @@ def _standing_still(body: Builder, step: Step, states: Sequence[Value], valid: V
 
 
 class Resets:
-    """What cont (T, N) and the lengths (N,) say to each direction of a stack. Made once for each size.
+    """The masks from cont (T, N) and the lengths (N,) for each direction of a stack. Made once for each size.
 
-    cont is 0 where a sequence begins. To a direction that reads backwards, it begins where the next one does:
-    cont is moved by one step, and the last step continues. What cont says behind a stream's end says
-    nothing: the step before it is the last one.
+    cont is 0 where a sequence begins. A direction that reads backwards resets at the step before the next sequence:
+    cont is moved by one step, and the last step continues. Values of cont after a stream's end are
+    ignored: the step before the end is the last one.
     """
 
     def __init__(self, build: Builder, x: Value, cont: Value | None, lengths: Value | None) -> None:
@@ -66,7 +66,7 @@ class Resets:
         self._deltas: dict[tuple[bool, int], Value] = {}
 
     def guarded(self, cell: Cell, *, reverse: bool) -> tuple[GuardedCell, list[Value]]:
-        """The cell with its states reset and held, and the sequences (T, N, ...) which that takes."""
+        """The cell with its states reset and held, and the sequences (T, N, ...) that it needs for that."""
         delta = self._delta(cell, reverse)
         marks = [mark for mark in (delta, self.valid) if mark is not None]
         return GuardedCell(cell, delta is not None, self.valid is not None), marks
@@ -84,7 +84,7 @@ class Resets:
         return build.add(GREATER, row, numbered_steps(build, x), hint="valid")
 
     def _delta(self, cell: Cell, backwards: bool) -> Value | None:
-        """cont as often as a state has numbers: (T, N, H); (T, N, 1), to be broadcast, where their sizes differ."""
+        """cont repeated to the size of the states: (T, N, H); (T, N, 1), to be broadcast, if their sizes differ."""
         if self.cont is None or (backwards and self.steps == 1):
             return None
         sizes = set(cell.states.values())
@@ -102,7 +102,7 @@ class Resets:
         return self._columns[backwards]
 
     def _later(self, column: Value) -> Value:
-        """cont of the step behind each; 1 behind the last one of a stream."""
+        """cont of the step after each; 1 after the last step of a stream."""
         if self.valid is not None:
             one = self.build.scalar(1, 3)
             column = self.build.add(Select(), self.valid, column, one, hint="cont_until_end")

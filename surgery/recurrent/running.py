@@ -1,4 +1,4 @@
-"""A stack run over the steps of its streams: what is computed for all steps at once, and the Scans."""
+"""Running a stack over the steps of its streams: products for all steps at once, and the Scans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from prototrt.surgery.recurrent.states import StackStates, zeros
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StackInputs:
-    """What a stack reads: N streams of T steps.
+    """The inputs of a stack: N streams of T steps.
 
     ``x`` (T, N, D); ``cont`` (T, N), 0 where a sequence begins, or nothing if every step continues; ``lengths`` (N,),
     the steps that each stream has, or nothing if it has all of them; ``statics``, which the first
@@ -43,8 +43,8 @@ def run_stack(
 ) -> StackOutputs:
     """Run all layers of a stack over all steps; ``given`` are the arrays of each state before the first one.
 
-    Every state of every cell is reset by cont and held behind a stream's end here: a cell does not
-    know of either.
+    Every state of every cell is reset by cont and held after a stream's end here, outside the
+    cell.
     """
     resets = Resets(build, inputs.x, inputs.cont, inputs.lengths)
     states = StackStates(build, stack.state_sizes, given, inputs.x.shape[1])
@@ -70,7 +70,7 @@ def _run_direction(
     resets: Resets,
     states: StackStates,
 ) -> Value:
-    """The top of one direction for its transformed x; ``held`` are further states, for outputs that are none."""
+    """The top of one direction for its transformed x; ``held`` are additional states, for outputs that are not states."""
     cell, marks = resets.guarded(direction.cell, reverse=direction.reverse)
     before = states.before()
     end = scan(build, cell, [x, *marks], [*before, *held], reverse=direction.reverse)
@@ -79,7 +79,7 @@ def _run_direction(
 
 
 def _nothing_to_hold(build: Builder, x: Value, direction: Direction) -> list[Value]:
-    """Zeros (N, size) for outputs that are no states: a stream without any step holds them."""
+    """Zeros (N, size) for outputs that are not states: a stream without any step holds them."""
     return [
         build.reshape(zeros(build, x, 1, size), (x.shape[1], size), hint="initial")
         for size in direction.cell.stateless_outputs
@@ -112,7 +112,7 @@ def _transformed(
 
 
 def _stacked(build: Builder, weights: Sequence[Value]) -> Value:
-    """The rows of several constants one behind the other."""
+    """The rows of several constants, concatenated."""
     if len(weights) == 1:
         return weights[0]
     arrays = [value.data for value in weights if value.data is not None]

@@ -1,4 +1,4 @@
-"""The one function that makes a Scan of what is done in a step."""
+"""The function that builds a Scan from a step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prototrt.surgery.ops import Scan
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What comes of one step: the new states, and what it adds to each output sequence."""
+    """The result of one step: the new states, and one element of each output sequence."""
 
     states: Sequence[Value]
     outputs: Sequence[Value]
@@ -33,8 +33,8 @@ def scan(
 ) -> Step:
     """Do a step for each element of axis 0 of the sequences, (T, ...) each, from these initial states.
 
-    Gives the states after the last step and the output sequences (T, ...). What a step
-    reads from outside becomes a loop invariant.
+    Returns the states after the last step and the output sequences (T, ...). Values that a step
+    reads from outside become loop invariants.
     """
     body = build.body()
     now = [body.body_input("state", value.shape, value.dtype) for value in states]
@@ -52,7 +52,7 @@ def scan(
 
 
 def _read_outside(body: Builder, outputs: Sequence[Value]) -> list[Value]:
-    """What the nodes and outputs of a body read that is not its own."""
+    """The outside values that the nodes and outputs of a body read."""
     own = {*body.inputs, *(value for node in body.nodes for value in node.outputs)}
     read = [*(value for node in body.nodes for value in node.inputs), *outputs]
     return [value for value in dict.fromkeys(read) if value not in own and not value.is_constant]

@@ -1,4 +1,4 @@
-"""What a recurrent net is: layers, each with one direction or two, with their weights, cells and readouts."""
+"""The structure of a recurrent net: layers with one or two directions, their weights, cells and readouts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prototrt.surgery.recurrent.cells import Cell, activated
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InputWeights:
-    """What x is multiplied with for all steps at once: W (R, D), b (R,); one matrix (R, S) for each static input."""
+    """The weights of x, for all steps at once: W (R, D), b (R,); one matrix (R, S) for each static input."""
 
     matrix: Value
     bias: Value
@@ -22,7 +22,7 @@ class InputWeights:
 
 
 class Readout(Protocol):
-    """How the top of a direction is made of the outputs of its cell, for all steps at once."""
+    """How to compute the top of a direction from the outputs of its cell, for all steps at once."""
 
     def width(self, cell: Cell) -> int:
         """How many numbers the top has for each step."""
@@ -98,8 +98,8 @@ class Stack:
     """Layers of cells of one kind. Each reads the tops of all directions of the layer below.
 
     ``layers``: the directions of each, forward before backward. ``adds_up``: the tops of the directions
-    of a layer are added up, not joined. ``resets_input``: cont also multiplies ``W x + b``.
-    ``holds_past_end``: the top behind a stream's end is that of its last step, not 0.
+    of a layer are added, not concatenated. ``resets_input``: cont also multiplies ``W x + b``.
+    ``holds_past_end``: after a stream's end the top is that of its last step, not 0.
     """
 
     layers: Sequence[Sequence[Direction]]

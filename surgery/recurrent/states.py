@@ -1,4 +1,4 @@
-"""The states of a stack: one array for all directions outside of it, one value for each inside."""
+"""The states of a stack: one array for all directions outside, one value per direction inside."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prototrt.surgery.ops import Concat, Gather, Reduce, ReduceKind, Select
 def packed_shapes(sizes: Sequence[int], streams: Dim) -> list[Shape]:
     """The shapes of the arrays that hold a state with these sizes in the directions of a stack.
 
-    One array (directions, N, size), layer by layer and forward before backward, as cuDNN has it; where
+    One array (directions, N, size), layer by layer and forward before backward, as in cuDNN; if
     sizes differ, an array (1, N, size) for each direction.
     """
     if len(set(sizes)) == 1:
@@ -23,7 +23,7 @@ def packed_shapes(sizes: Sequence[int], streams: Dim) -> list[Shape]:
 
 
 class StackStates:
-    """The states of a stack while it runs: cut from arrays of ``packed_shapes``, put together again in the end."""
+    """The states of a stack while it runs: cut from arrays of ``packed_shapes``, and concatenated at the end."""
 
     def __init__(
         self,
@@ -39,12 +39,12 @@ class StackStates:
         self._places: dict[int, Value] = {}
 
     def before(self) -> list[Value]:
-        """The states (N, size) that the next direction starts with."""
+        """The initial states (N, size) of the next direction."""
         index = len(self._last[0])
         return [self._cut(arrays, sizes, index) for arrays, sizes in zip(self.given, self.sizes, strict=True)]
 
     def after(self, states: Sequence[Value]) -> None:
-        """Note the states (N, size) that this direction ends with."""
+        """Record the final states (N, size) of this direction."""
         for last, state in zip(self._last, states, strict=True):
             last.append(state)
 

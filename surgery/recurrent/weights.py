@@ -1,6 +1,6 @@
-"""How trained parameters map: Caffe, PyTorch, cuDNN, Caffe2 and ONNX, both ways.
+"""Conversion of trained parameters between Caffe, PyTorch, cuDNN, Caffe2 and ONNX.
 
-Every reader gives the same form, a list of ``DirectionWeights``: layer by layer, and in a layer forward
+Every reader returns the same form, a list of ``DirectionWeights``: layer by layer, and in a layer forward
 before backward. Every writer takes it. So ``to_caffe(from_pytorch(state))`` are blobs::
 
     from prototrt import weights
@@ -62,7 +62,7 @@ class DirectionWeights:
 
     @property
     def bias(self) -> Array:
-        """Both biases as one: all that an LSTM or a plain RNN needs."""
+        """The sum of both biases, which is enough for an LSTM or a plain RNN."""
         return map_elements(np.add, self.x_bias, self.h_bias)
 
 
@@ -86,7 +86,7 @@ def from_caffe(
     projection: bool = False,
     recurrent_bias: bool = False,
 ) -> list[DirectionWeights]:
-    """The directions in a layer's blobs; ``recurrent_bias`` is what linear_before_reset adds to a GRU."""
+    """The directions in a layer's blobs; ``recurrent_bias`` is the bias of a GRU with linear_before_reset."""
     orders_of(cell)
     count = 3 + recurrent_bias + peephole + projection
     if not blobs or len(blobs) % count:
@@ -109,10 +109,10 @@ def _caffe_direction(
 
 
 def to_caffe(stack: Sequence[DirectionWeights], *, recurrent_bias: bool = True) -> list[Array]:
-    """The blobs of one Caffe layer. Biases are added up, but for a GRU with ``recurrent_bias``.
+    """The blobs of one Caffe layer. The two biases are added, except for a GRU with ``recurrent_bias``.
 
-    Such a GRU needs ``linear_before_reset: true``. Without ``recurrent_bias`` the blobs are those of one that
-    resets before the product, as Caffe2 and ONNX do unless told otherwise.
+    Such a GRU needs ``linear_before_reset: true``. Without ``recurrent_bias`` the blobs are those of a GRU that
+    resets before the product, the default in Caffe2 and ONNX.
     """
     return [blob for one in stack for blob in _caffe_blobs(one, recurrent_bias and one.cell == "GRU")]
 

@@ -1,1 +1,1 @@
-"""What people see of a net or a graph: pictures, costs, the table of supported layers."""
+"""Views of a net or a graph: pictures, costs, the table of supported layers."""

@@ -1,4 +1,4 @@
-"""Pictures of nets and graphs; the same picture for the same model."""
+"""Pictures of nets and graphs. The same model always gives the same picture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prototrt.surgery.views.drawing import CONSTANT, END, FED_BACK, FROM_CONSTAN
 
 
 def dot_from_net(model: Model, options: RewriteOptions) -> tuple[str, Sequence[str]]:
-    """The net as it is written, in Graphviz's language, and warnings; see ``drawing_of_net``."""
+    """The net as the file states it, in Graphviz's language, and warnings; see ``drawing_of_net``."""
     drawing, warnings = drawing_of_net(model, options)
     return drawing.text(), warnings
 
@@ -69,7 +69,7 @@ def drawing_of_graph(graph: Graph) -> Drawing:
 
 
 def _layer_notes(layer: Layer, shapes: Mapping[str, Shape]) -> Iterator[str]:
-    """Where a layer stands, what it writes, what it has learned."""
+    """The line of a layer, its tops, and its learned numbers."""
     yield f"{layer.origin.file}:{layer.origin.line}"
     for position, top in enumerate(layer.tops):
         yield f"top {layer.top_blob(position)}  {_text(shapes.get(top))}"
@@ -78,7 +78,7 @@ def _layer_notes(layer: Layer, shapes: Mapping[str, Shape]) -> Iterator[str]:
 
 
 def _node_notes(node: Node) -> Iterator[str]:
-    """What a node writes and reads, and what it was made of."""
+    """The outputs, inputs and origin of a node."""
     for value in node.outputs:
         yield f"writes {value.name}  {_type(value)}"
     for value in node.inputs:
@@ -139,7 +139,7 @@ def _draw_loop(
 
 
 def _source(page: Drawing, value: Value, sources: dict[Value, str], reader: str) -> str:
-    """What writes the value; a constant is drawn anew for each reader."""
+    """The node that writes the value. A constant is drawn once for each reader."""
     if value.is_constant:
         return page.node(f"{reader} constant {value.name}", (_constant(value),), CONSTANT)
     return sources[value]

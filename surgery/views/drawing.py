@@ -1,4 +1,4 @@
-"""What a picture shows: nodes, arrows and frames, before it is written in any language."""
+"""The contents of a picture, independent of its language: nodes, arrows and frames."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class DrawnEdge:
 
 @dataclass(frozen=True, slots=True)
 class DrawnFrame:
-    """A frame round what it holds: the body of a Scan."""
+    """A frame around its contents, the body of a Scan."""
 
     id: str
     lines: tuple[str, ...]
@@ -65,7 +65,7 @@ Item = DrawnNode | DrawnFrame
 
 @dataclass(slots=True)
 class Drawing:
-    """A picture in the making: every id is used once."""
+    """A picture under construction. Every id is used once."""
 
     title: str
     items: list[Item] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Drawing:
         layer: str | None = None,
         notes: Iterable[str] = (),
     ) -> str:
-        """Draw a node; its id is the one that is wanted, or that with a number."""
+        """Draw a node. Its id is the wanted one, with a number if that is taken."""
         name = free_name(wanted, self._ids, " ({})")
         self._here.append(DrawnNode(name, lines, kind, layer, tuple(notes)))
         return name
@@ -91,7 +91,7 @@ class Drawing:
 
     @contextmanager
     def frame(self, wanted: str, lines: tuple[str, ...], is_dashed: bool, layer: str) -> Iterator[None]:
-        """What is drawn in this block stands in a frame."""
+        """Put everything that is drawn in this block into a frame."""
         frame = DrawnFrame(free_name(f"cluster {wanted}", self._ids, " ({})"), lines, is_dashed, layer, [])
         self._here.append(frame)
         self._open.append(frame.items)
@@ -99,7 +99,7 @@ class Drawing:
         self._open.pop()
 
     def text(self) -> str:
-        """In Graphviz's language. Arrows stand last: one must not pull a node into a frame."""
+        """In Graphviz's language. Arrows come last: an earlier arrow could pull a node into a frame."""
         head = [f"digraph {quoted(self.title)} {{", *_FONTS]
         return "\n".join([*head, *_item_lines(self.items, "  "), *map(_edge_line, self.edges), "}"]) + "\n"
 

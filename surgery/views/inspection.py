@@ -1,4 +1,4 @@
-"""What a net costs, layer by layer: shapes, stored numbers, multiplications."""
+"""The cost of a net, layer by layer: shapes, stored numbers, multiplications."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LayerFacts:
 
 @dataclass(frozen=True, slots=True)
 class StatePair:
-    """What ``output`` holds after a call is fed into ``input`` of the next one."""
+    """State: the caller feeds what ``output`` holds after a call into ``input`` of the next call."""
 
     input: str
     output: str
@@ -51,7 +51,7 @@ class StatePair:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A net and what it costs. ``inputs`` and ``outputs`` have those for state, too."""
+    """A net and its cost. ``inputs`` and ``outputs`` include those for state."""
 
     name: str
     file: str
@@ -76,7 +76,7 @@ class Inspection:
 
 @takes_options(RewriteOptions)
 def inspect(model: Model, options: RewriteOptions) -> Inspection:
-    """Take a net's measure. Works without weights: shapes do not depend on them."""
+    """Measure the cost of a net. Works without weights: shapes do not depend on them."""
     expansion = expand(model, options=options.topology)
     graph, tops = expansion.graph, expansion.tops
     work, work_of_a_step = multiply_adds(graph), multiply_adds_per_step(graph)
@@ -91,14 +91,14 @@ def inspect(model: Model, options: RewriteOptions) -> Inspection:
                 tops=tuple(
                     Blob(layer.top_blob(i), tops[top].shape)
                     for i, top in enumerate(layer.tops)
-                    if top in tops  # workspaces of operators are no tensors
+                    if top in tops  # workspaces of operators are not tensors
                 ),
                 parameters=expansion.parameters.get(layer.name, 0),
                 multiply_adds=work[layer.origin],
                 multiply_adds_per_step=work_of_a_step.get(layer.origin),
             )
             for layer in model.layers
-            if not layer.tops or any(top in tops for top in layer.tops)  # the others are behind the outputs
+            if not layer.tops or any(top in tops for top in layer.tops)  # the other layers come after the outputs
         ),
         inputs=_blobs(graph.inputs),
         outputs=_blobs(graph.outputs),
@@ -126,7 +126,7 @@ def multiply_adds_per_step(graph: Graph) -> dict[Origin, int]:
     """Multiplications of one step of each recurrent layer.
 
     Those are its share of what is computed for all T steps at once, and the bodies of its Scans.
-    What is computed once a call, of a static input, is no part of a step, unless there is but one.
+    Products of a static input, computed once per call, are not counted, unless there is only one step.
     """
     steps = {
         node.origin: steps_of(node.op, tuple(value.shape for value in node.inputs))

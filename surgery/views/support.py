@@ -1,4 +1,4 @@
-"""Which Caffe layers there are rules for, told by the rules themselves."""
+"""The supported layers, from the docstrings of their rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def supported_layers() -> list[LayerSupport]:
 
 
 def supported_operators() -> list[LayerSupport]:
-    """The same for the operators of Caffe2; those of one rule stand together."""
+    """The same for the operators of Caffe2. Operators with the same rule share a row."""
     names: dict[Callable[..., Any], list[str]] = {}
     for type_name, rule in sorted(framework_named("caffe2").rules.rules.items()):
         if type_name != "Input":

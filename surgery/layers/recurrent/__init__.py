@@ -1,4 +1,4 @@
-"""The recurrent layers of Caffe and of its forks: what they read from a net, and what they make of it."""
+"""The recurrent layers of Caffe and its forks: how they are read from a net and expanded."""
 
 from prototrt.surgery.layers.recurrent import dialects, rules
 

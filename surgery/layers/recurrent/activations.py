@@ -34,8 +34,8 @@ _FORM = re.compile(r"\s*(?P<name>\w+)\s*(?:\((?P<numbers>[^()]*)\)\s*)?", re.ASC
 def activation_named(text: str, field: str) -> Op:
     """The primitive that a name stands for. Case and underscores do not matter.
 
-    In brackets follow its numbers: ``HardSigmoid(alpha, beta)``, ``ELU(alpha)``, ``Clip(low, high)``,
-    ``ReLU(negative slope)``. ``field`` is where the net says so, for messages. Raises ``NetError``.
+    Its numbers follow in brackets: ``HardSigmoid(alpha, beta)``, ``ELU(alpha)``, ``Clip(low, high)``,
+    ``ReLU(negative slope)``. ``field`` is the name of the field, for messages. Raises ``NetError``.
     """
     form = _FORM.fullmatch(text)
     name = _squashed(form["name"]) if form else ""

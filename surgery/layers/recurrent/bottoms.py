@@ -1,4 +1,4 @@
-"""The bottoms of a recurrent layer, told apart and checked."""
+"""Identifying and checking the bottoms of a recurrent layer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Bottoms:
     def varies(self, place: int) -> bool:
         """Whether a static input changes from step to step: (T, N, ...).
 
-        The first one, that of Caffe, never does, even where its second axis happens to be as long as T or N.
+        The first one, Caffe's, never changes, even if its second axis is as long as T or N.
         """
         shape = self.statics[place].shape
         return place > 0 and len(shape) > 2 and shape[:2] == (self.steps, self.streams)
@@ -57,7 +57,7 @@ class Bottoms:
         return element_count(self.statics[place].shape[axes:], "an axis of x_static")
 
     def stack_inputs(self, build: LayerBuilder, input_clip: float = 0.0) -> StackInputs:
-        """What the stack reads of them; x is kept between -input_clip and input_clip, unless that is 0."""
+        """The inputs of the stack. x is clipped to -input_clip and input_clip, unless that is 0."""
         inputs = element_count(self.x.shape[2:], "an axis of x")
         flat = build.reshape(self.x, (self.steps, self.streams, inputs), hint="x")
         return StackInputs(
@@ -68,7 +68,7 @@ class Bottoms:
         )
 
     def _static_rows(self, build: LayerBuilder, place: int) -> Value:
-        """A static input as (1, N, S), to be broadcast over the steps, or as it changes: (T, N, S)."""
+        """A static input as (1, N, S), to be broadcast over the steps, or as (T, N, S) if it changes."""
         shape = (self.steps if self.varies(place) else 1, self.streams, self.static_size(place))
         return build.reshape(self.statics[place], shape, hint="static")
 
@@ -93,7 +93,7 @@ class Bottoms:
 
 
 def bottom(layer: Layer, index: int) -> str:
-    """A bottom as messages name it."""
+    """The name of a bottom in messages."""
     return f'bottom "{layer.bottom_blob(index)}"'
 
 
@@ -108,7 +108,7 @@ def expect_step(layer: Layer, state: Value) -> None:
 
 
 def expect_shape(layer: Layer, value: Value, shape: Shape, because: str, index: int = 0) -> None:
-    """Refuse a bottom of another shape. ``because`` says what the expected one follows from."""
+    """Refuse a bottom of another shape. ``because`` is the reason for the expected shape."""
     if value.shape != shape:
         raise ShapeError(
             f"shape is {value.shape}, expected {shape}",
@@ -121,7 +121,7 @@ def expect_shape(layer: Layer, value: Value, shape: Shape, because: str, index: 
 def read_bottoms(
     layer: Layer, x: Value, cont: Value | None, others: Sequence[Value], expected: Expected
 ) -> Bottoms:
-    """Tell what stands behind x and cont: static inputs, sequence lengths, initial states."""
+    """Identify the bottoms after x and cont: static inputs, sequence lengths, initial states."""
     if len(x.shape) < 3:
         raise ShapeError(
             f"shape is {x.shape}, expected (T, N, ...)",

@@ -1,4 +1,4 @@
-"""Recurrent layers of Caffe's forks: the same cells behind other blobs and bottoms."""
+"""Recurrent layers of Caffe's forks: the same cells with other blobs and bottoms."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def lstm_topic(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others
     """LSTM with two static inputs, the second one a topic. From JEDDi-Net.
 
     Becomes: MatMul, Add; Reshape and Tile of cont; Scan; state inputs and outputs.
-    Bottoms and tops: as of LSTM, with x_topic (N, ...) or (T, N, ...) behind x_static.
+    Bottoms and tops: as of LSTM, with x_topic (N, ...) or (T, N, ...) after x_static.
     Blobs: W_xc, b_c, W_xc_static, W_xc_topic, W_hc.
     Source: VisionLearningGroup/JEDDi-Net, caffe3d.
     """
@@ -159,7 +159,7 @@ def gru_unit(
     """``h' = (1 - z) tanh(n) + z h``, z = sigmoid(update): the end of a step of a GRU, as in Caffe2.
 
     Becomes: Slice, Sigmoid, TanH, Multiply, Add.
-    Bottoms: h (1, N, H), gates r, z, n (1, N, 3H), of which r is not read again: n knows of it;
+    Bottoms: h (1, N, H), gates r, z, n (1, N, 3H); r is not read, because n includes it;
     optionally cont (1, N), which multiplies h. Top: h' (1, N, H).
     Source: caffe2 ``operators/gru_unit_op.h``.
     """

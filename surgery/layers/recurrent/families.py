@@ -35,7 +35,7 @@ class Family:
 
     @property
     def options(self) -> frozenset[str]:
-        """The fields of ours that layers of this kind know."""
+        """The fields of ours that layers of this kind support."""
         return OF_ANY_STACK.union(self.further, (item.name for item in fields(self.form)))
 
 
@@ -69,9 +69,9 @@ def _peepholes(build: LayerBuilder, rows: Value | None) -> tuple[Value, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coupling:
-    """The rows of an LSTM's matrices, which lack those of f, or hold them in vain, where f is 1 - i.
+    """The rows of an LSTM's matrices. If f is 1 - i, the rows of f are missing or unused.
 
-    Also adds forget_bias: it is known now.
+    Also adds the constant forget_bias.
     """
 
     blobs: StoredBlobs

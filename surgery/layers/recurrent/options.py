@@ -1,4 +1,4 @@
-"""What a ``recurrent_param`` asks for beyond Caffe: read, checked, and refused where it means nothing."""
+"""The options of a ``recurrent_param`` beyond Caffe's. Options without a meaning are refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prototrt.surgery.ir import Op
 from prototrt.surgery.layers.recurrent.activations import activation_named
 
 OURS = 1000
-"""Fields from this number on are not Caffe's."""
+"""Fields with this number or a larger one are not Caffe's."""
 MOST_LAYERS = 100
 
 Form = TypeVar("Form")
@@ -26,7 +26,7 @@ def activation(param: Any, field: str) -> Op:
 
 
 def limit(param: Any, field: str) -> float:
-    """A number that is not negative; 0 is no limit."""
+    """A number that is not negative; 0 means no limit."""
     number = float(getattr(param, field))
     if not number >= 0:
         raise NetError(
@@ -40,7 +40,7 @@ def flag(param: Any, field: str) -> bool:
 
 
 def size(param: Any, field: str) -> int:
-    """A number of units; 0 is none."""
+    """A number of units; 0 means none."""
     return int(getattr(param, field))
 
 
@@ -91,7 +91,7 @@ OPTIONS: Mapping[str, RecurrentOption] = {
     "reverse": RecurrentOption(flag, excludes="bidirectional"),
     "sequence_lengths": RecurrentOption(flag),
 }
-"""Every field of ours. Which of them a layer knows says its ``Family``."""
+"""Every field of ours. The ``Family`` of a layer lists the fields that it supports."""
 OF_ANY_STACK = frozenset(
     {
         "bidirectional",
@@ -103,11 +103,11 @@ OF_ANY_STACK = frozenset(
         "sequence_lengths",
     }
 )
-"""Fields that say how layers of any cell are put together."""
+"""Fields for the structure of layers, whatever their cell."""
 
 
 def check_options(layer: Layer, known: Collection[str]) -> None:
-    """Refuse fields of ours that the layer's type does not know, that lack another field, or exclude it."""
+    """Refuse fields of ours that the layer's type does not support, that lack another field, or exclude it."""
     param = layer.param
     for field, _ in param.ListFields():
         if field.number < OURS:

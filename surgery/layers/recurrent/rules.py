@@ -1,4 +1,4 @@
-"""The recurrent layers of Caffe, and those that could have been."""
+"""The recurrent layers of Caffe, and others in the same style."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def recurrent(
 
 
 def _stack(blobs: StoredBlobs, family: Family, bottoms: Bottoms) -> Stack:
-    """The layers and directions, with the weights that are stored for each."""
+    """The layers and directions, with the stored weights of each."""
     param, layers = blobs.param, []
     inputs = element_count(bottoms.x.shape[2:], "an axis of x")
     statics = [bottoms.static_size(place) for place in range(len(bottoms.statics))]

@@ -1,4 +1,4 @@
-"""What is peculiar to Caffe's LSTM where it runs a single step."""
+"""A peculiarity of Caffe's LSTM when it runs a single step."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from prototrt.surgery.ir import Value
 
 
 def share_single_step(build: LayerBuilder, layer: Layer, tops: list[Value], state: int) -> None:
-    """With T = 1 the first top lies in the memory of the state h: a layer in place on it changes the state.
+    """With T = 1 the first top shares the memory of the state h: an in-place layer on it changes the state.
 
     The top is a Concat of the h of all steps, and a Concat of one blob copies nothing. ``state``
-    is the number of the recurrence of h; with expose_hidden there is none, and the second top,
-    h_T, lies in that memory, too. An RNN does not do this: its top is made of h.
-    Where T varies, one graph cannot do both: who uses it is told.
+    is the number of the recurrence of h. With expose_hidden there is none, and the second top,
+    h_T, shares that memory, too. An RNN does not do this: it computes its top from h.
+    If T varies, one graph cannot do both, and a warning says so.
     Source: caffe ``lstm_layer.cpp``, ``recurrent_layer.cpp``, ``concat_layer.cpp``.
     """
     steps = tops[0].shape[0]

@@ -1,4 +1,4 @@
-"""Where the states of a recurrent layer of Caffe come from, and where they go."""
+"""The sources and destinations of the states of a recurrent Caffe layer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from prototrt.surgery.recurrent.states import packed_shapes, zero_column, zeros
 class LayerStates:
     """The states of a stack as the caller of the net sees them.
 
-    They are given and taken by the net itself (``exposed``, with expose_hidden), by recurrent I/O bindings, or they
-    are constant: what the option ``state`` says, or zero where the dialect says so.
+    They are inputs and outputs of the net itself (``exposed``, with expose_hidden), recurrent I/O bindings, or
+    constants: from the option ``state``, or zero if the dialect requires it.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class LayerStates:
         ]
 
     def leave(self, last: Sequence[Sequence[Value]]) -> list[Value]:
-        """Let the states after the last step leave: as tops, if the net asks for them, else through bindings."""
+        """Output the states after the last step: as tops with expose_hidden, otherwise through bindings."""
         if self.is_exposed:
             tops = [top for (top,) in last]
             for (before,), top in zip(self.given, tops, strict=True):
@@ -77,7 +77,7 @@ class LayerStates:
         )
 
     def _stored(self, name: str, directions: int, size: int) -> Array:
-        """What the user's file holds for an initial state: (directions, N or 1, size); 1 is for all streams."""
+        """An initial state from the user's file: (directions, N or 1, size); 1 means the same for all streams."""
         arrays = self.build.options.state_arrays
         self.build.used_states.add(name)
         shape = (directions, self.streams, size)

@@ -15,7 +15,7 @@ from prototrt.surgery.recurrent.stacks import InputWeights
 
 
 class StoredBlobs:
-    """Hands out the layer's blobs one after the other."""
+    """Returns the layer's blobs one after the other."""
 
     def __init__(self, build: LayerBuilder, layer: Layer, param: Any | None = None) -> None:
         self.build, self.layer = build, layer
@@ -34,14 +34,14 @@ class StoredBlobs:
         return self.build.parameter(self.layer, shape, what, filler=filler, kind="bias")
 
     def inputs(self, rows: int, inputs: int, statics: Sequence[int], names: Sequence[str]) -> InputWeights:
-        """What x and the static inputs are multiplied with; ``names`` of W_x, b, and the static ones."""
+        """The weights of x and of the static inputs; ``names`` of W_x, b, and the static ones."""
         matrix = self.weights((rows, inputs), names[0])
         bias = self.bias((rows,), names[1])
         static = [self.weights((rows, size), name) for size, name in zip(statics, names[2:], strict=False)]
         return InputWeights(matrix, bias, tuple(static))
 
     def has_rows(self, rows: int) -> bool:
-        """Whether the next blob, if it is stored, has so many rows."""
+        """Whether the next blob, if it is stored, has this number of rows."""
         blobs = self.layer.blobs
         if blobs is None or self._next >= len(blobs):
             return False
@@ -49,5 +49,5 @@ class StoredBlobs:
         return bool(sizes) and blobs[self._next].shape[0] == rows
 
     def rewritten(self, value: Value, array: np.ndarray[Any, np.dtype[Any]], what: str) -> Value:
-        """A constant in the place of a stored blob."""
+        """A constant instead of a stored blob."""
         return self.build.constant(array if is_repeated(array) else np.ascontiguousarray(array), what)
