@@ -70,7 +70,7 @@ def _run_direction(
     resets: Resets,
     states: StackStates,
 ) -> Value:
-    """The top of one direction for its transformed x; ``held`` are additional states, for outputs that are not states."""
+    """The top of one direction for its transformed x; ``held`` are additional states, for other outputs."""
     cell, marks = resets.guarded(direction.cell, reverse=direction.reverse)
     before = states.before()
     end = scan(build, cell, [x, *marks], [*before, *held], reverse=direction.reverse)

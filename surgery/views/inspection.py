@@ -98,7 +98,7 @@ def inspect(model: Model, options: RewriteOptions) -> Inspection:
                 multiply_adds_per_step=work_of_a_step.get(layer.origin),
             )
             for layer in model.layers
-            if not layer.tops or any(top in tops for top in layer.tops)  # the other layers come after the outputs
+            if not layer.tops or any(top in tops for top in layer.tops)  # others: after the outputs
         ),
         inputs=_blobs(graph.inputs),
         outputs=_blobs(graph.outputs),
