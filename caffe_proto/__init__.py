@@ -1,4 +1,4 @@
-"""Reading Caffe's files: text, weights, and all that older versions wrote. Knows neither shapes nor maths.
+"""Reading Caffe's files: text, weights, and the forms of older versions. Without shapes or computation.
 
 Each name is imported when it is first used: options and messages need neither NumPy nor protobuf.
 """

@@ -1,4 +1,4 @@
-"""What many messages about a net end with."""
+"""The last words of many messages about a net."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What can go wrong with a user's model, said so that the user can mend it.
+"""Errors in a user's model, with messages that help to fix them.
 
-A message has up to three parts: where and what, why that is wrong, and what to do::
+A message has up to three parts: the place and the problem, the reason, and the fix::
 
     deploy.prototxt:41: layer "lstm1" (LSTM), bottom "cont": shape is (20, 4), expected (10, 4)
       because T is 10, the first dimension of bottom "data"
       fix: give "cont" the shape { dim: 10 dim: 4 }
 
-Where a part names an option, it is a ``Worded``: ``str(error)`` is in Python's words, the command line
-and the list of models have their own.
+A part that names an option is a ``Worded``: ``str(error)`` uses Python's syntax; the command line
+and the list of models use their own.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from prototrt.caffe_proto.wording import Option, Worded
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The Caffe layer, and the line of the user's file, that a thing came from.
+    """The Caffe layer and the line of the user's file that something came from.
 
-    A Caffe2 net has operators, which need no name: ``operator`` says which one, as in
-    ``operator 3``. The line is 0 where the file is binary.
+    A Caffe2 net has operators, which need no name: ``operator`` identifies one, as in
+    ``operator 3``. The line is 0 in a binary file.
     """
 
     file: str
@@ -48,11 +48,11 @@ class Origin:
 
 
 class ConversionError(Exception):
-    """A model cannot be converted, for a reason that its user can cause or mend.
+    """A model cannot be converted, for a reason that the user can cause or fix.
 
-    ``origin`` names the layer and its line; where there is no layer, ``where`` names the
-    file (``"net.prototxt"`` or ``"net.prototxt:12"``). ``blob`` says which of the layer's
-    blobs is meant, in words (``'bottom "cont"'``).
+    ``origin`` names the layer and its line. If there is no layer, ``where`` names the
+    file (``"net.prototxt"`` or ``"net.prototxt:12"``). ``blob`` names one of the layer's
+    blobs in words (``'bottom "cont"'``).
     """
 
     exit_code = 3
@@ -93,7 +93,7 @@ class ConversionError(Exception):
 
 
 class UnreadableFileError(ConversionError):
-    """A file is not there, is cut short, or is not what its name says."""
+    """A file is missing, truncated, or not of the type that its name suggests."""
 
 
 class NetError(ConversionError):
@@ -101,7 +101,7 @@ class NetError(ConversionError):
 
 
 class MissingBlobError(NetError):
-    """A bottom that no layer makes; ``bottom`` is its name."""
+    """A bottom that no layer writes; ``bottom`` is its name."""
 
     def __init__(
         self, problem: str, *, bottom: str, origin: Origin | None, because: str | None, fix: str | None
@@ -111,7 +111,7 @@ class MissingBlobError(NetError):
 
 
 class UnsupportedLayerError(ConversionError):
-    """A layer type, or a field of a layer, for which there is no rule.
+    """A layer type, or a field of a layer, without a rule.
 
     ``lacking`` is that type or field, without the name of the layer: equal ones can be counted.
     """
@@ -120,11 +120,11 @@ class UnsupportedLayerError(ConversionError):
 
 
 class ShapeError(ConversionError):
-    """A blob has not the shape that its reader needs."""
+    """A blob does not have the shape that its reader needs."""
 
 
 class MissingShapesError(ShapeError):
-    """Inputs whose shapes nobody states; ``shapes`` are what to give, with letters for sizes."""
+    """Inputs without a stated shape; ``shapes`` are examples to state, with letters for sizes."""
 
     def __init__(
         self, problem: str, *, where: str, because: str | None, shapes: Mapping[str, Sequence[int | str]]
@@ -158,13 +158,13 @@ class EngineError(ConversionError):
 
 
 class OptionsError(ConversionError, ValueError):
-    """An option has a value that makes no sense, or options contradict each other."""
+    """An option has an invalid value, or options contradict each other."""
 
     exit_code = 2
 
 
 class Problems(ConversionError):  # noqa: N818  it is many errors, not one
-    """Several errors, told at once so that they can be mended at once."""
+    """Several errors, reported together so that the user can fix them together."""
 
     def __init__(self, errors: Sequence[ConversionError], *, fix: str | None = None) -> None:
         super().__init__(Worded.joined("\n", [error.text for error in errors]), fix=fix)
@@ -177,7 +177,7 @@ class Problems(ConversionError):  # noqa: N818  it is many errors, not one
 
 
 def raise_all(errors: Sequence[ConversionError]) -> None:
-    """Raise nothing, the one error, or all of them as ``Problems``: each once."""
+    """Raise nothing, the single error, or all errors as ``Problems``, without duplicates."""
     different = distinct(errors)
     if len(different) == 1:
         raise different[0]
@@ -186,7 +186,7 @@ def raise_all(errors: Sequence[ConversionError]) -> None:
 
 
 def distinct(errors: Sequence[ConversionError]) -> list[ConversionError]:
-    """The single errors, each once."""
+    """The single errors, without duplicates."""
     single = [
         inner for error in errors for inner in (error.errors if isinstance(error, Problems) else (error,))
     ]

@@ -1,4 +1,4 @@
-"""Opening what the user named, and telling what it is when it is not what was meant."""
+"""Opening the user's files, and recognizing files of the wrong type."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGEST_TEXT = 64 << 20  # bytes; the largest published prototxt has less than 
 
 @contextmanager
 def told_to_the_user(file: str, what: str) -> Iterator[None]:
-    """Turn the operating system's refusals into messages. ``what``: "a prototxt", as the message calls it."""
+    """Turn errors of the operating system into messages. ``what`` is the expected file, as in "a prototxt"."""
     try:
         yield
     except FileNotFoundError as error:
@@ -54,7 +54,7 @@ def read_prototxt(file: str) -> str:
 
 
 def read_small(file: str, what: str) -> bytes:
-    """All of a file that has no reason to be large."""
+    """The contents of a file that is never large."""
     with told_to_the_user(file, what), open(file, "rb") as stream:
         status = os.fstat(stream.fileno())
         size = status.st_size
@@ -72,7 +72,7 @@ def read_small(file: str, what: str) -> bytes:
 
 
 def refuse_strangers(head: bytes, file: str, what: str) -> None:
-    """Raise where the first bytes say that a file was never what its name says."""
+    """Raise if the first bytes show that a file is not of the type that its name suggests."""
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:40].lower()
     if not head.strip():
         raise UnreadableFileError("the file is empty", where=file, fix=f"give {what}, or get the file again")
@@ -96,7 +96,7 @@ def refuse_strangers(head: bytes, file: str, what: str) -> None:
 
 
 def refuse_binary(data: bytes, file: str) -> None:
-    """Raise where bytes that should be a prototxt are no text."""
+    """Raise if bytes that should be a prototxt are not text."""
     if not looks_binary(data):
         return
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -133,7 +133,7 @@ def _fix_of_missing(file: str) -> str | None:
 
 
 def sha256_of_stream(stream: BinaryIO) -> str:
-    """Of what is left to read, in hexadecimal."""
+    """The digest of the rest of the file, in hexadecimal."""
     digest = hashlib.sha256()
     while block := stream.read(1 << 20):
         digest.update(block)

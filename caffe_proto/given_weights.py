@@ -9,7 +9,7 @@ from prototrt.caffe_proto.wording import Option, Worded
 
 
 def refuse_two_sources(file: str, options: LoadOptions) -> None:
-    """Raise ``OptionsError`` for weights and a seed. An init net of Caffe2 states the shapes of what is drawn."""
+    """Raise ``OptionsError`` for weights with a seed. A Caffe2 init net may come with a seed: it states the shapes."""
     if options.weights is not None and options.random_weights is not None and not is_netdef(file):
         raise OptionsError(
             Worded("{} and {} are given, expected one of them", Option("weights"), Option("random_weights")),
@@ -18,7 +18,7 @@ def refuse_two_sources(file: str, options: LoadOptions) -> None:
 
 
 def refuse_no_source(file: str, options: LoadOptions) -> None:
-    """Raise ``OptionsError`` where a net that is to be computed has no weights. A minidb of Caffe2 holds its own."""
+    """Raise ``OptionsError`` if a net has no weights and is to be computed. A Caffe2 minidb holds its own weights."""
     if options.weights is None and options.random_weights is None and not is_database(file):
         raise OptionsError(
             "the model has no weights",

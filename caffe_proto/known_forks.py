@@ -1,6 +1,6 @@
-"""Types and fields of forks that have no rule: whose they are, and what they change.
+"""Types and fields of forks without a rule: their forks and their effects.
 
-They are no misspellings, and what a field of a fork changes is not to be removed.
+They are not misspellings, and messages must not advise to remove such a field: it changes the result.
 """
 
 from __future__ import annotations

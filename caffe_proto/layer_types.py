@@ -1,11 +1,11 @@
-"""One table of layer types: what the modules need to know of a type besides its rule.
+"""One table of layer types: the facts that modules need about a type, besides its rule.
 
 A type needs a row only where it differs from the defaults of ``LayerType``, which fit a layer that computes
-on images and whose parameters stand under its own name (``relu_param`` for ``ReLU``). What a layer computes
-is not told here: that is its rule, in ``surgery/layers``.
+on images and whose parameters stand under its own name (``relu_param`` for ``ReLU``). The computation of
+a layer is not here: that is its rule, in ``surgery/layers``.
 
-To teach the house something new about types, add a field to ``LayerType``, with a default that fits most of
-them, and state it in the rows that differ. Ask with ``layer_type(NAME)``: it answers for unknown types, too.
+To add a fact about types, add a field to ``LayerType`` with a default that fits most types, and set it in
+the rows that differ. ``layer_type(NAME)`` returns the row of a type, also for unknown types.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 
 class Role(enum.Enum):
-    """What becomes of a layer when a training net is cut down to what is deployed."""
+    """What happens to a layer when a training net is reduced to its deploy form."""
 
     COMPUTES = "it stays where an output needs it"
     DATA = "its tops become inputs"
@@ -24,7 +24,7 @@ class Role(enum.Enum):
 
 
 class InPlace(enum.Enum):
-    """Whether Caffe computes the layer rightly when its top is its bottom."""
+    """Whether Caffe computes the layer correctly in place."""
 
     ELEMENT_BY_ELEMENT = "yes, unless the top has another size"
     OVERWRITES = "no: it writes its top before it has read all of its bottom"
@@ -37,23 +37,23 @@ class LayerType:
 
     name: str
     parameters: tuple[str, ...] = ()
-    """Fields of LayerParameter, the usual one first, that do not follow from the name."""
+    """Parameter fields of LayerParameter that do not follow from the name, the usual one first."""
     without_parameters: bool = False
-    """No message holds parameters of this type, and yet it is known."""
+    """The type is known, although it has no parameter message."""
     role: Role = Role.COMPUTES
     in_place: InPlace = InPlace.ELEMENT_BY_ELEMENT
 
     example: tuple[str, ...] = ("NxCxHxW",)
-    """How the shapes of its bottoms look, as ``NxCxHxW``; the last stands for all further ones."""
+    """The form of the shapes of its bottoms, as in ``NxCxHxW``. The last form is for all further bottoms."""
     keeps_axes: bool = False
-    """Tops have as many axes as bottoms: what reads the tops tells how the bottoms look."""
+    """Tops have as many axes as bottoms: the readers of the tops show the shapes of the bottoms."""
     reads_rows: bool = False
     """Its ``axis`` says where a row begins: what stands before are T and N, or N alone."""
     reads_ids: bool = False
     """Each number of its bottom becomes a row: its top has one axis more."""
 
     is_code: bool = False
-    """What it computes stands in code beside the net. Where it reads nothing, its tops become inputs."""
+    """The computation is in code outside the net. If the layer has no bottoms, its tops become inputs."""
 
     labels_from: int | None = 1
     """Of data: the first top that holds labels. None where any top may hold anything."""
@@ -187,11 +187,11 @@ _ROWS = (
 
 LAYER_TYPES = {row.name: row for row in _ROWS}
 _MEASURES = ("Loss", "Accuracy", "Eval", "HDF5Output", "WarpCTC")
-"""What stands in the names of measures, those of forks included."""
+"""Words in the names of measures, including those of forks."""
 
 
 def layer_type(name: str) -> LayerType:
-    """What is known of a type: its row, or else what its name tells."""
+    """The facts about a type: its row, or a guess from its name."""
     known = LAYER_TYPES.get(name)
     if known is not None:
         return known

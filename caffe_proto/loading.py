@@ -42,11 +42,11 @@ from prototrt.caffe_proto.wording import Option, Worded
 def load(prototxt: PathLike, options: LoadOptions) -> Model:
     """Read a net and, if given, its weights.
 
-    A predict net and an init net of Caffe2, binary or text, are told by their content, too. Every mistake
-    of a user raises a ``ConversionError``.
+    Also reads a predict net and an init net of Caffe2, binary or text, and recognizes them by their content.
+    Every mistake of a user raises a ``ConversionError``.
 
-    What is wrong inside of one layer is left in ``Layer.problems``, for who needs that layer: fields that
-    Caffe's messages lack, values that suit no field, bottoms that nobody makes.
+    Errors inside one layer are kept in ``Layer.problems`` and raised if that layer is needed: fields that
+    Caffe's messages lack, values that fit no field, bottoms that no layer writes.
     """
     file = os.fsdecode(prototxt)
     if is_netdef(file):
@@ -139,7 +139,7 @@ def _model(
 
 
 def _problems(entry: LayerEntry, allow_unknown: bool) -> list[ConversionError]:
-    """What is wrong with the text of a layer, but for what ``allow_unknown`` drops."""
+    """The errors in the text of a layer, except those that ``allow_unknown`` turns into warnings."""
     return [finding.error() for finding in entry.findings if not (allow_unknown and finding.can_be_dropped)]
 
 
@@ -247,7 +247,7 @@ def _warnings(entries: Sequence[LayerEntry], file: str, weights: Weights) -> lis
 
 
 def _unread_shapes(net: ParsedNet, file: str) -> list[str]:
-    """Shapes of inputs that the net has not."""
+    """Warnings of shapes of inputs that the net does not have."""
     stated = [name for name in ("input_shape", "input_dim") if len(getattr(net.message, name))]
     if not stated or len(net.message.input):
         return []

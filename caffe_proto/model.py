@@ -27,16 +27,16 @@ class Layer:
     blobs: Sequence[StoredBlob] | None  # None where the weights have no such layer
     # For each param { }: the layer and the index of the blob that it shares, None where it is its own.
     shared: tuple[tuple[str, int] | None, ...] = ()
-    problems: tuple[ConversionError, ...] = ()  # what must be mended before the layer is used for anything
+    problems: tuple[ConversionError, ...] = ()  # must be fixed before the layer is used for anything
 
     @property
     def bottom_word(self) -> str:
-        """What the framework calls a blob that a layer reads."""
+        """The framework's word for a blob that a layer reads."""
         return "bottom"
 
     @property
     def top_word(self) -> str:
-        """What the framework calls a blob that a layer writes."""
+        """The framework's word for a blob that a layer writes."""
         return "top"
 
     @property
@@ -49,7 +49,7 @@ class Layer:
         return getattr(self.message, field)
 
     def bottom_blob(self, index: int) -> str:
-        """The blob as the user calls it, for messages."""
+        """The blob by the user's name, for messages."""
         return str(self.message.bottom[index])
 
     def top_blob(self, index: int) -> str:
@@ -77,14 +77,14 @@ class Model:
     warnings: tuple[str, ...]
     outputs: tuple[str, ...]  # the values that nobody reads, in Caffe's order: that of their blobs' names
     blobs: dict[str, str]  # the user's name of a blob -> the name of its last value
-    problems: tuple[ConversionError, ...] = ()  # what must be mended before the net is used for anything
-    missing: tuple[str, ...] = ()  # blobs that layers read and no layer makes
+    problems: tuple[ConversionError, ...] = ()  # must be fixed before the net is used for anything
+    missing: tuple[str, ...] = ()  # blobs that layers read and no layer writes
     # What the file says of the shapes of inputs that it does not state whole: None for unknown sizes.
     sizes: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
     framework: str = "caffe"
     stored: Mapping[str, StoredBlob] = field(default_factory=dict)
 
     def with_problems(self, change: Callable[[ConversionError], ConversionError]) -> Model:
-        """The same net, where layers have other problems."""
+        """The same net, with other problems of its layers."""
         layers = [replace(layer, problems=tuple(map(change, layer.problems))) for layer in self.layers]
         return replace(self, layers=tuple(layers))

@@ -1,4 +1,4 @@
-"""Names that nothing else has."""
+"""Unique names."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Collection
 def free_name(
     wanted: str, taken: set[str], number_form: str = "_{}", *, reserved: Collection[str] = ()
 ) -> str:
-    """The name, or where it is taken, the name with the first free number from 2 on; taken from now on.
+    """The name, or if it is taken, the name with the first free number from 2 on. Adds it to the taken names.
 
-    A ``reserved`` name is not given either.
+    A ``reserved`` name is not returned either.
     """
     name, number = wanted, 1
     while name in taken or name in reserved:

@@ -1,6 +1,6 @@
 """Options as dataclasses: each has its name, its default and its check in one place.
 
-A function that takes options is called with keywords, or with one object that travels on::
+A function that takes options is called with keywords, or with one object::
 
     @takes_options(RewriteOptions)
     def rewrite(model: Model, options: RewriteOptions) -> Graph: ...
@@ -33,7 +33,7 @@ Setting: TypeAlias = str | bool | int | float | Sequence[str | bool | int | floa
 Settings: TypeAlias = Mapping[str, Setting]
 """Values of fields, by ``LAYER.FIELD`` or ``LAYER.MESSAGE.FIELD``."""
 Definitions: TypeAlias = Mapping[str, str]
-"""What is filled in for the placeholders of a template, by their names."""
+"""The values of the placeholders of a template, by their names."""
 
 P = ParamSpec("P")
 S = TypeVar("S", contravariant=True)
@@ -67,7 +67,7 @@ def stated_fields(kind: type[Options]) -> list[Field[Any]]:
 
 
 def refuse_bad_value(known: Field[Any], value: Any) -> None:
-    """Raise ``OptionsError`` for a value that is none of the field's choices, or too small."""
+    """Raise ``OptionsError`` for a value that is not one of the field's choices, or too small."""
     choices, least = known.metadata.get("choices", ()), known.metadata.get("least")
     for word in ([value] if isinstance(value, str) else value or ()) if choices else ():
         if word not in choices:
@@ -85,7 +85,7 @@ def refuse_bad_value(known: Field[Any], value: Any) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """Options of one step. Raises ``OptionsError``, which is a ``ValueError``, for values that make no sense."""
+    """Options of one step. Raises ``OptionsError``, which is a ``ValueError``, for invalid values."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -94,13 +94,13 @@ class Options:
 
 @dataclass(frozen=True)
 class LoadOptions(Options):
-    """Which net is meant, and where its weights come from.
+    """The choice of the net, and the source of its weights.
 
-    ``weights`` are a caffemodel, or an HDF5 or npz file; for a net of Caffe2 an init net. All are told
-    apart by their content. ``random_weights`` is the seed of weights that are drawn instead of read.
+    ``weights`` are a caffemodel, or an HDF5 or npz file; for a net of Caffe2 an init net. Their content
+    shows which one it is. ``random_weights`` is the seed of random weights that replace a file.
     ``phase``, ``level`` and ``stages`` say which of the layers with include and exclude rules belong to
     the net. ``allow_unknown`` makes warnings of unknown fields that only matter to training.
-    ``overrides`` set fields of layers, by ``LAYER.FIELD``. ``define`` says what is filled in for the
+    ``overrides`` set fields of layers, by ``LAYER.FIELD``. ``define`` holds the values of the
     placeholders of a template, by their names.
     """
 

@@ -1,4 +1,4 @@
-"""Caffe's messages, loaded so that they meet no other ``caffe.proto`` of the same process.
+"""Caffe's messages, loaded without conflicts with another ``caffe.proto`` in the same process.
 
 See docs/decisions/0001-private-descriptor-pool.md.
 """

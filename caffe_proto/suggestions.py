@@ -1,4 +1,4 @@
-"""What a message offers when a name is not found: the names close to it, else the names there are."""
+"""Suggestions for an unknown name: similar names, or else all names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _LETTERS_OF_A_SLIP = 4  # one slip of the pen in so many letters, and never more
 
 
 def close_names(name: str, known: Iterable[str]) -> list[str]:
-    """The known names, at most three, that ``name`` may be a misspelling of; none where nothing is that close.
+    """At most three known names that ``name`` may be a misspelling of; none if no name is close enough.
 
-    A name that only begins or ends like another one is another name: ``ROIPooling`` is no ``Pooling``.
+    A name that only begins or ends like another one is a different name: ``ROIPooling`` is not ``Pooling``.
     """
     distances = {candidate: _slips(*_without_suffix(name, candidate)) for candidate in known}
     possible = {candidate: slips for candidate, slips in distances.items() if slips is not None}
@@ -22,7 +22,7 @@ def close_names(name: str, known: Iterable[str]) -> list[str]:
 
 
 def _without_suffix(name: str, other: str) -> tuple[str, str]:
-    """What tells names apart: ``_param`` ends so many of them that it makes them look alike."""
+    """The part of a name to compare: without ``_param``, which would make many names look alike."""
     one, other = name.lower(), other.lower()
     if one.endswith(_SUFFIX) and other.endswith(_SUFFIX):
         return one.removesuffix(_SUFFIX), other.removesuffix(_SUFFIX)
@@ -30,7 +30,7 @@ def _without_suffix(name: str, other: str) -> tuple[str, str]:
 
 
 def _slips(one: str, other: str) -> int | None:
-    """How many letters were swapped, left out, added or mistyped; None where that is too many for a slip."""
+    """The number of swapped, missing, added or wrong letters; None if there are too many for a misspelling."""
     short, long = sorted((one, other), key=len)
     most = min(2, max(1, len(long) // _LETTERS_OF_A_SLIP)) if len(long) > 2 else 0
     added = len(long) - len(short)
@@ -41,7 +41,7 @@ def _slips(one: str, other: str) -> int | None:
 
 
 def _distance(one: str, other: str) -> int:
-    """Edits from one text to the other, where two neighbours that change places are one edit."""
+    """The number of edits from one text to the other. Swapping two neighbours is one edit."""
     before, row = [0] * (len(other) + 1), list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
         before, last, row = row, before, [i]
@@ -53,7 +53,7 @@ def _distance(one: str, other: str) -> int:
 
 
 def _change(letter: str, wanted: str) -> int:
-    """Numbers tell blobs and layers apart: a digit is no slip for another one."""
+    """Names that differ in their numbers are different names: a wrong digit is not a misspelling."""
     if letter == wanted:
         return 0
     return 3 if letter.isdigit() and wanted.isdigit() else 1

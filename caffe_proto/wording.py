@@ -1,11 +1,11 @@
-"""Messages that name an option without its spelling, which is another on each surface.
+"""Messages that name an option without its syntax, which differs between surfaces.
 
-What is ``outputs=["fc"]`` in Python is ``outputs: [fc]`` in a list of models, and something else again
+``outputs=["fc"]`` in Python is ``outputs: [fc]`` in a list of models, and a flag
 on the command line. So a message keeps the option as data::
 
     Worded("cut the net before this layer with {}", Option("outputs", ["fc"]))
 
-A ``Worded`` is a string in Python's words. A surface with words of its own asks for them.
+A ``Worded`` is a string in Python's syntax. Other surfaces convert it to their own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Activations: functions of one element that nets put between their layers."""
+"""Activations: element-wise functions between the layers of a net."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers that bring data in, and those that only pass it on or swallow it."""
+"""Layers that produce data, and layers that only pass it on or discard it."""
 
 from __future__ import annotations
 

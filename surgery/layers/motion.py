@@ -1,4 +1,4 @@
-"""Layers that compare two images, or move one."""
+"""Layers that compare two images, or warp one."""
 
 from __future__ import annotations
 

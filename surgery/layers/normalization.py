@@ -1,4 +1,4 @@
-"""Layers that bring numbers to a scale."""
+"""Layers that normalize values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a data layer does to the images it reads, as the first nodes of the graph."""
+"""The preprocessing of a data layer, as the first nodes of the graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers that make few elements of many."""
+"""Layers that reduce many elements to few."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers that give an image another size."""
+"""Layers that resize images."""
 
 from __future__ import annotations
 

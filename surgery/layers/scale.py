@@ -1,4 +1,4 @@
-"""Factors and summands that are learned, or come as a second bottom."""
+"""Scale and bias, learned or from a second bottom."""
 
 from __future__ import annotations
 

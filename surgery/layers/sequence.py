@@ -1,4 +1,4 @@
-"""Companions of recurrent layers in the forks that read text: where sequences begin and end, what they say."""
+"""Layers around recurrent layers in text recognition forks: marks, reversal and decoding of sequences."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def reverse_time(build: LayerBuilder, layer: Layer, x: Value, lengths: Value) ->
     """The first steps of each stream backwards, as many as its length. From caffe_ocr.
 
     Becomes: Cast, ReverseSequence, Select.
-    Bottoms: x (T, N, ...), lengths (N,). What is behind the end is copied with copy_remaining, else 0.
+    Bottoms: x (T, N, ...), lengths (N,). Elements after the end are copied with copy_remaining, else 0.
     Source: caffe_ocr ``src/caffe/layers/reverse_time_layer.cpp``.
     """
     if len(x.shape) < 2 or lengths.shape != (x.shape[1],):

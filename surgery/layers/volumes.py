@@ -88,7 +88,7 @@ def nd_pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """Sizes along the axes behind the channels."""
+    """Sizes along the axes after the channels."""
 
     kernel: Sizes
     stride: Sizes

@@ -22,7 +22,7 @@ def roi_align(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> list[
 
     Becomes: Gather and arithmetic.
     Cascade R-CNN, MS-CNN: ``pooled_h`` + 1 by ``pooled_w`` + 1 points between the corners of a region, which are
-    moved by half an element; 0 for points outside the map. Nets have a Pooling behind that averages four points.
+    moved by half an element; 0 for points outside the map. In nets, a Pooling that averages four points follows.
     makefile/frcnn, which has ``bi_type`` and ``is_multi_interpolate``: the middle of each bin, cut to the map;
     ``bi_type`` 1 is bicubic, 0 bilinear. As its CPU code does it, ``is_multi_interpolate`` changes nothing.
     Both widen regions by ``pad_ratio``.
