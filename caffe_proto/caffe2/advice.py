@@ -1,4 +1,4 @@
-"""What to do about a net of Caffe2 that cannot be converted as it is: what many messages end with."""
+"""Fixes for Caffe2 nets that cannot be converted as they are, shared by many messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Telling a NetDef from Caffe's files by what is in them, and reading it."""
+"""Recognizing a NetDef by its content, and reading it."""
 
 from __future__ import annotations
 

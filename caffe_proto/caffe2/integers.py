@@ -1,4 +1,4 @@
-"""Which inputs of a net hold whole numbers: Caffe2's files do not say, but their readers do."""
+"""The inputs of a net that hold integers. Caffe2's files do not state them, but their readers show them."""
 
 from __future__ import annotations
 

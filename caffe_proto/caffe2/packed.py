@@ -1,7 +1,7 @@
 """Where cuDNN keeps each matrix and bias in the one blob of a recurrent net's weights.
 
 All matrices come first, then all biases. Both go layer by layer, for each its directions; a
-layer's matrices of the input, one a gate, then those of the recurrence.
+layer's matrices of the input, one per gate, then those of the recurrence.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a file means as a net: its phase, its blobs, what training leaves behind."""
+"""The meaning of a file as a net: its phase, its blobs, and the removal of training layers."""

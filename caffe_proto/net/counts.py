@@ -1,4 +1,4 @@
-"""What a layer states once a bottom or once a top: Caffe ends the process where the counts differ."""
+"""Parameters that a layer states once per bottom or top: Caffe ends the process if the counts differ."""
 
 from __future__ import annotations
 

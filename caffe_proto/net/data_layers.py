@@ -1,4 +1,4 @@
-"""What a data layer says about the blobs that a deployed net is fed instead."""
+"""The inputs that replace a data layer in a deployed net."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of the layers in a file are meant, where those for the wanted state make no whole net."""
+"""The layers of a file to use, if those for the wanted state do not form a whole net."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shape of an input may look like, for a user who has to give one."""
+"""Examples of the shape of an input, for a user who must state one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole numbers among the parameters of a layer, those in a fork's unknown fields included."""
+"""The integers among the parameters of a layer, including those in a fork's unknown fields."""
 
 from __future__ import annotations
 

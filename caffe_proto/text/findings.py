@@ -1,4 +1,4 @@
-"""Mistakes found in a net's text, kept until the layer they stand in is read whole and its name is known."""
+"""Mistakes in a net's text, kept until their layer is read completely and its name is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user is told of a binary file that does not hold what its form promises."""
+"""Messages about a binary file whose contents are damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights as the rest of the house sees them, wherever they are stored."""
+"""Weights as other modules see them, wherever they are stored."""
 
 from __future__ import annotations
 

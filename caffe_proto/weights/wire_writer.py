@@ -1,4 +1,4 @@
-"""Pieces of protobuf's binary form, for those who write large fields without building a message."""
+"""Pieces of protobuf's binary form, for writing large fields without building a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of one element."""
+"""Element-wise functions of one blob."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that bring data in, or only pass it on."""
+"""Operators that produce data, or only pass it on."""
 
 from __future__ import annotations
 

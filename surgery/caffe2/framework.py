@@ -1,4 +1,4 @@
-"""What expansion must know of Caffe2's nets."""
+"""The parts of expansion that are specific to Caffe2's nets."""
 
 from __future__ import annotations
 

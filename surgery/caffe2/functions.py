@@ -1,4 +1,4 @@
-"""Functions of one element that are made of several primitives."""
+"""Element-wise functions that consist of several primitives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that bring parts of a blob to a scale of their own."""
+"""Operators that normalize parts of a blob separately."""
 
 from __future__ import annotations
 

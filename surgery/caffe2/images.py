@@ -1,4 +1,4 @@
-"""Images in another size."""
+"""Operators that resize images."""
 
 from __future__ import annotations
 

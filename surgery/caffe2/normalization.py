@@ -1,4 +1,4 @@
-"""Operators that bring numbers to a scale."""
+"""Operators that normalize values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules of operators share: the registry, axes, and inputs that must be known."""
+"""Shared parts of operator rules: the registry, axes, and inputs that must be constant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many elements become one."""
+"""Operators that reduce many elements to one."""
 
 from __future__ import annotations
 

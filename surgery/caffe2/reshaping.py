@@ -1,4 +1,4 @@
-"""Operators that give a blob another shape, or tell its shape."""
+"""Operators that reshape a blob, or return its shape."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def convolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> 
     """Cross-correlation over the axes after ``axis``, the same weights for every bottom.
 
     Becomes: Convolution.
-    Bottoms: (N, C, ...), all of one shape. Tops: one a bottom, (N, num_output, ...).
+    Bottoms: (N, C, ...), all of one shape. Tops: one per bottom, (N, num_output, ...).
     Axes in front of ``axis`` are independent items. Sizes round down. The fields ``engine``
     and ``force_nd_im2col`` never change the result.
     Blobs: weights (num_output, C/group, kernel...), bias (num_output,).
@@ -65,7 +65,7 @@ def deconvolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -
     """The transpose of Convolution: every element adds a scaled kernel to the result.
 
     Becomes: Deconvolution.
-    Bottoms: (N, C, ...), all of one shape. Tops: one a bottom, (N, num_output, ...).
+    Bottoms: (N, C, ...), all of one shape. Tops: one per bottom, (N, num_output, ...).
     Blobs: weights (C, num_output/group, kernel...), bias (num_output,).
     Source: caffe ``src/caffe/layers/base_conv_layer.cpp``, ``deconv_layer.cpp``.
     """

@@ -147,7 +147,7 @@ def filter_layer(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others:
     """The items of each bottom for which the last bottom is not 0. Not for engines: the output size depends on data.
 
     Becomes: Compress, one per top; on the reference evaluator only.
-    Bottoms: blobs (N, ...), then the selector (N, 1, ...). Tops: one a bottom but the last, (n, ...).
+    Bottoms: blobs (N, ...), then the selector (N, 1, ...). Tops: one per bottom but the last, (n, ...).
     Source: caffe ``src/caffe/layers/filter_layer.cpp``.
     """
     bottoms: list[Value] = [x, y, *others]
