@@ -51,7 +51,7 @@ def fuse_lstms(graph: Graph) -> Graph:
     for node in nodes:
         if isinstance(node.op, Scan):
             log.warning(
-                "%s: stays a Scan: a cont, a static input, float16 or another cell is none of ONNX's LSTM",
+                "%s: stays a Scan: a cont, a static input, float16 or another cell does not fit ONNX's LSTM",
                 node.origin,
             )
     changed = any(isinstance(node.op, FusedLSTM) for node in nodes)
