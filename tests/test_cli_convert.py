@@ -165,6 +165,6 @@ def test_a_warning_of_the_log_reads_as_others(tmp_path: Path) -> None:
     result = done("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "digits.onnx"), "--onnx-lstm")
     assert result.stderr.splitlines() == [
         f'warning: {DEPLOY}:{line}: layer "{layer}" (LSTM): stays a Scan: a cont, a static input, float16'
-        " or another cell is none of ONNX's LSTM"
+        " or another cell does not fit ONNX's LSTM"
         for layer, line in (("lstm1", 123), ("lstm2", 131))
     ]
