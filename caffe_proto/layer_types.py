@@ -88,7 +88,7 @@ _ROWS = (
     LayerType("NdConvolution", ("convolution_param",), example=("NxCxLxHxW",)),
     LayerType("NdPooling", ("pooling_param",), example=("NxCxLxHxW",)),
     LayerType("Normalize", ("norm_param", "normalize_param")),
-    LayerType("MergeCrop", ("mergecrop_param",), in_place=InPlace.OVERWRITES),
+    LayerType("MergeCrop", in_place=InPlace.OVERWRITES),
     LayerType("ROIAlign", ("roi_pooling_param",), example=_REGIONS),
     LayerType("Pooling3D", ("pooling3d_param", "pooling_param"), example=("NxCxLxHxW",)),
     LayerType("SpatialTransformer", ("st_param",), example=("NxCxHxW", "Nx6")),
