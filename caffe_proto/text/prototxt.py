@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from prototrt.caffe_proto.errors import UnreadableFileError, UnsupportedLayerError, raise_all
-from prototrt.caffe_proto.known_forks import FIELDS
+from prototrt.caffe_proto.known_forks import FIELDS, ONCE_PER_AXIS
 from prototrt.caffe_proto.schema import Message, is_repeated, is_required, message_class
 from prototrt.caffe_proto.suggestions import MOST_NAMES, choices, close_names
 from prototrt.caffe_proto.text.findings import BrokenTextError, Finding, OpenLayer
@@ -116,13 +116,16 @@ class _Reader:
 
     def _note_second(self, known: FieldDescriptor, name: Token, path: Path, seen: dict[str, int]) -> None:
         if known.name in seen and not is_repeated(known):
-            because = f"line {seen[known.name]} gives it first"
+            because, fix = f"line {seen[known.name]} gives it first", "remove one of the two"
+            if fork := ONCE_PER_AXIS.get(known.full_name):
+                because += f"; {fork} states it once per axis"
+                fix += " if they are equal; otherwise cut the net before this layer"
             self._find(
                 name,
                 path,
                 f"{known.name} is given a second time",
                 because=because,
-                fix="remove one of the two",
+                fix=fix,
                 field=known.name,
             )
         seen.setdefault(known.name, self.tokens.line(name))
