@@ -217,9 +217,13 @@ def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
     if head != HDF5_SIGNATURE and not head.startswith(ZIP_SIGNATURES):
         return open_caffemodel(file)
     # Imported where they are needed: few weights are stored so, and reading zip files takes much code.
-    from prototrt.caffe_proto.weights.array_files import open_hdf5, open_npz
+    if head == HDF5_SIGNATURE:
+        from prototrt.caffe_proto.weights.hdf5 import open_hdf5
 
-    return open_hdf5(file) if head == HDF5_SIGNATURE else open_npz(file)
+        return open_hdf5(file)
+    from prototrt.caffe_proto.weights.array_files import open_npz
+
+    return open_npz(file)
 
 
 def _blobs_in_text(message: Message, where: str) -> Sequence[StoredBlob] | None:

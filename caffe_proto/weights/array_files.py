@@ -1,4 +1,4 @@
-"""Weights in general array files: Caffe's HDF5 snapshots, and numpy's ``.npz`` with keys ``LAYER/INDEX``."""
+"""Weights in numpy's ``.npz`` with keys ``LAYER/INDEX``, and what other array files share with it."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class ArrayFileWeights:
 
 def open_npz(file: str) -> ArrayFileWeights:
     layers: Index = {}
-    with told_to_the_user(file, "an npz file"), _damage(file, "npz"), zipfile.ZipFile(file) as archive:
+    with told_to_the_user(file, "an npz file"), damage_of(file, "npz"), zipfile.ZipFile(file) as archive:
         for entry in archive.infolist():
-            layer, index = _layer_and_index(entry.filename.removesuffix(".npy"), file)
+            layer, index = layer_and_index(entry.filename.removesuffix(".npy"), file)
             shape = _npy_shape(archive, entry, f'{file}: layer "{layer}"', f"blob {index}")
             layers.setdefault(layer, {})[index] = StoredBlob(
                 shape, False, partial(_read_npy, file, entry.filename)
@@ -55,7 +55,7 @@ def open_npz(file: str) -> ArrayFileWeights:
     return ArrayFileWeights(file, layers)
 
 
-def _layer_and_index(key: str, file: str) -> tuple[str, int]:
+def layer_and_index(key: str, file: str) -> tuple[str, int]:
     layer, slash, index = key.rpartition("/")
     if not (slash and layer and index.isascii() and index.isdigit() and len(index) < 6):
         fix = 'save each blob under its layer and its index, as in np.savez(file, **{"conv1/0": weights})'
@@ -72,63 +72,18 @@ def _npy_shape(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str, blo
         )
         shape, _, dtype = read(stream)
         payload = entry.file_size - stream.tell()
-    _check_dtype(dtype, where, blob)
+    check_dtype(dtype, where, blob)
     checked_count(tuple(shape), payload // dtype.itemsize, where, blob)
     return tuple(shape)
 
 
 def _read_npy(file: str, key: str) -> Array:
-    with told_to_the_user(file, "an npz file"), _damage(file, "npz"), np.load(file) as archive:
+    with told_to_the_user(file, "an npz file"), damage_of(file, "npz"), np.load(file) as archive:
         array: Array = archive[key]
     return array.astype(np.float32, copy=False)
 
 
-def open_hdf5(file: str) -> ArrayFileWeights:
-    """Caffe's ``.caffemodel.h5``: the datasets ``data/LAYER/INDEX``."""
-    h5py = _h5py(file)
-    layers: Index = {}
-    with told_to_the_user(file, "an HDF5 file"), _damage(file, "HDF5"), h5py.File(file, "r") as store:
-        data = store.get("data")
-        if not isinstance(data, h5py.Group):
-            fix = "give the .caffemodel.h5 that Caffe saved (a .solverstate.h5 holds no weights)"
-            raise UnreadableFileError('there is no group "data", expected one', where=file, fix=fix)
-        if not len(data):
-            fix = "give the .caffemodel.h5 that Caffe saved for this net"
-            raise UnreadableFileError("the file holds no layers, expected weights", where=file, fix=fix)
-        data.visititems(partial(_note_dataset, h5py, file, layers))
-    return ArrayFileWeights(file, layers)
-
-
-def _note_dataset(h5py: Any, file: str, layers: Index, name: str, item: Any) -> None:
-    if not isinstance(item, h5py.Dataset):
-        return
-    layer, index = _layer_and_index(name, file)
-    where, blob = f'{file}: layer "{layer}"', f"blob {index}"
-    _check_dtype(item.dtype, where, blob)
-    # What nobody wrote takes no room in the file, whatever its shape; no filter packs 1100 bytes into one.
-    is_written = item.nbytes <= 1100 * item.id.get_storage_size()
-    checked_count(item.shape, item.size if is_written else 0, where, blob)
-    layers.setdefault(layer, {})[index] = StoredBlob(
-        item.shape, False, partial(_read_dataset, h5py, file, name)
-    )
-
-
-def _read_dataset(h5py: Any, file: str, name: str) -> Array:
-    with told_to_the_user(file, "an HDF5 file"), _damage(file, "HDF5"), h5py.File(file, "r") as store:
-        return np.asarray(store["data"][name], np.float32)
-
-
-def _h5py(file: str) -> Any:
-    try:
-        import h5py  # type: ignore[import-untyped]  # it has no stubs
-    except ImportError as error:
-        raise UnreadableFileError(
-            "this is an HDF5 file, and h5py is not installed", where=file, fix="pip install 'prototrt[hdf5]'"
-        ) from error
-    return h5py
-
-
-def _check_dtype(dtype: np.dtype[Any], where: str, blob: str) -> None:
+def check_dtype(dtype: np.dtype[Any], where: str, blob: str) -> None:
     if dtype.kind not in "fiu":
         raise WeightsError(
             f"the numbers are of type {dtype}, expected floats",
@@ -139,7 +94,7 @@ def _check_dtype(dtype: np.dtype[Any], where: str, blob: str) -> None:
 
 
 @contextmanager
-def _damage(file: str, what: str) -> Iterator[None]:
+def damage_of(file: str, what: str) -> Iterator[None]:
     """Turn them into one message."""
     try:
         yield
