@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +15,7 @@ from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import FILES, file_of, naming_file
+from prototrt.converter.batch.runner import LostPoolError
 from prototrt.converter.batch.versions import versions
 from prototrt.converter.batch.worker import Worker
 
@@ -26,7 +29,10 @@ _own = threading.local()
 
 
 class ClusterPool:
-    """A Dask cluster. A worker with ``--resources "rtx=1"`` takes one model at a time that needs rtx."""
+    """A Dask cluster. A worker with ``--resources "rtx=1"`` takes one model at a time that needs rtx.
+
+    When the scheduler is gone, ``run`` and ``versions`` raise ``LostPoolError``, whatever Dask raises then.
+    """
 
     def __init__(self, address: str, jobs: int | None = None) -> None:
         try:
@@ -39,11 +45,14 @@ class ClusterPool:
             raise ConversionError(
                 "is not an address of a Dask scheduler", where=address, fix="write it as in tcp://HOST:8786"
             )
+        # The messages here say it, without Dask's line of a log.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+        self._address = address
         try:
             client: Any = distributed.Client  # its annotations are not complete
             self._client = client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
         except Exception as error:  # TLS without certificates is a TypeError, and so on
-            raise ConversionError(
+            raise LostPoolError(
                 "no Dask scheduler answers",
                 where=address,
                 because=str(error).splitlines()[0] if str(error) else None,
@@ -52,26 +61,47 @@ class ClusterPool:
         self.width = jobs or max(2 * sum(worker["nthreads"] for worker in self._workers()), 1)
 
     def run(self, entry: Entry) -> Outcome:
-        if problem := self._why_nowhere(entry):
-            return Outcome(entry, Status.FAILED, 4, message=problem)
         from distributed import CancelledError, KilledWorker
 
-        resources = dict.fromkeys(entry.needs, 1)
-        future = self._client.submit(
-            run_here, _absolute(entry), resources=resources, retries=RETRIES, pure=False
-        )
-        try:
-            outcome: Outcome = future.result()
+        with self._told_when_lost():
+            if problem := self._why_nowhere(entry):
+                return Outcome(entry, Status.FAILED, 4, message=problem)
+            resources = dict.fromkeys(entry.needs, 1)
+            future = self._client.submit(
+                run_here, _absolute(entry), resources=resources, retries=RETRIES, pure=False
+            )
+            try:
+                outcome: Outcome = future.result()
+            except (KilledWorker, CancelledError) as error:
+                self._refuse_lost()
+                message = f"{entry.prototxt}: each worker that took it died: {error}"
+                return Outcome(entry, Status.CRASHED, 4, message=message)
             return replace(outcome, entry=entry)
-        except (KilledWorker, CancelledError) as error:
-            message = f"{entry.prototxt}: each worker that took it died: {error}"
-            return Outcome(entry, Status.CRASHED, 4, message=message)
 
     def versions(self, backends: Iterable[str]) -> dict[str, str]:
         """What is installed on the workers, which decides what comes out; all of it where they differ."""
-        found = self._client.run(versions, list(backends)).values()
+        with self._told_when_lost():
+            found = self._client.run(versions, list(backends)).values()
         names = sorted({name for one in found for name in one})
         return {name: " | ".join(sorted({one[name] for one in found})) for name in names}
+
+    @contextmanager
+    def _told_when_lost(self) -> Iterator[None]:
+        """Dask's exceptions for a lost connection are many: KeyError, RuntimeError, CancelledError, OSError."""
+        self._refuse_lost()
+        try:
+            yield
+        except Exception:
+            self._refuse_lost()
+            raise
+
+    def _refuse_lost(self) -> None:
+        if self._client.status != "running":
+            raise LostPoolError(
+                "the Dask scheduler is gone",
+                where=self._address,
+                fix="start it and its workers, and run the command again",
+            )
 
     def stop(self) -> None:
         self._client.close(timeout=1)
@@ -86,6 +116,7 @@ class ClusterPool:
         """Why no worker would ever take the entry: Dask would wait without a word."""
         workers = self._workers()
         if not workers:
+            self._refuse_lost()
             return "the cluster has no workers\n  fix: start some with `dask worker SCHEDULER`"
         if any(all(need in worker["resources"] for need in entry.needs) for worker in workers):
             return None

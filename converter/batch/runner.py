@@ -9,11 +9,18 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from typing import Protocol
 
+from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.batch.cache import Cache
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.worker import Worker
 
 Listener = Callable[[Outcome], None]
+
+
+class LostPoolError(ConversionError):
+    """The pool is gone, or was never there, which is no fault of any model."""
+
+    exit_code = 4
 
 
 class Pool(Protocol):
@@ -22,7 +29,8 @@ class Pool(Protocol):
     @property
     def width(self) -> int: ...
 
-    def run(self, entry: Entry) -> Outcome: ...
+    def run(self, entry: Entry) -> Outcome:
+        """The outcome; raises ``LostPoolError`` if there is none and never will be."""
 
     def stop(self) -> None:
         """End at once what runs, from any thread."""
@@ -66,7 +74,8 @@ def run_entries(
 ) -> list[Outcome]:
     """The outcomes in the entries' order; the listener hears of each when it is there.
 
-    Unless ``keep_going``, what has not begun when one fails is skipped.
+    Unless ``keep_going``, what has not begun when one fails is skipped. So is all that is left when the
+    pool is lost, with the exit code of that.
     """
     run = _Run(pool, cache, keep_going)
     with ThreadPoolExecutor(pool.width) as threads:
@@ -91,14 +100,25 @@ class _Run:
         self._pool = pool
         self._cache = cache
         self._keep_going = keep_going
+        self._why = ""
+        self._exit_code = 0
 
     def one(self, entry: Entry) -> Outcome:
         if self.ended.is_set():
-            return Outcome(entry, Status.SKIPPED, message="not started because another model failed")
-        outcome = self._outcome(entry)
+            return Outcome(entry, Status.SKIPPED, self._exit_code, message=f"not started because {self._why}")
+        try:
+            outcome = self._outcome(entry)
+        except LostPoolError as error:
+            self._end(error.problem, error.exit_code)
+            return Outcome(entry, Status.SKIPPED, error.exit_code, message=f"not converted: {error}")
         if not outcome.status.is_good and not self._keep_going:
-            self.ended.set()
+            self._end("another model failed")
         return outcome
+
+    def _end(self, why: str, exit_code: int = 0) -> None:
+        """Let no further entry begin."""
+        self._why, self._exit_code = why, exit_code
+        self.ended.set()
 
     def _outcome(self, entry: Entry) -> Outcome:
         key = self._cache.key(entry) if self._cache else None

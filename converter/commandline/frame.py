@@ -23,7 +23,7 @@ Exit codes:
   1    internal error
   2    the command line is invalid
   3    the model, or its input, cannot be used
-  4    TensorRT, or onnx, is missing, refused the network or failed to build it
+  4    TensorRT, onnx or the Dask scheduler is missing, or the build failed
   5    a check failed
   6    the engine cannot run here
   130  stopped by Ctrl-C

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -109,6 +112,43 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("prototrt.converter.batch.cluster._CONNECT_SECONDS", 1)
     with pytest.raises(ConversionError) as raised:
         ClusterPool("tcp://127.0.0.1:9")
+    assert raised.value.exit_code == 4
     first, *_, last = str(raised.value).splitlines()
     assert first == "tcp://127.0.0.1:9: no Dask scheduler answers"
     assert last == "  fix: start one with `dask scheduler`, and use the address that it prints"
+
+
+def test_a_scheduler_that_dies(tmp_path: Path) -> None:
+    """What is done is kept, and no model is blamed for the rest."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    programs = [
+        ["scheduler", "--host", "127.0.0.1", "--port", address.rpartition(":")[2], "--no-dashboard"],
+        ["worker", address, "--nthreads", "1", "--no-dashboard"],
+    ]
+    processes = [
+        subprocess.Popen([sys.executable, "-m", "dask", *program], stderr=subprocess.DEVNULL)
+        for program in programs
+    ]
+    try:
+        pool = ClusterPool(address)
+        pool._client.wait_for_workers(1, timeout=60)
+        first = entry(tmp_path)
+        entries = [first, long_entry(tmp_path), replace(first, name="later")]
+        outcomes = run_entries(entries, pool, None, True, lambda outcome: processes[0].kill())
+        pool.close()
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    gone = (
+        f"{address}: the Dask scheduler is gone\n  fix: start it and its workers, and run the command again"
+    )
+    assert [(outcome.status, outcome.exit_code) for outcome in outcomes] == [
+        (Status.CONVERTED, 0),
+        (Status.SKIPPED, 4),
+        (Status.SKIPPED, 4),
+    ]
+    assert f"not converted: {gone}" in {outcome.message for outcome in outcomes}
+    assert Path(first.target).exists()

@@ -11,7 +11,7 @@ import pytest
 
 from prototrt.converter.batch.cache import Cache
 from prototrt.converter.batch.entry import Entry, Outcome, Status
-from prototrt.converter.batch.runner import run_entries
+from prototrt.converter.batch.runner import LostPoolError, run_entries
 from prototrt.tests.converter.batch.support import entry
 
 
@@ -123,3 +123,18 @@ def test_an_interruption_stops_the_pool(entries: list[Entry]) -> None:
         run_entries(entries, pool, None, True, interrupted)
     assert pool.is_stopped
     assert len(pool.asked) < 4
+
+
+def test_a_pool_that_is_lost_blames_no_model(entries: list[Entry]) -> None:
+    def lost_at_second(entry: Entry) -> Outcome:
+        if entry.name == "n1":
+            raise LostPoolError("the pool is gone", where="here", fix="bring it back")
+        return converted(entry)
+
+    outcomes = run_entries(entries, Pool(1, lost_at_second), None, True, print)
+    assert [(outcome.status.value, outcome.exit_code, outcome.message) for outcome in outcomes] == [
+        ("converted", 0, ""),
+        ("skipped", 4, "not converted: here: the pool is gone\n  fix: bring it back"),
+        ("skipped", 4, "not started because the pool is gone"),
+        ("skipped", 4, "not started because the pool is gone"),
+    ]
