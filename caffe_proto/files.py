@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import mmap
 import os
 import stat
 from collections.abc import Iterator
@@ -18,6 +19,13 @@ from prototrt.caffe_proto.text.scalars import text_from_bytes
 HEAD = 4096
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 ZIP_SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06")  # the second of an archive that holds nothing
+_SMALL = 16 << 20  # bytes; read in a few milliseconds
+_SPECIAL = (
+    (stat.S_ISFIFO, "a device or a pipe"),
+    (stat.S_ISCHR, "a device or a pipe"),
+    (stat.S_ISBLK, "a device or a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+)
 _LARGEST_TEXT = 64 << 20  # bytes; the largest published prototxt has less than 1 MiB
 
 
@@ -45,6 +53,46 @@ def told_to_the_user(file: str, what: str) -> Iterator[None]:
         ) from error
 
 
+def open_regular(file: str | os.PathLike[str], what: str) -> BinaryIO:
+    """Open a file to be read. A pipe or a device may never end, or never begin, and is refused.
+
+    ``what`` is the expected file, as in "a prototxt". Raises ``OSError`` and ``UnreadableFileError``.
+    """
+    mode = os.stat(file).st_mode
+    found = next((words for is_kind, words in _SPECIAL if is_kind(mode)), None)
+    if found is not None:
+        raise UnreadableFileError(
+            f"this is {found}, expected {what}", where=os.fsdecode(file), fix="save it as a regular file"
+        )
+    return open(file, "rb")
+
+
+def read_regular(file: str | os.PathLike[str], what: str) -> bytes:
+    """The contents of a file that ``open_regular`` opens."""
+    with open_regular(file, what) as stream:
+        return stream.read()
+
+
+def identity_of(file: str | os.PathLike[str]) -> tuple[int, ...] | None:
+    """What changes when a file is replaced or written to; None if there is no such file."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def mapped(stream: BinaryIO) -> mmap.mmap | bytes:
+    """The contents of a file: read if they are small, else mapped.
+
+    If a mapped file is cut short while it is in use, the system ends the process with SIGBUS.
+    """
+    if os.fstat(stream.fileno()).st_size > _SMALL:
+        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    stream.seek(0)
+    return stream.read()
+
+
 def read_prototxt(file: str) -> str:
     """The text of a prototxt, without byte order mark. Bytes that are not UTF-8 are taken as Latin-1."""
     data = read_small(file, "a prototxt")
@@ -55,13 +103,8 @@ def read_prototxt(file: str) -> str:
 
 def read_small(file: str, what: str) -> bytes:
     """The contents of a file that is never large."""
-    with told_to_the_user(file, what), open(file, "rb") as stream:
-        status = os.fstat(stream.fileno())
-        size = status.st_size
-        if not stat.S_ISREG(status.st_mode):
-            raise UnreadableFileError(
-                f"this is a device or a pipe, expected {what}", where=file, fix="save it as a regular file"
-            )
+    with told_to_the_user(file, what), open_regular(file, what) as stream:
+        size = os.fstat(stream.fileno()).st_size
         if size > _LARGEST_TEXT:
             raise UnreadableFileError(
                 f"the file has {size >> 20} MiB, too many for {what}",

@@ -10,7 +10,13 @@ import numpy as np
 
 from prototrt.caffe_proto.caffe2.files import is_netdef
 from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
-from prototrt.caffe_proto.files import HDF5_SIGNATURE, ZIP_SIGNATURES, read_prototxt, told_to_the_user
+from prototrt.caffe_proto.files import (
+    HDF5_SIGNATURE,
+    ZIP_SIGNATURES,
+    open_regular,
+    read_prototxt,
+    told_to_the_user,
+)
 from prototrt.caffe_proto.given_weights import refuse_two_sources
 from prototrt.caffe_proto.model import Layer, Model
 from prototrt.caffe_proto.net.counts import wrong_counts
@@ -212,7 +218,7 @@ def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
     if weights is None:
         return NoWeights() if seed is None else RandomWeights(seed=seed)
     file = os.fsdecode(weights)
-    with told_to_the_user(file, "a weights file"), open(file, "rb") as stream:
+    with told_to_the_user(file, "a weights file"), open_regular(file, "a weights file") as stream:
         head = stream.read(len(HDF5_SIGNATURE))
     if head != HDF5_SIGNATURE and not head.startswith(ZIP_SIGNATURES):
         return open_caffemodel(file)

@@ -10,6 +10,8 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from prototrt.caffe_proto.errors import UnreadableFileError
+from prototrt.caffe_proto.files import identity_of
 from prototrt.converter.files import atomic_write, is_device
 from prototrt.surgery.ir import AtMost, Graph, Value
 from prototrt.surgery.ops import Scan, While
@@ -60,6 +62,20 @@ def provenance(graph: Graph) -> dict[str, Any]:
     return {
         source.role: {"file": Path(source.file).name, "sha256": source.digest()} for source in graph.sources
     }
+
+
+def refuse_changed(graph: Graph) -> None:
+    """Raise ``UnreadableFileError`` if a file that the graph was made from is another one by now.
+
+    Weights are read where they lie, until the very end: the result could hold parts of two files.
+    """
+    for source in graph.sources:
+        if source.identity is not None and identity_of(source.file) != source.identity:
+            raise UnreadableFileError(
+                "the file changed while the model was converted",
+                where=source.file,
+                fix="convert the model again when nothing writes to the file",
+            )
 
 
 def _binding(value: Value, graph: Graph) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.errors import NetError, UnreadableFileError
+from prototrt.caffe_proto.files import read_regular
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Settings:
 def _read(file: str) -> Mapping[str, Any]:
     fix = 'write an object, as in {"RPN_POST_NMS_TOP_N": 100}'
     try:
-        found = json.loads(Path(file).read_bytes())
+        found = json.loads(read_regular(file, "a JSON file"))
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
         raise UnreadableFileError(problem, where=file, fix="give a JSON file") from error

@@ -8,7 +8,6 @@ Source: caffe2 ``db/minidb.cc``, ``core/blob_serialization.cc``, ``python/predic
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from prototrt.caffe_proto.caffe2.files import ReadNet, parse_binary
 from prototrt.caffe_proto.caffe2.init_net import InitNet, narrowed
 from prototrt.caffe_proto.caffe2.schema import DTYPES, message_class
 from prototrt.caffe_proto.errors import NetError, UnreadableFileError, UnsupportedLayerError, WeightsError
-from prototrt.caffe_proto.files import told_to_the_user
+from prototrt.caffe_proto.files import mapped, open_regular, told_to_the_user
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.weights import Array, StoredBlob
 from prototrt.caffe_proto.weights.damage import damaged
@@ -72,8 +71,9 @@ class Part:
 
 def read_database(file: str) -> tuple[ReadNet, InitNet]:
     """The predict net, and the weights that lie beside it."""
-    with told_to_the_user(file, "a minidb of Caffe2"), open(file, "rb") as stream:
-        buffer = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    what = "a minidb of Caffe2"
+    with told_to_the_user(file, what), open_regular(file, what) as stream:
+        buffer = mapped(stream)
     try:
         records = list(_records(buffer, file))
         net = _predict_net(buffer, records[0], file)

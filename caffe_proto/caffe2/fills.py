@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.files import OP, looks_like_operators, parse_binary, read_net
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.errors import Origin, UnreadableFileError
-from prototrt.caffe_proto.files import HEAD, refuse_strangers, told_to_the_user
+from prototrt.caffe_proto.files import HEAD, mapped, open_regular, refuse_strangers, told_to_the_user
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights import Array
@@ -39,10 +38,10 @@ class Fill:
 
 def read_fills(file: str, *, allow_unknown: bool = False) -> list[Fill]:
     """The operators of an init net, binary or text."""
-    with told_to_the_user(file, "an init net"), open(file, "rb") as stream:
+    with told_to_the_user(file, "an init net"), open_regular(file, "an init net") as stream:
         head = stream.read(HEAD)
         refuse_strangers(head, file, "an init net")
-        buffer = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        buffer = mapped(stream)
     if looks_like_operators(buffer):
         return _from_binary(buffer, file)
     if b"op" not in head and b"external" not in head:

@@ -6,13 +6,19 @@ numbers for different messages, and a caffemodel usually holds the training net.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from prototrt.caffe_proto.errors import UnreadableFileError
-from prototrt.caffe_proto.files import HEAD, looks_like_text, refuse_strangers, told_to_the_user
+from prototrt.caffe_proto.files import (
+    HEAD,
+    looks_like_text,
+    mapped,
+    open_regular,
+    refuse_strangers,
+    told_to_the_user,
+)
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights import StoredBlob, sha256_of
 from prototrt.caffe_proto.weights.damage import damage_told
@@ -88,11 +94,11 @@ def open_caffemodel(file: str) -> CaffemodelWeights:
 
 
 def _mapped(file: str) -> Buffer:
-    with told_to_the_user(file, "a caffemodel"), open(file, "rb") as stream:
+    with told_to_the_user(file, "a caffemodel"), open_regular(file, "a caffemodel") as stream:
         head = stream.read(HEAD)
         refuse_strangers(head, file, "a caffemodel")
         _refuse_text(head, file)
-        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        return mapped(stream)
 
 
 def _refuse_text(head: bytes, file: str) -> None:

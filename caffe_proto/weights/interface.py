@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prototrt.caffe_proto.errors import WeightsError
-from prototrt.caffe_proto.files import sha256_of_stream, told_to_the_user
+from prototrt.caffe_proto.files import open_regular, sha256_of_stream, told_to_the_user
 
 Array: TypeAlias = NDArray[Any]
 
@@ -104,7 +104,7 @@ class RandomWeights(NoWeights):
 
 def sha256_of(file: str) -> str:
     """In hexadecimal. Raises ``UnreadableFileError``."""
-    with told_to_the_user(file, "a weights file"), open(file, "rb") as stream:
+    with told_to_the_user(file, "a weights file"), open_regular(file, "a weights file") as stream:
         return sha256_of_stream(stream)
 
 

@@ -15,8 +15,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from prototrt.caffe_proto.errors import ConversionError
-from prototrt.caffe_proto.files import sha256_of_stream
+from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.files import open_regular, sha256_of_stream
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import FILES, file_of
@@ -41,7 +41,7 @@ class FileHashes:
             lock = self._locks.setdefault(path, threading.Lock())
         with lock:
             if path not in self._known:
-                with open(path, "rb") as stream:
+                with open_regular(path, "a file") as stream:
                     self._known[path] = sha256_of_stream(stream)
             return self._known[path]
 
@@ -104,7 +104,7 @@ class Cache:
         files |= {name: file_of(name, entry.options[name]) for name in FILES}
         try:
             hashes = {role: self._hashes.of(path) for role, path in files.items() if path is not None}
-        except OSError:
+        except (OSError, UnreadableFileError):
             return None
         facts = {
             "format": FORMAT,

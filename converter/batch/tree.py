@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.files import read_regular
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def read_yaml(path: str) -> Place:
             "cannot be read without PyYAML", where=path, fix="pip install 'prototrt[batch]'"
         ) from error
     try:
-        node = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        node = yaml.compose(read_regular(path, "a list of models").decode(), Loader=yaml.SafeLoader)
         return _whole(node, path)
     except RecursionError as error:
         raise ConversionError(

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from prototrt.caffe_proto.errors import BuildError
-from prototrt.converter.manifest import as_text, beside, graph_facts
+from prototrt.converter.manifest import as_text, beside, graph_facts, refuse_changed
 from prototrt.converter.onnx import (  # noqa: F401  register the lowerings
     activation,
     convolution,
@@ -55,6 +55,7 @@ def export_onnx(
         model, weights = onnx_from_graph(graph, onnx_lstm)
         _check(model, weights)
         with beside(path) as stream:
+            refuse_changed(graph)
             write_model(path, model, weights.weights)
             counts = {"opset": OPSET, "nodes": len(model.graph.node)}
             nodes = {"nodes": weights.primitives}

@@ -8,7 +8,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.files import read_regular
 from prototrt.converter.files import atomic_write
 
 log = logging.getLogger(__name__)
@@ -65,9 +66,10 @@ class KernelCache:
 
     def _read(self, path: Path) -> bytes:
         try:
-            return path.read_bytes()
+            return read_regular(path, "kernels of TensorRT")
         except FileNotFoundError:
             return b""
-        except OSError as error:
-            log.info("%s cannot be read, kernels are compiled anew: %s", path, error.strerror)
+        except (OSError, UnreadableFileError) as error:
+            why = error.strerror if isinstance(error, OSError) else error.problem
+            log.info("%s cannot be read, kernels are compiled anew: %s", path, why)
             return b""

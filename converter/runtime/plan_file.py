@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.errors import EngineError, UnreadableFileError
+from prototrt.caffe_proto.files import open_regular, read_regular
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.manifest import MANIFEST_FORMAT
 from prototrt.converter.sessions.signature import Signature
@@ -41,9 +42,9 @@ def is_plan(path: str | os.PathLike[str]) -> bool:
     if Path(path).suffix.lower() in SUFFIXES:
         return True
     try:
-        with open(path, "rb") as stream:
+        with open_regular(path, "a plan") as stream:
             return stream.read(4) in _MAGICS
-    except OSError:
+    except (OSError, UnreadableFileError):
         return False
 
 
@@ -54,7 +55,7 @@ def load_plan(path: str | os.PathLike[str], trust: bool = False) -> PlanFile:
     ``EngineError`` and ``UnreadableFileError``.
     """
     file = os.fspath(path)
-    plan = _read(file, "give a plan written by prototrt convert")
+    plan = _read(file, "a plan", "give a plan written by prototrt convert")
     if not Path(f"{file}.json").exists():
         if not trust:
             raise EngineError(
@@ -104,7 +105,7 @@ def plan_with_manifest(file: str, plan: bytes | memoryview, manifest: Mapping[st
 
 
 def _manifest(path: str) -> Mapping[str, Any]:
-    text = _read(path, "write the manifest again with prototrt convert")
+    text = _read(path, "a manifest", "write the manifest again with prototrt convert")
     try:
         manifest = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -172,9 +173,9 @@ def _value(binding: Mapping[str, Any]) -> Value:
     return Value(str(binding["name"]), DType(binding["dtype"]), tuple(shape))
 
 
-def _read(path: str, fix: str) -> bytes:
+def _read(path: str, what: str, fix: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return read_regular(path, what)
     except OSError as error:
         raise UnreadableFileError(
             f"cannot be read: {error.strerror or error}", where=path, fix=fix

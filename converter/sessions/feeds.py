@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.files import open_regular
 from prototrt.caffe_proto.weights.damage import SIGNS_OF_DAMAGE
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.files import atomic_write
@@ -87,11 +88,12 @@ def _keyed(results: Sequence[Mapping[str, Array]]) -> Iterator[tuple[str, Array]
 def load_arrays(path: str) -> Feeds:
     """All arrays of an npz file by name; raises ``UnreadableFileError``."""
     try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ValueError("it holds one array without a name")
-        with archive:
-            return {name: archive[name] for name in archive.files}
+        with open_regular(path, "an npz file") as stream:
+            archive = np.load(stream, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("it holds one array without a name")
+            with archive:
+                return {name: archive[name] for name in archive.files}
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
         raise UnreadableFileError(problem, where=path, fix="give an npz file") from error

@@ -15,7 +15,7 @@ from typing import Any
 from prototrt.caffe_proto.options import takes_options
 from prototrt.converter import black_box
 from prototrt.converter.files import HashedStream, atomic_write
-from prototrt.converter.manifest import as_text, beside, graph_facts
+from prototrt.converter.manifest import as_text, beside, graph_facts, refuse_changed
 from prototrt.converter.options import BuildOptions, Progress
 from prototrt.converter.tensorrt import (  # noqa: F401  register the lowerings
     activation,
@@ -107,6 +107,7 @@ def _write_manifest(path: str | os.PathLike[str], manifest: Mapping[str, Any]) -
 class _Job:
     """A network that is ready to be built, once."""
 
+    graph: Graph
     network: Network
     config: Any
     tf32: bool
@@ -137,6 +138,7 @@ class _Job:
 
     def facts(self) -> dict[str, Any]:
         """The manifest without the facts that need the finished plan."""
+        refuse_changed(self.graph)
         return {
             **self.graph_facts.result(),
             "tensorrt": {
@@ -185,7 +187,7 @@ def _prepared(graph: Graph, options: BuildOptions) -> Iterator[_Job]:
         facts = background.submit(graph_facts, graph)
         refuse_not_run(graph, found)
         network = network_of(graph, found, options.tile)
-        yield _Job(network, _config(graph, network, options), options.tf32, facts)
+        yield _Job(graph, network, _config(graph, network, options), options.tf32, facts)
 
 
 def network_of(graph: Graph, backend: Backend, tile: str = "native") -> Network:

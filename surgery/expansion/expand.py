@@ -11,9 +11,11 @@ from prototrt.caffe_proto.errors import (
     ConversionError,
     MissingShapesError,
     NetError,
+    UnreadableFileError,
     WeightsError,
     distinct,
 )
+from prototrt.caffe_proto.files import identity_of
 from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.caffe_proto.options import takes_options
 from prototrt.caffe_proto.weights import sha256_of
@@ -193,7 +195,8 @@ def _expand_layers(
                 _expand_layer(build, framework, layer, blobs, wanted)
                 expanded.add(layer)
             except ConversionError as error:
-                error.origin = error.origin or layer.origin
+                if not (isinstance(error, UnreadableFileError) and error.where):  # which names its file
+                    error.origin = error.origin or layer.origin
                 errors.append(error)
     return expanded, errors
 
@@ -258,4 +261,4 @@ def _sources(
     sources += [
         Source(role, file, partial(sha256_of, file)) for role, file in given.items() if isinstance(file, str)
     ]
-    return tuple(sources)
+    return tuple(replace(source, identity=identity_of(source.file)) for source in sources)

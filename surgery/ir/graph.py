@@ -184,11 +184,15 @@ class Recurrence:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """A file that a graph was made from. ``digest`` reads it whole: SHA-256, in hexadecimal."""
+    """A file that a graph was made from. ``digest`` reads it whole: SHA-256, in hexadecimal.
+
+    ``identity`` is what ``identity_of`` said of the file when it was read.
+    """
 
     role: str
     file: str
     digest: Callable[[], str | None]
+    identity: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import prototrt
+from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.converter.conversion import Product
 from prototrt.converter.options import BuildOptions, ConvertOptions
 from prototrt.surgery.ir import Graph
@@ -64,3 +65,20 @@ def test_keys_of_an_onnx_model(graph: Graph, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="runs the model")
     manifest = Product(target=str(tmp_path / "a.onnx"), converting=ConvertOptions(verify=True)).write(graph)
     assert set(keys(manifest)) == documented("onnx")
+
+
+@pytest.mark.parametrize("suffix", ["onnx", pytest.param("plan", marks=pytest.mark.trt)])
+def test_a_file_that_changes_under_way_is_refused(tmp_path: Path, suffix: str) -> None:
+    weights = tmp_path / "digits.caffemodel"
+    content = (DIGITS / "digits.caffemodel").read_bytes()
+    weights.write_bytes(content)
+    graph = prototrt.rewrite(prototrt.load(DIGITS / "deploy.prototxt", weights))
+    weights.write_bytes(content + b"\0")
+    product = Product(target=str(tmp_path / f"digits.{suffix}"))
+    with pytest.raises(UnreadableFileError) as caught:
+        product.write(graph)
+    assert str(caught.value) == (
+        f"{weights}: the file changed while the model was converted\n"
+        "  fix: convert the model again when nothing writes to the file"
+    )
+    assert list(tmp_path.iterdir()) == [weights]
