@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 
-def free_name(
-    wanted: str, taken: set[str], number_form: str = "_{}", *, reserved: Collection[str] = ()
-) -> str:
-    """The name, or if it is taken, the name with the first free number from 2 on. Adds it to the taken names.
+class Names:
+    """The names in use in a net, a graph or a drawing. ``free`` gives out new ones, each only once."""
 
-    A ``reserved`` name is not returned either.
-    """
-    name, number = wanted, 1
-    while name in taken or name in reserved:
-        number += 1
-        name = wanted + number_form.format(number)
-    taken.add(name)
-    return name
+    def __init__(self, taken: Iterable[str] = (), number_form: str = "_{}") -> None:
+        self._taken = set(taken)
+        self._number_form = number_form
+        self._last_numbers: dict[str, int] = {}
+
+    def free(self, wanted: str, reserved: Collection[str] = ()) -> str:
+        """The wanted name. If it is in use or reserved, the wanted name with the first free number from 2 on."""
+        # Names stay in use, so the search goes on where the last one ended: a thousand equal names take no time.
+        name, number = wanted, self._last_numbers.get(wanted, 1)
+        while name in self._taken or name in reserved:
+            number += 1
+            name = wanted + self._number_form.format(number)
+        self._last_numbers[wanted] = number
+        self._taken.add(name)
+        return name

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from prototrt.caffe_proto.errors import ConversionError, NetError, Origin, raise_all
-from prototrt.caffe_proto.naming import free_name
+from prototrt.caffe_proto.naming import Names
 from prototrt.caffe_proto.suggestions import choices, close_names
 
 
@@ -50,7 +50,7 @@ def untangle(accesses: Sequence[Access], given: Collection[str]) -> Untangled:
     A stranger is taken as given from its first read on.
     """
     writes_left = Counter(blob for access in accesses for blob in access.writes)
-    taken = {*given, *writes_left}
+    names = Names([*given, *writes_left], "@{}")
     found = Untangled(last={blob: blob for blob in given})
     for index, access in enumerate(accesses):
         for read in access.reads:
@@ -62,7 +62,7 @@ def untangle(accesses: Sequence[Access], given: Collection[str]) -> Untangled:
         for blob in access.writes:
             writes_left[blob] -= 1
             is_plain = not writes_left[blob] and blob not in given and blob not in found.strangers
-            found.last[blob] = blob if is_plain else free_name(f"{blob}@{index}", taken, "@{}")
+            found.last[blob] = blob if is_plain else names.free(f"{blob}@{index}")
             tops.append(found.last[blob])
         found.tops.append(tuple(tops))
     return found

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from prototrt.caffe_proto.errors import ConversionError, MissingBlobError, NetError
-from prototrt.caffe_proto.naming import free_name
+from prototrt.caffe_proto.naming import Names
 from prototrt.caffe_proto.suggestions import choices, close_names
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
@@ -138,13 +138,11 @@ def _blame_writers_of_what_others_read(walk: _Walk) -> None:
 
 
 def _names(walk: _Walk) -> dict[_Value, str]:
-    taken = set(walk.values)
+    in_use = Names(walk.values, "@{}")
     names: dict[_Value, str] = {}
     for blob, values in walk.values.items():
         is_input = values[0].writer.message.type == "Input"
         plain = values[0] if is_input else values[-1]
         for value in values:
-            names[value] = (
-                blob if value is plain else free_name(f"{blob}@{value.writer.message.name}", taken, "@{}")
-            )
+            names[value] = blob if value is plain else in_use.free(f"{blob}@{value.writer.message.name}")
     return names

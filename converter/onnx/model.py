@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from prototrt.caffe_proto.naming import free_name
+from prototrt.caffe_proto.naming import Names
 from prototrt.converter.onnx.api import ELEMENT_TYPES, imported
 from prototrt.surgery.ir import Array, DType, Graph, Node, Shape, Value, fixed, node_count
 
@@ -49,7 +49,7 @@ class OnnxModel:
         self._shared: dict[tuple[object, ...], str] = {}
         self._names: dict[Value, str] = {}
         # Inputs and outputs keep their names, even if other values have the same names.
-        self._taken = {value.name for value in (*graph.inputs, *graph.outputs)}
+        self._free_names = Names(value.name for value in (*graph.inputs, *graph.outputs))
         self._names.update({value: value.name for value in (*graph.inputs, *graph.outputs)})
         self._name, self._doc, self._count = "", "", 0
 
@@ -116,7 +116,7 @@ class OnnxModel:
 
     def unique(self, hint: str) -> str:
         """The name, or the name with a number; taken from now on."""
-        return free_name(hint, self._taken)
+        return self._free_names.free(hint)
 
     @contextmanager
     def at(self, node: Node) -> Iterator[None]:

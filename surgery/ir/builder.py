@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from prototrt.caffe_proto.errors import ConversionError, Origin
-from prototrt.caffe_proto.naming import free_name
+from prototrt.caffe_proto.naming import Names
 from prototrt.caffe_proto.wording import Worded
 from prototrt.surgery.ir import (
     Array,
@@ -60,9 +60,9 @@ class Builder:
         self.symbols: dict[str, Range] = {}
         self.warnings: list[str] = []
         self.origin = Origin("", 0, "", "")
-        self._names = set(reserved)
-        self._node_names: set[str] = set()
         self._layers = frozenset(layers)
+        self._names = Names(reserved)
+        self._node_names = Names()
 
     def body(self) -> Builder:
         """A builder for the body of a Scan in the layer at hand."""
@@ -80,7 +80,7 @@ class Builder:
 
     def state_input(self, name: str, shape: Shape) -> Value:
         """A new input of the graph for state that a caller carries from call to call."""
-        return self.input(free_name(name, self._names), shape)
+        return self.input(self._names.free(name), shape)
 
     def body_input(self, hint: str, shape: Shape, dtype: DType = DType.FLOAT32) -> Value:
         """A new input of a Scan's body, named after the layer."""
@@ -185,7 +185,7 @@ class Builder:
 
         ``after`` becomes an output of the graph, called ``name``.
         """
-        final = replace(after, name=free_name(name, self._names))
+        final = replace(after, name=self._names.free(name))
         since = next(index for index, node in enumerate(self.nodes) if after in node.outputs)
         self._substitute(after, final, since)
         self.recurrences.append(Recurrence(before, final))
@@ -199,7 +199,7 @@ class Builder:
 
     def count(self, name: str, count: Value) -> str:
         """Make a number (1,) an output of the graph, next to what it counts, under this name or a similar one."""
-        name = free_name(name, self._names)
+        name = self._names.free(name)
         self.counts[name] = replace(count, name=name)
         self.write(count, self.counts[name], 0)
         return name
@@ -264,7 +264,7 @@ class Builder:
                 outputs = tuple(new if output is old else output for output in node.outputs)
                 node = replace(node, outputs=outputs)
                 if layer and node.is_surgical:
-                    node = replace(node, name=self._node_name(layer), is_surgical=False)
+                    node = replace(node, name=self._node_names.free(layer), is_surgical=False)
             self.nodes[index] = node
         self.recurrences = [pair.standing({old: new}) for pair in self.recurrences]
         self.exposed = [pair.standing({old: new}) for pair in self.exposed]
@@ -295,10 +295,7 @@ class Builder:
 
     def _surgical(self, hint: str) -> str:
         wanted = f"__{self.origin.layer}_{hint}" if self.origin.layer else f"__{hint}"
-        return free_name(wanted, self._names, reserved=self._layers)
-
-    def _node_name(self, name: str) -> str:
-        return free_name(name, self._node_names)
+        return self._names.free(wanted, self._layers)
 
 
 def names_in(graph: Graph) -> set[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from prototrt.caffe_proto.naming import free_name
+from prototrt.caffe_proto.naming import Names
 
 END, USER, SURGICAL, CONSTANT = "end", "user", "surgical", "constant"
 """Inputs and outputs; what stands in the prototxt; what surgery made; a number or an array."""
@@ -70,7 +70,7 @@ class Drawing:
     title: str
     items: list[Item] = field(default_factory=list)
     edges: list[DrawnEdge] = field(default_factory=list)
-    _ids: set[str] = field(default_factory=set)
+    _ids: Names = field(default_factory=lambda: Names(number_form=" ({})"))
     _open: list[list[Item]] = field(default_factory=list)
 
     def node(
@@ -81,8 +81,8 @@ class Drawing:
         layer: str | None = None,
         notes: Iterable[str] = (),
     ) -> str:
-        """Draw a node. Its id is the wanted one, with a number if that is taken."""
-        name = free_name(wanted, self._ids, " ({})")
+        """Draw a node. Its id is the wanted one, with a number if that is in use."""
+        name = self._ids.free(wanted)
         self._here.append(DrawnNode(name, lines, kind, layer, tuple(notes)))
         return name
 
@@ -92,7 +92,7 @@ class Drawing:
     @contextmanager
     def frame(self, wanted: str, lines: tuple[str, ...], is_dashed: bool, layer: str) -> Iterator[None]:
         """Put everything that is drawn in this block into a frame."""
-        frame = DrawnFrame(free_name(f"cluster {wanted}", self._ids, " ({})"), lines, is_dashed, layer, [])
+        frame = DrawnFrame(self._ids.free(f"cluster {wanted}"), lines, is_dashed, layer, [])
         self._here.append(frame)
         self._open.append(frame.items)
         yield
