@@ -1,6 +1,7 @@
 # On a fresh clone, with nothing but Python >= 3.10 and make:
 #   make convert   converts the sample and reads its strips on the CPU
 #   make test      lints, checks types and runs every test
+#   make coverage  runs every test, and lists the lines that none of them reaches
 #   make gpu-kit   packs the checks for a GPU, for a machine without internet
 #   make oracle    holds random nets against real Caffe, if CAFFE_PYTHON is a command that has it
 #   make fuzz      looks for inputs that break the readers, FUZZ_SECONDS for each of two targets
@@ -13,7 +14,7 @@ FUZZ_SECONDS ?= 120
 TILE := plugins/tile
 PTX ?= $(TILE)/tile.ptx
 
-.PHONY: convert test lint bench gpu-kit oracle fuzz proto ptx man vendor wheel clean
+.PHONY: convert test coverage lint bench gpu-kit oracle fuzz proto ptx man vendor wheel clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -23,7 +24,11 @@ convert: $(VENV)/installed
 # Pages are tested with Graphviz for browsers; where npm cannot bring it, those tests are skipped and say so.
 test: lint
 	-@test -e $(PAGE)/graphviz.js || $(MAKE) --no-print-directory vendor
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Not a part of `make test`: recording the lines nearly doubles the time of the tests.
+coverage: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
