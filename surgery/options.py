@@ -19,6 +19,7 @@ States: TypeAlias = "str | Mapping[str, Array]"
 SEQUENCES = ("auto", "loop", "unroll", "step")
 TILES = ("broadcast", "keep", "native", "plugin")
 PRECISIONS = ("fp32", "fp16")
+"""The types that products compute in."""
 NMS = ("primitives", "native")
 OF_THE_NET = ("shapes", "outputs", "cont", "fork", "settings", "rules")
 """Options that decide which layers a net has and which shapes its blobs, however it is rewritten."""
@@ -39,11 +40,12 @@ class RewriteOptions(Options):
     arrays by the names of these inputs. ``tile`` ``"broadcast"`` leaves out every Tile whose reader
     broadcasts; the others keep them, as ``"native"`` layers or as a ``"plugin"`` if ``build`` gets
     the same option. ``precision`` ``"fp16"`` lets products compute in float16; inputs, outputs and
-    state stay float32. ``preprocess`` makes mean and scale of the data layers the first nodes of
-    the graph. ``fork`` names the fork of Caffe that the model is from, where a type of layer means
-    different things in different forks. ``settings`` are numbers that the program kept outside of
-    the model, by name or in a JSON file; ``rules`` is a Python file with rules for further layers:
-    see docs/forks.md. ``nms`` ``"native"`` leaves suppression to a layer of the backend where that
+    state stay float32. ``quantize_all`` also quantizes the first convolution and the last product, and
+    ``keep_float`` names layers that are not quantized. ``preprocess`` makes mean and scale of the
+    data layers the first nodes of the graph. ``fork`` names the fork of Caffe that the model is from,
+    where a type of layer means different things in different forks. ``settings`` are numbers that the
+    program kept outside of the model, by name or in a JSON file; ``rules`` is a Python file with rules
+    for further layers: see docs/forks.md. ``nms`` ``"native"`` leaves suppression to a layer of the backend where that
     decides as the fork does.
     ``strict`` refuses weights that are NaN or infinite. Without ``require_weights`` a net without
     weights gets zeros.
@@ -59,6 +61,8 @@ class RewriteOptions(Options):
     state: States = "bind"
     tile: str = one_of(TILES)
     precision: str = one_of(PRECISIONS)
+    quantize_all: bool = False
+    keep_float: Names = ()
     force: bool = False
     preprocess: bool = False
     strict: bool = False

@@ -15,6 +15,7 @@ from prototrt.surgery.passes.compute_in_half import compute_in_half
 from prototrt.surgery.passes.drop_identities import drop_identities
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.elide_tiles import elide_tiles
+from prototrt.surgery.passes.fold_affines import fold_affines
 from prototrt.surgery.passes.fold_constant_outputs import fold_constant_outputs
 from prototrt.surgery.passes.fold_constants import fold_constants
 from prototrt.surgery.passes.fuse_lstms import fuse_lstms
@@ -58,6 +59,9 @@ PRECISIONS = {
     "fp16": PassList("float16", (compute_in_half,)),
 }
 
+BEFORE_QUANTIZATION = PassList("before quantization", (fold_affines,))
+"""For a net that is quantized: the values are those that scales are taken of."""
+
 _LOOP = PassList("loop")
 _STEP = PassList("step", (inline_single_steps, inside_bodies(fold_constants), drop_unused))
 _UNROLL = PassList("unroll", (unroll_scans, inside_bodies(fold_constants), drop_unused))
@@ -93,13 +97,30 @@ _NO_PRODUCT = "fp16 has no effect: the net has no product that float16 can compu
 
 def all_passes() -> Mapping[str, Pass]:
     """Every pass of every list, by name."""
-    lists = (CANONICAL, *TILES.values(), *PRECISIONS.values(), *FORMS.values(), *LOWERINGS.values())
+    lists = (
+        CANONICAL,
+        *TILES.values(),
+        BEFORE_QUANTIZATION,
+        *PRECISIONS.values(),
+        *FORMS.values(),
+        *LOWERINGS.values(),
+    )
     return {change.__name__: change for each in lists for change in each.passes}
 
 
 def lowered(graph: Graph, backend: str) -> Graph:
     """The graph that a backend reads: ``"tensorrt"``, ``"onnx"``, ``"onnx-lstm"`` or ``"reference"``."""
     return run(graph, [LOWERINGS[backend]])
+
+
+@takes_options(RewriteOptions)
+def quantizable(model: Model, options: RewriteOptions) -> Graph:
+    """The float32 graph that quantization starts from, with Scans whatever ``sequence`` says: ranges are of its values.
+
+    ``quantized_values`` says which values. Raises ``ConversionError``.
+    """
+    tiles = TILES["broadcast" if options.tile == "broadcast" else "keep"]
+    return run(expand(model, options=options).graph, [CANONICAL, tiles, BEFORE_QUANTIZATION])
 
 
 @takes_options(RewriteOptions)

@@ -1,0 +1,213 @@
+"""Which products of a graph compute in 8 bits, and which of its values are quantized for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from prototrt.surgery.ir import DType, Graph, Node, Value, walk
+from prototrt.surgery.ir.uniform_constants import seen_once
+from prototrt.surgery.ops import (
+    ADD,
+    Concat,
+    Convolution,
+    Deconvolution,
+    Identity,
+    LeakyReLU,
+    MatMul,
+    MaxPool,
+    Reshape,
+    Scan,
+    Transpose,
+)
+from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.passes.value_bounds import value_bounds
+
+PRODUCTS = (Convolution, Deconvolution, MatMul)
+_SAME_NUMBERS = (Identity, Reshape, Transpose)
+_MOVES = (Concat, *_SAME_NUMBERS)
+
+
+def quantized_values(graph: Graph, options: RewriteOptions) -> list[str]:
+    """The names of the values whose largest magnitude must be known to quantize a graph, in the order it computes.
+
+    The graph is ``pipeline.quantizable(model)``. Names are unique in it: a value in the body of a Scan has its
+    own name there, as in ``__lstm1_delta_product_h``. Values with a limit of their own (``h`` of an LSTM, the result
+    of a sigmoid) are left out. A value that is only moved goes by the name of what it is moved from.
+    """
+    products = chosen_products(graph, options)
+    bounds = value_bounds(graph)
+    names: dict[str, None] = {}
+    for scope in scopes(graph):
+        placement = Placement.of(scope, products, options.precision, is_body=scope is not graph)
+        writers = {value: node for node in scope.nodes for value in node.outputs}
+        names.update({measured(value, writers).name: None for value in placement.read if value not in bounds})
+    return [*names]
+
+
+def measured(value: Value, writers: Mapping[Value, Node]) -> Value:
+    """The value that holds the same numbers in another shape or order: a blob of the net rather than rows of it."""
+    node = writers.get(value)
+    while node is not None and isinstance(node.op, _SAME_NUMBERS) and node.inputs[0].data is None:
+        value = node.inputs[0]
+        node = writers.get(value)
+    return value
+
+
+def scopes(graph: Graph) -> Iterator[Graph]:
+    """The graph, and the bodies of its Scans."""
+    yield graph
+    for node in graph.nodes:
+        if isinstance(node.op, Scan):
+            yield from scopes(node.op.body)
+
+
+def chosen_products(graph: Graph, options: RewriteOptions) -> list[Node]:
+    """The products to be quantized: not those of ``keep_float``, and the first and the last with ``quantize_all`` only.
+
+    The first are convolutions of the net's input, the last are products that no other product follows.
+    """
+    kept = {*options.keep_float}
+    ends = set() if options.quantize_all else {*_first_convolutions(graph), *_last_products(graph)}
+    return [
+        node
+        for scope in scopes(graph)
+        for node in scope.nodes
+        if is_quantizable(node) and node not in ends and node.origin.layer not in kept
+    ]
+
+
+def is_quantizable(node: Node) -> bool:
+    """Whether a node is a product of float32 that every backend can compute in 8 bits."""
+    op = node.op
+    if not isinstance(op, PRODUCTS) or node.inputs[0].dtype is not DType.FLOAT32:
+        return False
+    if isinstance(op, Deconvolution) and max(op.stride, default=1) > 1 and max(op.dilation, default=1) > 1:
+        return False  # TensorRT for RTX takes it only with zeros written into its weights
+    constants = [value.data for value in node.inputs[:2] if value.data is not None]
+    return len(constants) < 2 and all(np.isfinite(seen_once(data)).all() for data in constants)
+
+
+def _first_convolutions(graph: Graph) -> Iterator[Node]:
+    follows: set[Value] = set()
+    for node in graph.nodes:
+        is_first = follows.isdisjoint(node.inputs)
+        if is_first and isinstance(node.op, (Convolution, Deconvolution)):
+            yield node
+        if not is_first or _has_product(node):
+            follows.update(node.outputs)
+
+
+def _last_products(graph: Graph) -> Iterator[Node]:
+    leads: set[Value] = set()
+    for node in reversed(graph.nodes):
+        is_last = leads.isdisjoint(node.outputs)
+        if is_last and isinstance(node.op, PRODUCTS):
+            yield node
+        if not is_last or _has_product(node):
+            leads.update(node.inputs)
+
+
+def _has_product(node: Node) -> bool:
+    """Whether a node is a product, or runs a body that has one."""
+    bodies = [node.op.body] if isinstance(node.op, Scan) else []
+    return isinstance(node.op, PRODUCTS) or any(
+        isinstance(each.op, PRODUCTS) for body in bodies for each in walk(body)
+    )
+
+
+@dataclass(slots=True)
+class Placement:
+    """Where the numbers of a graph, or of a body, become 8 bits wide.
+
+    ``read`` are the values that are read in 8 bits, by products and by residual sums. ``group_of`` numbers the
+    values that share a scale: a value and what it is moved from. ``carried`` are the values that are
+    8 bits wide because the nodes that write them (ReLU, maximum pooling, Concat, Reshape, ...) compute in 8 bits.
+    """
+
+    read: list[Value] = field(default_factory=list)
+    group_of: dict[Value, int] = field(default_factory=dict)
+    carried: set[Value] = field(default_factory=set)
+
+    @classmethod
+    def of(
+        cls, graph: Graph, products: Collection[Node], precision: str, *, is_body: bool = False
+    ) -> Placement:
+        """The placement for these products; ``precision`` says which nodes can compute in 8 bits.
+
+        In the body of a Scan no sum is read in 8 bits: it is one of gates, or of state.
+        """
+        placement = cls()
+        chosen = set(products)
+        writers = {value: node for node in graph.nodes for value in node.outputs}
+        readers = graph.readers()
+        for node in graph.nodes:
+            if node in chosen:
+                placement._read([value for value in node.inputs[:2] if value.data is None])
+            elif node.op == ADD and not is_body:
+                placement._read(_residual(node, chosen, writers, readers, graph))
+        for value in placement.read:
+            placement._carry(value, writers, precision)
+        return placement
+
+    def _read(self, values: Sequence[Value]) -> None:
+        for value in values:
+            if value not in self.group_of:
+                self.read.append(value)
+                self.group_of[value] = len(self.group_of)
+
+    def _carry(self, value: Value, writers: Mapping[Value, Node], precision: str) -> None:
+        """Quantize what a value is moved from rather than the value."""
+        node = writers.get(value)
+        if value in self.carried or node is None or not carries(node, precision):
+            return
+        self.carried.add(value)
+        for source in node.inputs:
+            self._join(value, source)
+            self._carry(source, writers, precision)
+
+    def _join(self, a: Value, b: Value) -> None:
+        self.group_of.setdefault(b, self.group_of[a])
+        new, old = self.group_of[a], self.group_of[b]
+        if new != old:
+            self.group_of.update({value: new for value, group in self.group_of.items() if group == old})
+
+
+def carries(node: Node, precision: str) -> bool:
+    """Whether a node moves or chooses among numbers, so that it can do so in 8 bits as well.
+
+    TensorRT has no ReLU and no pooling of float8.
+    """
+    op = node.op
+    is_choice = isinstance(op, MaxPool) or (isinstance(op, LeakyReLU) and op.slope == 0)
+    is_move = isinstance(op, _MOVES) or (is_choice and precision != "fp8")
+    return is_move and all(value.data is None and value.dtype is DType.FLOAT32 for value in node.inputs)
+
+
+def _residual(
+    node: Node,
+    chosen: Collection[Node],
+    writers: Mapping[Value, Node],
+    readers: Mapping[Value, Sequence[Node]],
+    graph: Graph,
+) -> list[Value]:
+    """The summand that is read in 8 bits, if the sum can be computed with the product that is the other summand.
+
+    Source: NVIDIA, "Working with Quantized Types", Q/DQ placement: quantize the residual input of a skip connection.
+    """
+
+    def is_product(value: Value) -> bool:
+        sole = len(readers.get(value, ())) == 1 and value not in graph.outputs
+        return sole and writers.get(value) in chosen
+
+    a, b = node.inputs
+    if a.data is not None or b.data is not None or a is b or a.shape != b.shape:
+        return []
+    if not (is_product(a) or is_product(b)):
+        return []
+    order = {value: place for place, each in enumerate(graph.nodes) for value in each.outputs}
+    products = [value for value in (a, b) if is_product(value)]
+    fused = max(products, key=lambda value: order[value])
+    return [b if fused is a else a]

@@ -1,0 +1,146 @@
+"""Which products compute in 8 bits, and which values need a range for that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.surgery.expansion.expand import expand
+from prototrt.surgery.ir import Array, Graph, Value, fixed
+from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.passes.fold_affines import fold_affines
+from prototrt.surgery.passes.quantization_plan import chosen_products, quantized_values, scopes
+from prototrt.surgery.passes.value_bounds import value_bounds
+from prototrt.surgery.pipeline import quantizable
+from prototrt.tests.digit_strips import DIGITS
+from prototrt.tests.golden_cases import caffe_cases
+from prototrt.tests.small_nets import inputs_of, loaded, numbers
+
+EVERYTHING = RewriteOptions(quantize_all=True)
+CASES = [case for case in caffe_cases() if str(case) not in ("train_val_digits", "batch_sizes")]
+
+
+def net(tmp_path: Path, shape: tuple[int, ...], *layers: str) -> Graph:
+    text = inputs_of({"x": shape}) + "\n".join(layers)
+    (tmp_path / "net.prototxt").write_text(text)
+    return quantizable(prototrt.load(tmp_path / "net.prototxt", random_weights=1))
+
+
+def layer(kind: str, bottoms: str, top: str, fields: str = "") -> str:
+    read = " ".join(f'bottom: "{name}"' for name in bottoms.split())
+    return f'layer {{ name: "{top}" type: "{kind}" {read} top: "{top}" {fields} }}'
+
+
+def convolution(bottom: str, top: str, outputs: int = 4) -> str:
+    fields = f"convolution_param {{ num_output: {outputs} kernel_size: 1 }}"
+    return layer("Convolution", bottom, top, fields)
+
+
+def products(graph: Graph, options: RewriteOptions) -> list[str]:
+    return [node.origin.layer for node in chosen_products(graph, options)]
+
+
+def digits() -> Graph:
+    return quantizable(prototrt.load(DIGITS / "deploy.prototxt", DIGITS / "digits.caffemodel"))
+
+
+def test_recurrent_products_are_quantized_and_hidden_states_need_no_range() -> None:
+    """Both LSTMs read a sequence with one product and a state with another; h is at most 1."""
+    assert products(digits(), RewriteOptions()) == ["conv2", "ip1", "lstm1", "lstm2", "lstm1", "lstm2"]
+    assert quantized_values(digits(), RewriteOptions()) == ["pool1", "pool2", "ip1"]
+
+
+def test_the_first_convolution_and_the_last_product_are_quantized_on_request() -> None:
+    assert products(digits(), EVERYTHING)[0] == "conv1"
+    assert "score" in products(digits(), EVERYTHING)
+    assert quantized_values(digits(), EVERYTHING) == ["data", "pool1", "pool2", "ip1"]
+
+
+def test_layers_that_stay_float_need_no_range() -> None:
+    options = RewriteOptions(keep_float=("lstm2", "ip1"))
+    assert products(digits(), options) == ["conv2", "lstm1", "lstm1"]
+    assert quantized_values(digits(), options) == ["pool1", "ip1"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_names_are_unique_in_a_graph_and_its_bodies(case: object) -> None:
+    graph = quantizable(case.load())  # type: ignore[attr-defined]
+    values = [value for scope in scopes(graph) for value in scope.inputs]
+    values += [value for scope in scopes(graph) for node in scope.nodes for value in node.outputs]
+    names = [value.name for value in values]
+    assert len(set(names)) == len(names)
+    assert set(quantized_values(graph, EVERYTHING)) <= set(names)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_no_value_is_beyond_its_bound(case: object) -> None:
+    """The bodies of Scans are covered by what they write."""
+    graph = quantizable(case.load())  # type: ignore[attr-defined]
+    bounds = value_bounds(graph)
+    shown = [value for node in graph.nodes for value in node.outputs if value in bounds]
+    watched = replace(graph, outputs=tuple(shown), recurrences=())
+    for feeds in case.arrays("inputs"):  # type: ignore[attr-defined]
+        given = [feeds[value.name] if value.name in feeds else zeros(value) for value in graph.inputs]
+        for value, array in zip(shown, watched.evaluate(*given), strict=True):
+            assert np.abs(array).max(initial=0) <= bounds[value] * (1 + 1e-6), value
+
+
+def zeros(value: Value) -> Array:
+    return np.zeros([fixed(size, "a size") for size in value.shape], value.dtype.numpy)
+
+
+def test_a_projected_state_needs_a_range(tmp_path: Path) -> None:
+    """A state that is a sum of products is as large as its weights make it."""
+    lstm = layer("LSTM", "x cont", "h", "recurrent_param { num_output: 4 num_proj: 3 }")
+    (tmp_path / "net.prototxt").write_text(inputs_of({"x": (5, 1, 6), "cont": (5, 1)}) + lstm)
+    graph = quantizable(prototrt.load(tmp_path / "net.prototxt", random_weights=1))
+    assert quantized_values(graph, RewriteOptions()) == ["x", "__h_delta_product_h"]
+
+
+def test_a_residual_sum_reads_the_shortcut_in_8_bits(tmp_path: Path) -> None:
+    """The product that comes last is computed with the sum; the other summand is read from memory."""
+    ends = [
+        convolution("x", "stem"),
+        layer("Pooling", "stem", "p", "pooling_param { pool: AVE global_pooling: true }"),
+    ]
+    block = [
+        ends[0],
+        convolution("stem", "short"),
+        convolution("stem", "a"),
+        convolution("a", "b"),
+        layer("Eltwise", "short b", "sum"),
+        convolution("sum", "head"),
+    ]
+    graph = net(tmp_path, (1, 3, 4, 4), *block)
+    assert products(graph, RewriteOptions()) == ["short", "a", "b"]
+    assert quantized_values(graph, RewriteOptions()) == ["stem", "a", "short"]
+    assert quantized_values(graph, EVERYTHING) == ["x", "stem", "a", "short", "sum"]
+
+
+def test_unusable_weights_stay_float(tmp_path: Path) -> None:
+    weights = numbers(4, 3, 1, 1)
+    weights[0] = np.nan
+    text = inputs_of({"x": (1, 3, 2, 2)}) + convolution("x", "y")
+    model = loaded(tmp_path, text, {"y/0": weights, "y/1": numbers(4)})
+    assert chosen_products(quantizable(model), EVERYTHING) == []
+
+
+@pytest.mark.parametrize("kind", ["Convolution", "Deconvolution"])
+@pytest.mark.parametrize("group", [1, 2])
+def test_a_folded_affine_computes_the_same(kind: str, group: int, tmp_path: Path) -> None:
+    fields = f"convolution_param {{ num_output: 6 kernel_size: 3 group: {group} }}"
+    text = inputs_of({"x": (2, 4, 5, 5)}) + layer(kind, "x", "c", fields)
+    text += layer("BatchNorm", "c", "n") + layer("Scale", "n", "y", "scale_param { bias_term: true }")
+    kernel = (6, 4 // group, 3, 3) if kind == "Convolution" else (4, 6 // group, 3, 3)
+    blobs = {"c/0": numbers(*kernel), "c/1": numbers(6, seed=1), "n/0": numbers(6, seed=2)}
+    blobs |= {"n/1": np.abs(numbers(6, seed=3)) + 1, "n/2": np.ones(1, np.float32)}
+    blobs |= {"y/0": numbers(6, seed=4), "y/1": numbers(6, seed=5)}
+    before = expand(loaded(tmp_path, text, blobs)).graph
+    after = fold_affines(before)
+    x = numbers(2, 4, 5, 5, seed=6)
+    assert [type(node.op).__name__ for node in after.nodes] == [kind]
+    np.testing.assert_allclose(after.evaluate(x)[0], before.evaluate(x)[0], rtol=1e-5, atol=1e-5)
