@@ -1,8 +1,7 @@
-"""Opening the user's files, and recognizing files of the wrong type."""
+"""Opening the user's files."""
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import mmap
 import os
@@ -14,11 +13,10 @@ from typing import BinaryIO
 
 from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.caffe_proto.suggestions import close_names
-from prototrt.caffe_proto.text.scalars import text_from_bytes
 
-HEAD = 4096
-HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-ZIP_SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06")  # the second of an archive that holds nothing
+HEAD = 1 << 16
+"""How many bytes of a file tell what it is: enough for the first operators of a Caffe2 net."""
+PROTOTXT_FIRST = "give the prototxt first and the weights second"
 _SMALL = 16 << 20  # bytes; read in a few milliseconds
 _SPECIAL = (
     (stat.S_ISFIFO, "a device or a pipe"),
@@ -93,76 +91,21 @@ def mapped(stream: BinaryIO) -> mmap.mmap | bytes:
     return stream.read()
 
 
-def read_prototxt(file: str) -> str:
-    """The text of a prototxt, without byte order mark. Bytes that are not UTF-8 are taken as Latin-1."""
-    data = read_small(file, "a prototxt")
-    refuse_strangers(data[:HEAD], file, "a prototxt")
-    refuse_binary(data, file)
-    return text_from_bytes(data.removeprefix(b"\xef\xbb\xbf"))
+def head_of(file: str, what: str) -> bytes:
+    """The first bytes of a file, by which it can be recognized."""
+    with told_to_the_user(file, what), open_regular(file, what) as stream:
+        return stream.read(HEAD)
 
 
-def read_small(file: str, what: str) -> bytes:
-    """The contents of a file that is never large."""
+def read_small(file: str, what: str, fix: str) -> bytes:
+    """The contents of a file that is never large; ``fix`` is for one that is."""
     with told_to_the_user(file, what), open_regular(file, what) as stream:
         size = os.fstat(stream.fileno()).st_size
         if size > _LARGEST_TEXT:
             raise UnreadableFileError(
-                f"the file has {size >> 20} MiB, too many for {what}",
-                where=file,
-                fix="give the prototxt first and the weights second",
+                f"the file has {size >> 20} MiB, too many for {what}", where=file, fix=fix
             )
         return stream.read()
-
-
-def refuse_strangers(head: bytes, file: str, what: str) -> None:
-    """Raise if the first bytes show that a file is not of the type that its name suggests."""
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:40].lower()
-    if not head.strip():
-        raise UnreadableFileError("the file is empty", where=file, fix=f"give {what}, or get the file again")
-    if start.startswith(b"version https://") and b"oid sha256:" in head:
-        raise UnreadableFileError(
-            f"this is a Git LFS pointer, expected {what}",
-            where=file,
-            because="the repository it comes from was cloned without Git LFS",
-            fix='run "git lfs pull" in that repository',
-        )
-    if head.startswith(b"\x1f\x8b"):
-        raise UnreadableFileError(
-            f"this is a gzip file, expected {what}", where=file, fix="unpack it with gunzip"
-        )
-    if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<head")):
-        raise UnreadableFileError(
-            f"this is a web page, expected {what}",
-            where=file,
-            fix="download the file itself (the raw link), not the page that shows it",
-        )
-
-
-def refuse_binary(data: bytes, file: str) -> None:
-    """Raise if bytes that should be a prototxt are not text."""
-    if not looks_binary(data):
-        return
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise UnreadableFileError("this is UTF-16 text, expected UTF-8", where=file, fix="save it as UTF-8")
-    raise UnreadableFileError(
-        "this is a binary file, expected a prototxt (text)",
-        where=file,
-        fix="give the prototxt first and the weights second",
-    )
-
-
-def looks_like_text(head: bytes) -> bool:
-    """Whether the beginning of a file, cut anywhere, is UTF-8 without control characters."""
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError:
-        return False
-    return not looks_binary(head)
-
-
-def looks_binary(data: bytes) -> bool:
-    controls = sum(data.count(bytes([byte])) for byte in (*range(9), *range(14, 32), 127))
-    return b"\0" in data or controls * 10 > len(data)
 
 
 def _fix_of_missing(file: str) -> str | None:

@@ -10,13 +10,7 @@ import numpy as np
 
 from prototrt.caffe_proto.caffe2.files import is_netdef
 from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
-from prototrt.caffe_proto.files import (
-    HDF5_SIGNATURE,
-    ZIP_SIGNATURES,
-    open_regular,
-    read_prototxt,
-    told_to_the_user,
-)
+from prototrt.caffe_proto.files import head_of
 from prototrt.caffe_proto.given_weights import refuse_two_sources
 from prototrt.caffe_proto.model import Layer, Model
 from prototrt.caffe_proto.net.counts import wrong_counts
@@ -33,6 +27,7 @@ from prototrt.caffe_proto.net.readings import (
 )
 from prototrt.caffe_proto.net.untangle import Untangled, untangle
 from prototrt.caffe_proto.options import LoadOptions, PathLike, takes_options
+from prototrt.caffe_proto.recognition import HDF5_SIGNATURE, ZIP_SIGNATURES, read_prototxt
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.overrides import override
 from prototrt.caffe_proto.text.prototxt import ParsedNet, parse_net
@@ -218,12 +213,11 @@ def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
     if weights is None:
         return NoWeights() if seed is None else RandomWeights(seed=seed)
     file = os.fsdecode(weights)
-    with told_to_the_user(file, "a weights file"), open_regular(file, "a weights file") as stream:
-        head = stream.read(len(HDF5_SIGNATURE))
-    if head != HDF5_SIGNATURE and not head.startswith(ZIP_SIGNATURES):
+    head = head_of(file, "a weights file")
+    if not head.startswith((HDF5_SIGNATURE, *ZIP_SIGNATURES)):
         return open_caffemodel(file)
     # Imported where they are needed: few weights are stored so, and reading zip files takes much code.
-    if head == HDF5_SIGNATURE:
+    if head.startswith(HDF5_SIGNATURE):
         from prototrt.caffe_proto.weights.hdf5 import open_hdf5
 
         return open_hdf5(file)

@@ -12,7 +12,7 @@ from typing import Any
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import ConversionError, OptionsError, UnreadableFileError
-from prototrt.caffe_proto.files import read_regular
+from prototrt.caffe_proto.recognition import read_text
 from prototrt.caffe_proto.wording import Option, Surface, python_words, worded
 from prototrt.converter.files import atomic_write, refuse_overwriting
 from prototrt.converter.page.facts import page_facts
@@ -128,13 +128,7 @@ def _page(
 def read_verification(path: str) -> Mapping[str, Any]:
     """What ``verify`` has printed as JSON."""
     try:
-        found = json.loads(read_regular(path, "the output of verify as JSON"))
-    except OSError as error:
-        raise UnreadableFileError(
-            f"cannot be read: {error.strerror or error}",
-            where=path,
-            fix=_GIVE_VERIFICATION,
-        ) from error
+        found = json.loads(read_text(path, "the output of verify as JSON", _GIVE_VERIFICATION))
     except (ValueError, RecursionError) as error:
         raise UnreadableFileError(
             f"cannot be read as JSON: {error}", where=path, fix=_GIVE_VERIFICATION

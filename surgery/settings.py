@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prototrt.caffe_proto.errors import NetError, UnreadableFileError
-from prototrt.caffe_proto.files import read_regular
+from prototrt.caffe_proto.recognition import read_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,7 @@ class Settings:
 def _read(file: str) -> Mapping[str, Any]:
     fix = 'write an object, as in {"RPN_POST_NMS_TOP_N": 100}'
     try:
-        found = json.loads(read_regular(file, "a JSON file"))
-    except OSError as error:
-        problem = f"cannot be read: {error.strerror or error}"
-        raise UnreadableFileError(problem, where=file, fix="give a JSON file") from error
+        found = json.loads(read_text(file, "a JSON file", fix))
     except ValueError as error:
         raise UnreadableFileError("is not JSON", where=file, because=str(error), fix=fix) from error
     if not isinstance(found, dict):

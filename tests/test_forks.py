@@ -81,7 +81,6 @@ def test_changed_rules_replace_the_old_ones(folder: Path) -> None:
 
 
 RULES = {
-    "missing": (None, "my_rules.py: cannot be read: No such file or directory\n"),
     "wrong": ("1 / 0", "my_rules.py: is no file of rules\n  because ZeroDivisionError: division by zero\n"),
     "taken": (
         "from prototrt.surgery.rules import layer_rule\n@layer_rule('ReLU')\ndef relu(build, layer, x): ...",
@@ -93,13 +92,18 @@ RULES = {
 @pytest.mark.parametrize("case", RULES)
 def test_files_of_rules_that_cannot_be_used(folder: Path, case: str) -> None:
     text, message = RULES[case]
-    Path("my_rules.py").unlink()
-    if text is not None:
-        Path("my_rules.py").write_text(text)
+    Path("my_rules.py").write_text(text)
     model = prototrt.load("net.prototxt")
     found = failure(lambda: prototrt.rewrite(model, rules="my_rules.py"), UnreadableFileError)
     assert found.startswith(message)
     assert found.endswith("\n  fix: write it as docs/forks.md shows")
+
+
+def test_rules_that_are_not_there(folder: Path) -> None:
+    Path("my_rules.py").unlink()
+    model = prototrt.load("net.prototxt")
+    found = failure(lambda: prototrt.rewrite(model, rules="my_rules.py"), UnreadableFileError)
+    assert found == "my_rules.py: there is no such file"
 
 
 def test_param_str_is_read_as_yaml_and_python_read_it() -> None:
@@ -206,7 +210,7 @@ def test_settings_that_cannot_be_used(changed: Mapping[str, Any], message: str) 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "config.json: cannot be read: No such file or directory\n  fix: give a JSON file"),
+        (None, "config.json: there is no such file"),
         (
             "[1]",
             'config.json: holds no settings by name\n  fix: write an object, as in {"RPN_POST_NMS_TOP_N": 100}',

@@ -6,22 +6,24 @@ import os
 import re
 from dataclasses import dataclass
 
+from prototrt.caffe_proto.caffe2.advice import GIVE_BOTH_NETS
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.errors import UnreadableFileError, raise_all
-from prototrt.caffe_proto.files import HEAD, looks_binary, read_small, refuse_strangers
+from prototrt.caffe_proto.files import HEAD, head_of, mapped, read_small
+from prototrt.caffe_proto.recognition import (
+    NETDEF,
+    OP,
+    OPERATOR_TYPE,
+    begins_database,
+    looks_binary,
+    looks_like_operators,
+    refuse_strangers,
+)
 from prototrt.caffe_proto.schema import Message, is_repeated
 from prototrt.caffe_proto.text.prototxt import parse_net
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.text.tokens import Kind, Tokens
-from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, WireError, fields
-
-# Numbers of NetDef, and of OperatorDef.
-OP, OPERATOR_TYPE = 2, 4
-# Numbers of NetParameter and of V1LayerParameter, which are others there or of another kind.
-_CAFFE_LAYER, _CAFFE_LAYER_TYPE = 100, 5
-
-DATABASE_KEY = "!!META_NET_DEF"
-"""The name of the first blob of a minidb, in which the nets are; two sizes of 4 bytes come before it."""
+from prototrt.caffe_proto.weights.wire import Wire, WireError, fields
 
 _WORDS = ("op", "external_input", "external_output")
 _CAFFE_WORDS = ("layer", "layers", "input", "input_dim", "input_shape", "state")
@@ -41,57 +43,46 @@ class ReadNet:
 
 def is_netdef(file: str) -> bool:
     """Whether the file holds a Caffe2 net, in binary or as text; False where it cannot be read."""
-    data = _beginning(file, None)
-    return _begins_database(data) or looks_like_operators(data) or _is_text_of_netdef(_text(data))
+    head = _beginning(file)
+    return begins_database(head) or looks_like_operators(head) or _is_text_of_netdef(_text(head))
 
 
 def is_database(file: str) -> bool:
     """Whether the file is a minidb, a net and its weights in one; False where it cannot be read."""
-    return _begins_database(_beginning(file, HEAD))
+    return begins_database(_beginning(file))
 
 
-def _beginning(file: str, size: int | None) -> bytes:
+def _beginning(file: str) -> bytes:
     if not os.path.isfile(file):  # a pipe would be waited for
         return b""
     try:
         with open(file, "rb") as stream:
-            return stream.read(size)
+            return stream.read(HEAD)
     except (OSError, ValueError):
         return b""
 
 
-def _begins_database(data: bytes) -> bool:
-    return data[8 : 8 + len(DATABASE_KEY)] == DATABASE_KEY.encode()
+def types_of(file: str, most: int) -> list[str] | None:
+    """The types of the operators of a binary net, of which nothing else is read.
 
-
-def looks_like_operators(data: Buffer) -> bool:
-    """Whether the binary file begins like a NetDef: with operators, not with Caffe's layers.
-
-    A file that is cut short is judged by what there is of it.
+    None where there are more than ``most``, and for text and damaged files.
     """
-    found = False
+    if not looks_like_operators(_beginning(file)):
+        return None
+    with open(file, "rb") as stream:
+        buffer = mapped(stream)
+    types: list[str] = []
     try:
-        for item in fields(data, 0, len(data)):
-            if item.number == _CAFFE_LAYER:
-                return False
+        for item in fields(buffer, 0, len(buffer)):
             if item.number == OP and item.wire is Wire.BYTES:
-                if not _is_operator(data, item):
-                    return False
-                found = True
-    except WireError as error:
-        return found or _is_cut_operator(data, error)
-    return found
-
-
-def _is_operator(data: Buffer, item: Field) -> bool:
-    kinds = {(inner.number, inner.wire) for inner in fields(data, item.start, item.end)}
-    return (OPERATOR_TYPE, Wire.BYTES) in kinds and (_CAFFE_LAYER_TYPE, Wire.VARINT) not in kinds
-
-
-def _is_cut_operator(data: Buffer, error: WireError) -> bool:
-    """Whether an operator is what is cut short: a field 2 with a text in its field 4."""
-    head = bytes(data[error.offset : error.offset + HEAD])
-    return head[:1] == b"\x12" and re.search(rb"\x22[\x01-\x40][A-Z]\w", head) is not None
+                inner = fields(buffer, item.start, item.end)
+                kind = next((each for each in inner if each.number == OPERATOR_TYPE), None)
+                if kind is None or len(types) == most:
+                    return None
+                types.append(text_from_bytes(buffer[kind.start : kind.end]))
+    except WireError:
+        return None
+    return types
 
 
 def _is_text_of_netdef(text: str) -> bool:
@@ -121,10 +112,11 @@ def _outer_names(tokens: Tokens) -> list[str]:
 
 def read_net(file: str, what: str, *, allow_unknown: bool = False) -> ReadNet:
     """A whole net, as a predict net is: small. ``what``: "a predict net", as the message calls it."""
-    data = read_small(file, what)
-    refuse_strangers(data[:HEAD], file, what)
+    head = head_of(file, what)
+    refuse_strangers(head, file, what, GIVE_BOTH_NETS, NETDEF)
+    data = read_small(file, what, GIVE_BOTH_NETS)
     net = message_class("NetDef")()
-    if looks_binary(data[:HEAD]) or looks_like_operators(data):
+    if looks_binary(head) or looks_like_operators(head):
         parse_binary(net, data, file)
         return ReadNet(net, (), ())
     text = _text(data)

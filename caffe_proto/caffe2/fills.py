@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.files import OP, looks_like_operators, parse_binary, read_net
+from prototrt.caffe_proto.caffe2.files import is_netdef, parse_binary, read_net
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.errors import Origin, UnreadableFileError
-from prototrt.caffe_proto.files import HEAD, mapped, open_regular, refuse_strangers, told_to_the_user
+from prototrt.caffe_proto.files import HEAD, mapped, open_regular, told_to_the_user
+from prototrt.caffe_proto.recognition import NETDEF, OP, looks_like_operators, refuse_strangers
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights import Array
@@ -20,6 +21,8 @@ from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, fields
 
 # Numbers of OperatorDef and Argument.
 _ARG, _ARG_NAME, _ARG_FLOATS = 5, 1, 5
+
+_GIVE_INIT_NET = "give the init net of the predict net: prototrt convert predict_net.pb init_net.pb"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,16 +43,16 @@ def read_fills(file: str, *, allow_unknown: bool = False) -> list[Fill]:
     """The operators of an init net, binary or text."""
     with told_to_the_user(file, "an init net"), open_regular(file, "an init net") as stream:
         head = stream.read(HEAD)
-        refuse_strangers(head, file, "an init net")
+        refuse_strangers(head, file, "an init net", _GIVE_INIT_NET, NETDEF)
         buffer = mapped(stream)
-    if looks_like_operators(buffer):
+    if looks_like_operators(head):
         return _from_binary(buffer, file)
-    if b"op" not in head and b"external" not in head:
+    if not is_netdef(file):
         raise UnreadableFileError(
             "this is not an init net",
             where=file,
             because="it holds no operators",
-            fix="give the init net of the predict net: prototrt convert predict_net.pb init_net.pb",
+            fix=_GIVE_INIT_NET,
         )
     return _from_text(file, allow_unknown)
 

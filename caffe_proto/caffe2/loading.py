@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from prototrt.caffe_proto.caffe2.advice import EXPORT_AGAIN
+from prototrt.caffe_proto.caffe2.advice import EXPORT_AGAIN, GIVE_BOTH_NETS
 from prototrt.caffe_proto.caffe2.arguments import Arguments
 from prototrt.caffe_proto.caffe2.database import read_database
-from prototrt.caffe_proto.caffe2.files import ReadNet, is_database, read_net
+from prototrt.caffe_proto.caffe2.files import ReadNet, is_database, read_net, types_of
 from prototrt.caffe_proto.caffe2.fills import origin_of
 from prototrt.caffe_proto.caffe2.init_net import FILLS, InitNet, open_init_net
 from prototrt.caffe_proto.caffe2.integers import integer_blobs
@@ -20,6 +20,7 @@ from prototrt.caffe_proto.errors import ConversionError, NetError, Origin, raise
 from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.schema import Message
 
+_MOST_LOOKED_AT = 1000  # operators, of a file that may be an init net of gigabytes
 _DEEPEST = 8  # nets inside nets; real ones reach 2
 
 
@@ -76,8 +77,9 @@ def _read(
                 f"holds its weights, but {init} is also given", where=predict, fix="give this file alone"
             )
         return read_database(predict)
+    _refuse_init_net(types_of(predict, most=_MOST_LOOKED_AT), predict)
     net = read_net(predict, "a predict net", allow_unknown=allow_unknown)
-    _refuse_init_net(net, predict)
+    _refuse_init_net([message.type for message in net.message.op], predict)
     if init is None:
         return net, InitNet(None, {})
     if is_database(init):
@@ -85,16 +87,14 @@ def _read(
     return net, open_init_net(init, random_weights, allow_unknown=allow_unknown)
 
 
-def _refuse_init_net(net: ReadNet, file: str) -> None:
-    types = {message.type for message in net.message.op}
+def _refuse_init_net(types: Sequence[str] | None, file: str) -> None:
+    """Raise for the types of a net that fills weights; None where they are not known yet."""
+    if types is None:
+        return
     if not types:
         raise NetError("the net has no operators", where=file, fix="give the predict net")
-    if types <= {*FILLS, "RecurrentParamSet"}:
-        raise NetError(
-            "this is an init net: all its operators fill weights",
-            where=file,
-            fix="give the predict net first and the init net second",
-        )
+    if {*types} <= {*FILLS, "RecurrentParamSet"}:
+        raise NetError("this is an init net: all its operators fill weights", where=file, fix=GIVE_BOTH_NETS)
 
 
 def _drafts(net: ReadNet, file: str) -> list[Operator]:

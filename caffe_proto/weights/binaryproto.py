@@ -7,7 +7,8 @@ import os
 import numpy as np
 
 from prototrt.caffe_proto.errors import UnreadableFileError
-from prototrt.caffe_proto.files import HEAD, read_small, refuse_strangers
+from prototrt.caffe_proto.files import head_of, read_small
+from prototrt.caffe_proto.recognition import refuse_strangers
 from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.stored_blob import stored_blob
 from prototrt.caffe_proto.weights.wire import WireError
@@ -18,9 +19,9 @@ _WHAT = "a mean file (.binaryproto)"
 def read_binaryproto(path: str | os.PathLike[str]) -> Array:
     """The blob of a mean file, float32; for an image of C channels its shape is (1, C, H, W)."""
     file = os.fsdecode(path)
-    data = read_small(file, _WHAT)
-    refuse_strangers(data[:HEAD], file, _WHAT)
     fix = "give the file that Caffe's compute_image_mean wrote, or get it again"
+    refuse_strangers(head_of(file, _WHAT), file, _WHAT, fix)
+    data = read_small(file, _WHAT, fix)
     try:
         array = stored_blob(data, 0, len(data), file, "the blob").array
     except WireError as error:

@@ -11,14 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from prototrt.caffe_proto.errors import UnreadableFileError
-from prototrt.caffe_proto.files import (
-    HEAD,
-    looks_like_text,
-    mapped,
-    open_regular,
-    refuse_strangers,
-    told_to_the_user,
-)
+from prototrt.caffe_proto.files import HEAD, PROTOTXT_FIRST, mapped, open_regular, told_to_the_user
+from prototrt.caffe_proto.recognition import CAFFEMODEL, looks_like_text, refuse_strangers
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights import StoredBlob, sha256_of
 from prototrt.caffe_proto.weights.damage import damage_told
@@ -96,7 +90,8 @@ def open_caffemodel(file: str) -> CaffemodelWeights:
 def _mapped(file: str) -> Buffer:
     with told_to_the_user(file, "a caffemodel"), open_regular(file, "a caffemodel") as stream:
         head = stream.read(HEAD)
-        refuse_strangers(head, file, "a caffemodel")
+        fix = "give the file that training has saved, such as a .caffemodel"
+        refuse_strangers(head, file, "a caffemodel", fix, CAFFEMODEL)
         _refuse_text(head, file)
         return mapped(stream)
 
@@ -108,7 +103,7 @@ def _refuse_text(head: bytes, file: str) -> None:
     raise UnreadableFileError(
         "this is text, expected a caffemodel (binary)",
         where=file,
-        fix="give the prototxt first and the weights second" if is_net else "get the weights file again",
+        fix=PROTOTXT_FIRST if is_net else "get the weights file again",
     )
 
 

@@ -65,7 +65,32 @@ def fields(buffer: Buffer, start: int, end: int) -> Iterator[Field]:
             yield field
 
 
+def leading_fields(head: bytes) -> Iterator[Field]:
+    """The fields that a message begins with, as far as ``head`` goes; the last one may end where it ends.
+
+    Bytes that are no field end them, and so does a group.
+    """
+    position = 0
+    while position < len(head):
+        try:
+            field = _frame(head, position, len(head))
+        except WireError:
+            return
+        if field.wire in (Wire.GROUP, Wire.GROUP_END):
+            return
+        position = field.end
+        yield field._replace(end=min(field.end, len(head)))
+
+
 def _field(buffer: Buffer, position: int, end: int) -> Field:
+    field = _frame(buffer, position, end)
+    if field.end > end:
+        raise CutShortError(position, field.end - end, end)
+    return field
+
+
+def _frame(buffer: Buffer, position: int, end: int) -> Field:
+    """The field at ``position``, which may reach beyond ``end``."""
     key, start = varint(buffer, position, end)
     number, kind = key >> 3, key & 7
     if not 0 < number < 1 << 29 or kind > Wire.FIXED32:
@@ -79,8 +104,6 @@ def _field(buffer: Buffer, position: int, end: int) -> Field:
         stop = start + length
     elif wire in (Wire.FIXED32, Wire.FIXED64):
         stop = start + (4 if wire is Wire.FIXED32 else 8)
-    if stop > end:
-        raise CutShortError(position, stop - end, end)
     return Field(number, wire, start, stop, value)
 
 

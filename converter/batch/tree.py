@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
-from prototrt.caffe_proto.files import read_regular
+from prototrt.caffe_proto.recognition import read_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +63,17 @@ def read_yaml(path: str) -> Place:
             "cannot be read without PyYAML", where=path, fix="pip install 'prototrt[batch]'"
         ) from error
     try:
-        node = yaml.compose(read_regular(path, "a list of models").decode(), Loader=yaml.SafeLoader)
+        text = read_text(path, "a list of models", "give a list of models, in YAML").decode()
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
         return _whole(node, path)
     except RecursionError as error:
         raise ConversionError(
             "nests lists and mappings too deeply", where=path, fix="write a list of models with their keys"
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        problem = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise UnreadableFileError(f"cannot be read: {problem}", where=path, fix="give a YAML file") from error
+    except UnicodeDecodeError as error:
+        raise UnreadableFileError(
+            "cannot be read: it is not UTF-8", where=path, fix="give a YAML file"
+        ) from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConversionError(f"is not YAML: {error.problem}", where=f"{path}:{line}") from error

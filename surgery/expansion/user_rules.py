@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Lock
 
 from prototrt.caffe_proto.errors import UnreadableFileError
-from prototrt.caffe_proto.files import read_regular
+from prototrt.caffe_proto.recognition import read_text
 from prototrt.surgery.expansion.layer_builder import LayerRule, layer_rule
 from prototrt.surgery.expansion.python_layers import python_rule
 
@@ -32,10 +32,7 @@ def rules_of(file: str) -> UserRules:
     Raises ``UnreadableFileError``.
     """
     path = Path(file).resolve()
-    try:
-        content = read_regular(file, "a Python file with rules")
-    except OSError as error:
-        raise UnreadableFileError(f"cannot be read: {error.strerror}", where=file, fix=_WRITE_THEM) from error
+    content = read_text(file, "a Python file with rules", _WRITE_THEM)
     with _lock:
         if (path, content) not in _known:
             _known[path, content] = _registered(file, content)

@@ -31,6 +31,10 @@ MISTAKES = {
     ),
     "caffemodel": (
         (GOLDENS / "caffe" / "conv_plain" / "model.caffemodel").read_bytes(),
+        "m: this is a caffemodel, expected a mean file (.binaryproto)\n" + FIX,
+    ),
+    "no numbers": (
+        message_class("BlobProto")(num=0).SerializeToString(),
         "m: the file holds no numbers, expected a mean file (.binaryproto)\n" + FIX,
     ),
     "empty": (b"", "m: the file is empty\n  fix: give a mean file (.binaryproto), or get the file again"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from prototrt.caffe_proto import ConversionError, load
+from prototrt.caffe_proto.files import HEAD
 
 Write = Callable[..., str]
 NET = b'layer { name: "a" type: "Input" top: "x" }'
@@ -56,7 +57,7 @@ MISTAKES = {
     ),
     "caffemodel": (
         b"\x0a\x03net\xa2\x06\x04\x0a\x02fc",
-        "net.prototxt: this is a binary file, expected a prototxt (text)\n"
+        "net.prototxt: this is a caffemodel, expected a prototxt\n"
         "  fix: give the prototxt first and the weights second",
     ),
     "gzip": (
@@ -69,7 +70,7 @@ MISTAKES = {
     ),
     "HDF5": (
         b"\x89HDF\r\n\x1a\n\0\0\0",
-        "net.prototxt: this is a binary file, expected a prototxt (text)\n"
+        "net.prototxt: this is an HDF5 file, expected a prototxt\n"
         "  fix: give the prototxt first and the weights second",
     ),
 }
@@ -112,7 +113,7 @@ def test_permission(write: Write) -> None:
 
 
 def test_too_large(write: Write) -> None:
-    name = write(NET)
+    name = write(NET + b" " * HEAD)
     os.truncate(name, 65 << 20)
     with pytest.raises(ConversionError) as caught:
         load(name)

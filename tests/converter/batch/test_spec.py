@@ -147,7 +147,7 @@ MISTAKES = {
         "models: []\n",
         "models.yaml:1: the list makes no model\n  fix: add models, or run no batch",
     ),
-    "empty": ("", "models.yaml: is empty\n  fix: write models: and a list of models"),
+    "empty": ("", "models.yaml: the file is empty\n  fix: give a list of models, or get the file again"),
     "no yaml": (
         "models: [\n",
         "models.yaml:2: is not YAML: expected the node content, but found '<stream end>'",
@@ -285,9 +285,7 @@ def test_all_mistakes_are_told_at_once_and_once_each() -> None:
 def test_a_file_that_is_not_there() -> None:
     with pytest.raises(ConversionError) as raised:
         read_models("nowhere.yaml", "out")
-    assert str(raised.value) == (
-        "nowhere.yaml: cannot be read: No such file or directory\n  fix: give a YAML file"
-    )
+    assert str(raised.value) == ("nowhere.yaml: there is no such file")
 
 
 def test_the_list_in_the_documentation_is_read() -> None:

@@ -284,6 +284,5 @@ def test_checks_that_are_not_there(tmp_path: Path) -> None:
     result = dot(DEPLOY, "-o", str(tmp_path / "net.html"), "--verification", "nowhere.json")
     assert (result.exit_code, result.stderr) == (
         3,
-        "error: nowhere.json: cannot be read: No such file or directory\n"
-        "  fix: give the JSON that `prototrt verify` prints\n",
+        "error: nowhere.json: there is no such file\n",
     )

@@ -1,0 +1,171 @@
+"""What a file is, judged by its beginning: a file given by mistake may have many gigabytes."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+
+from prototrt.caffe_proto.errors import UnreadableFileError
+from prototrt.caffe_proto.files import PROTOTXT_FIRST, head_of, read_small
+from prototrt.caffe_proto.text.scalars import text_from_bytes
+from prototrt.caffe_proto.weights.wire import Field, Wire, leading_fields
+
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+ZIP_SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06")  # the second of an archive that holds nothing
+DATABASE_KEY = "!!META_NET_DEF"
+"""The name of the first blob of a minidb, in which the nets are; two sizes of 4 bytes come before it."""
+
+# Numbers of Caffe's NetParameter, and of a V1 layer.
+_LAYER, _LAYERS, _V1_TYPE = 100, 2, 5
+# Numbers of Caffe2's NetDef, and of its operators.
+OP, OPERATOR_TYPE = 2, 4
+# Numbers of ONNX's ModelProto.
+_IR_VERSION, _GRAPH = 1, 7
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of file in words; ``fix`` is what to do with one wherever it was given by mistake."""
+
+    words: str
+    fix: str | None = None
+
+
+CAFFEMODEL = Kind("a caffemodel")
+NETDEF = Kind("a Caffe2 net", "give both files of a Caffe2 model: first predict_net.pb, then init_net.pb")
+_DATABASE = Kind("a minidb of Caffe2", "give it alone: it holds the net and its weights")
+_ONNX = Kind("an ONNX model", "build an engine from it with trtexec, which reads ONNX")
+_PLAN = Kind("an engine", "run it with `prototrt run`; to convert, give the net that it was built from")
+_ZIP = Kind("an npz or zip file")
+_SIGNATURES = {
+    HDF5_SIGNATURE: Kind("an HDF5 file"),
+    **dict.fromkeys(ZIP_SIGNATURES, _ZIP),
+    b"\x93NUMPY": Kind("an npy file"),
+    b"\x1f\x8b": Kind("a gzip file", "unpack it with gunzip"),
+    b"\x80\x02": Kind("a pickle, such as a file of PyTorch"),
+    **dict.fromkeys((b"vtrt", b"ftrt", b"ptrt"), _PLAN),
+    b"\x89PNG\r\n\x1a\n": Kind("a PNG image"),
+    b"\xff\xd8\xff": Kind("a JPEG image"),
+    b"GIF8": Kind("a GIF image"),
+    b"%PDF-": Kind("a PDF document"),
+}
+
+
+def kind_of(head: bytes) -> Kind | None:
+    """What is known to begin like this; None for text, and for what is not known."""
+    for signature, kind in _SIGNATURES.items():
+        if head.startswith(signature):
+            return kind
+    if begins_database(head):
+        return _DATABASE
+    if looks_like_operators(head):
+        return NETDEF
+    if looks_like_text(head):
+        return None
+    found = {(item.number, item.wire) for item in leading_fields(head)}
+    if (_LAYER, Wire.BYTES) in found or ((_LAYERS, Wire.BYTES) in found and _begins_v1_layer(head)):
+        return CAFFEMODEL
+    return _ONNX if found >= {(_IR_VERSION, Wire.VARINT), (_GRAPH, Wire.BYTES)} else None
+
+
+def begins_database(head: bytes) -> bool:
+    return head[8 : 8 + len(DATABASE_KEY)] == DATABASE_KEY.encode()
+
+
+def looks_like_operators(head: bytes) -> bool:
+    """Whether a binary file begins like a NetDef: with operators, not with Caffe's layers.
+
+    The last operator may end with the head, and is judged by what there is of it.
+    """
+    found = False
+    for item in leading_fields(head):
+        if item.number == _LAYER:
+            return False
+        if item.number == OP and item.wire is Wire.BYTES:
+            if not _is_operator(head, item):
+                return found and item.end == len(head)  # too little of it to be judged
+            found = True
+    return found
+
+
+def _is_operator(head: bytes, item: Field) -> bool:
+    kinds = _kinds_inside(head, item)
+    return (OPERATOR_TYPE, Wire.BYTES) in kinds and (_V1_TYPE, Wire.VARINT) not in kinds
+
+
+def _begins_v1_layer(head: bytes) -> bool:
+    return any(
+        (_V1_TYPE, Wire.VARINT) in _kinds_inside(head, item)
+        for item in leading_fields(head)
+        if item.number == _LAYERS and item.wire is Wire.BYTES
+    )
+
+
+def _kinds_inside(head: bytes, item: Field) -> set[tuple[int, Wire]]:
+    return {(inner.number, inner.wire) for inner in leading_fields(head[item.start : item.end])}
+
+
+def refuse_strangers(head: bytes, file: str, what: str, fix: str, accepted: Kind | None = None) -> None:
+    """Raise if the first bytes show that a file is not ``what`` was expected, as in "a prototxt".
+
+    ``accepted`` is the kind that is right. ``fix`` is told unless the kind that was found has its own.
+    """
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:40].lower()
+    if not head.strip():
+        raise UnreadableFileError("the file is empty", where=file, fix=f"give {what}, or get the file again")
+    if start.startswith(b"version https://") and b"oid sha256:" in head:
+        raise UnreadableFileError(
+            f"this is a Git LFS pointer, expected {what}",
+            where=file,
+            because="the repository it comes from was cloned without Git LFS",
+            fix='run "git lfs pull" in that repository',
+        )
+    if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<head")):
+        raise UnreadableFileError(
+            f"this is a web page, expected {what}",
+            where=file,
+            fix="download the file itself (the raw link), not the page that shows it",
+        )
+    kind = kind_of(head)
+    if kind is not None and kind is not accepted:
+        raise UnreadableFileError(f"this is {kind.words}, expected {what}", where=file, fix=kind.fix or fix)
+
+
+def read_prototxt(file: str) -> str:
+    """The text of a prototxt, without byte order mark. Bytes that are not UTF-8 are taken as Latin-1."""
+    data = read_text(file, "a prototxt", PROTOTXT_FIRST)
+    _refuse_binary(data, file, "a prototxt", PROTOTXT_FIRST)
+    return text_from_bytes(data.removeprefix(b"\xef\xbb\xbf"))
+
+
+def read_text(file: str, what: str, fix: str) -> bytes:
+    """The contents of a text file, which is small; only the beginning of another file is read."""
+    head = head_of(file, what)
+    refuse_strangers(head, file, what, fix)
+    _refuse_binary(head, file, what, fix)
+    return read_small(file, what, fix)
+
+
+def _refuse_binary(data: bytes, file: str, what: str, fix: str) -> None:
+    """Raise if bytes that should be text are not."""
+    if not looks_binary(data):
+        return
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UnreadableFileError("this is UTF-16 text, expected UTF-8", where=file, fix="save it as UTF-8")
+    raise UnreadableFileError(f"this is a binary file, expected {what} (text)", where=file, fix=fix)
+
+
+def looks_like_text(head: bytes) -> bool:
+    """Whether the beginning of a file, cut anywhere, is UTF-8 without control characters."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return not looks_binary(head)
+
+
+def looks_binary(data: bytes) -> bool:
+    if b"\0" in data:
+        return True
+    controls = sum(data.count(bytes([byte])) for byte in (*range(1, 9), *range(14, 32), 127))
+    return controls * 10 > len(data)
