@@ -44,6 +44,7 @@ from prototrt.converter.commandline.options.stages import (
     stage_options,
 )
 from prototrt.converter.commandline.options.verifying import verify_options
+from prototrt.converter.commandline.terminal import show
 from prototrt.converter.options import WAY_NAMES, BuildOptions, ConvertOptions, ExportOptions, VerifyOptions
 from prototrt.converter.stages import Stage
 from prototrt.surgery.options import RewriteOptions
@@ -60,7 +61,7 @@ def _write_text(target: str | None, text: str) -> None:
     from prototrt.converter.files import atomic_write
 
     if target is None:
-        click.echo(text, nl=False)
+        show(text, end="")
     else:
         with atomic_write(target) as stream:
             stream.write(text.encode())
@@ -219,7 +220,7 @@ def dot(
     net = prototrt.load(model, options=loading)
     if target is None:
         text, warnings = dot_text(net, rewriting, stage)
-        click.echo(text, nl=False)
+        show(text, end="")
     else:
         warnings = write_picture(target, net, rewriting, stage, verification, command_line_words)
     warn(warnings)
@@ -284,7 +285,7 @@ def _print_graphs(
         rewritten = prototrt.rewrite(net, options=replace(options, require_weights=False))
         shown = rewritten if stage.name == "rewritten" else stage.lowered(rewritten)
     if stage.name != "parsed":
-        click.echo(shown.text(), nl=False)
+        show(shown.text(), end="")
     warn(graph_in_command_line_words(rewritten).warnings)
 
 
@@ -441,7 +442,7 @@ def layers(markdown: bool, as_json: bool) -> None:
     if as_json:
         print_json([row.as_dict() for row in supported_layers()])
     elif markdown:
-        click.echo(markdown_table(supported_layers()))
+        show(markdown_table(supported_layers()))
     else:
         print_support(supported_layers())
 
@@ -471,7 +472,7 @@ def batch(options: BatchOptions, as_json: bool) -> None:
     result = run_batch(options, settings_of_command().quiet)
     warn(warnings_of(options, result))
     if as_json:
-        click.echo(json_report(result), nl=False)
+        show(json_report(result), end="")
     else:
         tell(result.summary)
     click.get_current_context().exit(result.exit_code)

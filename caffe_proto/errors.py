@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from prototrt.caffe_proto.visible import visible_line
 from prototrt.caffe_proto.wording import Option, Worded
 
 
@@ -81,7 +82,8 @@ class ConversionError(Exception):
         place = str(self.origin) if self.origin else self.where
         if place and self.blob:
             place = f"{place}, {self.blob}"
-        lines = [Worded("{}: {}", place, self.problem) if place else self.problem]
+        # A name with a line break must not look like a line of the message.
+        lines = [Worded("{}: {}", visible_line(place), self.problem) if place else self.problem]
         if self.because:
             lines.append(Worded("  because {}", self.because))
         if self.fix:

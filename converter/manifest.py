@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -13,6 +12,7 @@ from typing import Any, BinaryIO
 from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.caffe_proto.files import identity_of
 from prototrt.converter.files import atomic_write, is_device
+from prototrt.converter.json_text import json_text
 from prototrt.surgery.ir import AtMost, Graph, Value
 from prototrt.surgery.ops import Scan, While
 from prototrt.surgery.passes.precision import precision_of
@@ -54,7 +54,7 @@ def beside(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 def as_text(manifest: Mapping[str, Any]) -> bytes:
     """As it stands in the file."""
-    return json.dumps(manifest, indent=2).encode() + b"\n"
+    return json_text(manifest).encode()
 
 
 def provenance(graph: Graph) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from prototrt.caffe_proto.model import Layer, Model
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.caffe_proto.schema import Message, message_class
+from prototrt.caffe_proto.visible import visible
 from prototrt.caffe_proto.wording import Worded
 
 Shapes = Mapping[str, Sequence[int]]
@@ -38,7 +39,9 @@ def deploy_text(model: Model, shapes: Shapes | None = None) -> str:
             message.ClearField(unneeded)
         if layer.type == "Input":
             _state_shapes(message, given)
-    return str(text_format.MessageToString(net))
+    text: str = text_format.MessageToString(net, as_utf8=True)
+    # Written in octal where a name has characters that act on a terminal.
+    return text if visible(text) == text else text_format.MessageToString(net, as_utf8=False)
 
 
 def transformations(model: Model) -> list[str]:

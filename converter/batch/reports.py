@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -11,10 +10,13 @@ from datetime import datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
+from prototrt.caffe_proto.visible import visible, visible_line
 from prototrt.converter.batch.entry import Outcome, Status, worst_exit_code
 from prototrt.converter.files import atomic_write
+from prototrt.converter.json_text import json_text
 
-_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_MARKDOWN = re.compile(r"[\\`*\[\]<>|&~]|(?<![^\W_])_|_(?![^\W_])")
+"""What Markdown would not show as it is. An underscore within a word is one."""
 _SIGNS = {Status.CONVERTED: "✅", Status.CACHED: "✅", Status.SKIPPED: "⏭️"}
 
 
@@ -54,7 +56,7 @@ def json_report(result: BatchResult) -> str:
         "exit_code": result.exit_code,
         "models": [outcome.as_dict() for outcome in result.outcomes],
     }
-    return json.dumps(facts, indent=2) + "\n"
+    return json_text(facts)
 
 
 def junit_report(result: BatchResult) -> str:
@@ -67,7 +69,7 @@ def junit_report(result: BatchResult) -> str:
         root,
         "testsuite",
         {
-            "name": _clean(Path(result.file).name),
+            "name": visible(Path(result.file).name),
             **attributes,
             "skipped": str(counts["skipped"]),
             # Without a zone: so it is in the schema.
@@ -81,9 +83,9 @@ def junit_report(result: BatchResult) -> str:
 
 
 def _add_case(suite: ElementTree.Element, outcome: Outcome, group: str) -> None:
-    names = {"classname": _clean(group), "name": _clean(outcome.entry.name)}
+    names = {"classname": visible(group), "name": visible(outcome.entry.name)}
     case = ElementTree.SubElement(suite, "testcase", {**names, "time": f"{outcome.seconds:.3f}"})
-    kind, message = _kind(outcome), _clean(outcome.message)
+    kind, message = _kind(outcome), visible(outcome.message)
     if kind == "skipped":
         ElementTree.SubElement(case, kind, {"message": message})
     elif kind is not None:
@@ -91,7 +93,7 @@ def _add_case(suite: ElementTree.Element, outcome: Outcome, group: str) -> None:
         told = ElementTree.SubElement(case, kind, {"type": outcome.status.value, "message": first})
         told.text = message
     if outcome.warnings:
-        ElementTree.SubElement(case, "system-err").text = _clean("\n".join(outcome.warnings))
+        ElementTree.SubElement(case, "system-err").text = visible("\n".join(outcome.warnings))
 
 
 def _kind(outcome: Outcome) -> str | None:
@@ -102,15 +104,10 @@ def _kind(outcome: Outcome) -> str | None:
     return "failure" if outcome.status is Status.FAILED and outcome.exit_code != 1 else "error"
 
 
-def _clean(text: str) -> str:
-    """XML has no way to write some characters."""
-    return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
 def markdown_report(result: BatchResult) -> str:
     """A table of the models, and the messages of those that failed."""
     lines = [
-        f"### {Path(result.file).name}",
+        f"### {_name(Path(result.file).name)}",
         "",
         result.summary,
         "",
@@ -120,8 +117,8 @@ def markdown_report(result: BatchResult) -> str:
     ]
     for outcome in result.outcomes:
         if outcome.message and outcome.status is not Status.SKIPPED:
-            fence = _fence(outcome.message)
-            lines += ["", f"**{_cell(outcome.entry.name)}**", "", fence, outcome.message.rstrip(), fence]
+            told, fence = visible(outcome.message).rstrip(), _fence(outcome.message)
+            lines += ["", f"**{_name(outcome.entry.name)}**", "", fence, told, fence]
     return "\n".join(lines) + "\n"
 
 
@@ -130,7 +127,7 @@ def _row(outcome: Outcome) -> str:
     size = f"{facts['bytes'] / 1e6:.1f} MB" if "bytes" in facts else ""
     result = f"{_SIGNS.get(outcome.status, '❌')} {outcome.status.value}"
     count = str(len(outcome.warnings) or "")
-    cells = (_cell(outcome.entry.name), result, f"{outcome.seconds:.1f}", size, _largest(outcome), count)
+    cells = (_name(outcome.entry.name), result, f"{outcome.seconds:.1f}", size, _largest(outcome), count)
     return f"| {' | '.join(cells)} |"
 
 
@@ -140,8 +137,9 @@ def _largest(outcome: Outcome) -> str:
     return f"{max(one['max_abs'] for one in found):.1e}" if found else ""
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+def _name(text: str) -> str:
+    """A name as Markdown shows it, in a cell of a table, too."""
+    return _MARKDOWN.sub(r"\\\g<0>", visible_line(text))
 
 
 def _fence(text: str) -> str:

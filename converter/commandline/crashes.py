@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from prototrt.converter import black_box
+from prototrt.converter.commandline.terminal import show
 
 _EXIT_CODE = 4
 _CRASHES = {
@@ -56,10 +57,10 @@ def _after(ended_by: signal.Signals) -> int:
         return 128 + ended_by
     task = black_box.task()
     where = f" while {task}" if task else ""
-    print(f"error: the command crashed{where} ({_CRASHES[ended_by]})", file=sys.stderr)
-    print(
+    show(f"error: the command crashed{where} ({_CRASHES[ended_by]})", err=True)
+    show(
         "  fix: write an ONNX model instead (-o FILE.onnx), or try another release of TensorRT;"
         " -v shows TensorRT's log",
-        file=sys.stderr,
+        err=True,
     )
     return _EXIT_CODE

@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 import click
 
 import prototrt
+from prototrt.caffe_proto.visible import visible
 from prototrt.converter.commandline.options.parameter_types import with_state_in_one_word
 from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
+from prototrt.converter.commandline.terminal import show
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -91,6 +93,7 @@ class _Stoppable(click.Command):
         try:
             code = run(*arguments, standalone_mode=False, **others)
         except click.ClickException as error:
+            error.message = visible(error.message)  # type: ignore[misc]  # final, but nobody has read it
             error.show()
             code = error.exit_code
         except click.Abort:
@@ -137,7 +140,7 @@ def _explain(error: Exception) -> int:
     if settings_of_command().debug:
         import traceback
 
-        traceback.print_exception(error)
+        show("".join(traceback.format_exception(error)), err=True, end="")
         _show_graph_before(error)
     if isinstance(error, ConversionError):
         from prototrt.converter.commandline.wording import command_line_words
@@ -162,7 +165,7 @@ def _explain(error: Exception) -> int:
 def _say(text: str) -> None:
     """Print on stderr, if that can be written."""
     with suppress(OSError):
-        click.echo(text, err=True)
+        show(text, err=True)
 
 
 def _of_file(error: OSError) -> str:
@@ -180,7 +183,7 @@ def _show_graph_before(error: Exception) -> None:
     from prototrt.surgery.runner import PassError
 
     if isinstance(error, PassError):
-        click.echo(f"The graph before {error.name}:\n{error.before.text()}", err=True, nl=False)
+        show(f"The graph before {error.name}:\n{error.before.text()}", err=True, end="")
 
 
 def _forget_output() -> None:
@@ -214,7 +217,7 @@ def _logging(settings: Settings) -> Iterator[None]:
 def tell(text: str) -> None:
     """Print a summary, unless ``-q``."""
     if not settings_of_command().quiet:
-        click.echo(text)
+        show(text)
 
 
 def warn(warnings: Sequence[str]) -> None:
@@ -223,13 +226,12 @@ def warn(warnings: Sequence[str]) -> None:
 
     if not settings_of_command().quiet:
         for warning in in_command_line_words(warnings):
-            click.echo(f"warning: {warning}", err=True)
+            show(f"warning: {warning}", err=True)
 
 
 def print_json(facts: object) -> None:
     """For ``--json``, which no ``-q`` silences."""
-    import json
-
     from prototrt.converter.commandline.wording import in_command_line_words
+    from prototrt.converter.json_text import json_text
 
-    click.echo(json.dumps(in_command_line_words(facts), indent=2))
+    show(json_text(in_command_line_words(facts)), end="")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 
+from prototrt.caffe_proto.visible import visible
+
 
 class Line(logging.Formatter):
     """A warning in the form of the commands' own; lines of ``-v`` begin with their module."""
 
     def format(self, record: logging.LogRecord) -> str:
         origin = "warning" if record.levelno == logging.WARNING else record.name
-        return f"{origin}: {record.getMessage()}"
+        return visible(f"{origin}: {record.getMessage()}")

@@ -8,6 +8,8 @@ import threading
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
+from prototrt.caffe_proto.visible import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
@@ -48,7 +50,7 @@ class BuildProgress:
         """The builder begins a phase, or begins it again with another number of steps."""
         if self._bars:
             indent = "  " if parent else ""
-            self._tasks[name] = self._bars.add_task(indent + name, total=steps)
+            self._tasks[name] = self._bars.add_task(indent + visible(name), total=steps)
 
     def step(self, name: str, step: int) -> bool:
         """The builder has done a step; False asks it to stop."""
@@ -77,5 +79,7 @@ def terminal() -> Console | None:
 def _bars(console: Console) -> Progress:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    # Phases may be called as layers are: [red] is a name.
+    name = TextColumn("{task.description}", markup=False)
+    columns = (name, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+
+from prototrt.converter.commandline.tables import Table
+from prototrt.converter.commandline.terminal import show
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from prototrt.caffe_proto import Model
     from prototrt.converter.benchmark import Benchmark
     from prototrt.converter.doctor import Diagnosis
@@ -71,14 +71,14 @@ def _size(path: str) -> str:
 def print_verification(verification: Verification) -> None:
     """The table of comparisons, and what was allowed."""
     right = (4, 5, 6, 7)
-    table = _table(("way", "against", "layer", "blob", "max abs", "max rel", "RMS", "cosine", ""), right)
+    table = Table(("way", "against", "layer", "blob", "max abs", "max rel", "RMS", "cosine", ""), right)
     for found in verification.comparisons:
         d, layer = found.difference, found.origin.layer if found.origin else ""
         numbers = (f"{d.max_abs:.2e}", f"{d.max_rel:.2e}", f"{d.rms:.2e}", f"{d.cosine:.7f}")
         table.add_row(found.way, found.against, layer, found.blob, *numbers, "" if found.holds else "differs")
-    _print(table)
+    table.show()
     calls, tolerance = verification.calls, verification.tolerance
-    print(
+    show(
         f"{calls} call{'s' if calls > 1 else ''}, {verification.precision}: max abs may be"
         f" {tolerance.absolute:g} + {tolerance.relative:g} of the largest magnitude"
     )
@@ -100,17 +100,17 @@ def results_facts(path: str, results: Sequence[Mapping[str, Array]]) -> dict[str
 
 def print_benchmark(benchmark: Benchmark) -> None:
     """A row for each way, then for each layer of TensorRT where they were asked for."""
-    table = _table(("way", "calls", "median", "99 %", "queued"), right=(1, 2, 3, 4))
+    table = Table(("way", "calls", "median", "99 %", "queued"), right=(1, 2, 3, 4))
     for timing in benchmark.timings:
         times = map(_duration, (timing.median, timing.p99, timing.queued))
         table.add_row(timing.way, str(timing.calls), *times)
-    _print(table)
+    table.show()
     if benchmark.layers:
-        layers = _table(("layer", "time"), right=(1,), folds=(0,))
+        layers = Table(("layer", "time"), right=(1,), folds=(0,))
         for layer in benchmark.layers:
             layers.add_row(layer.name, _duration(layer.seconds))
-        print()
-        _print(layers)
+        show()
+        layers.show()
 
 
 def _duration(seconds: float | None) -> str:
@@ -126,7 +126,7 @@ def _duration(seconds: float | None) -> str:
 def print_inspection(inspection: Inspection) -> None:
     """The table of layers, the totals, inputs, outputs and recurrent pairs."""
     headers = ("layer", "type", "line", "tops", "parameters", "multiply-adds", "per step")
-    table = _table(headers, right=(2, 4, 5, 6), folds=(3,))
+    table = Table(headers, right=(2, 4, 5, 6), folds=(3,))
     for layer in inspection.layers:
         tops = "\n".join(map(_blob, layer.tops))
         of_a_step = "" if layer.multiply_adds_per_step is None else f"{layer.multiply_adds_per_step:,}"
@@ -135,20 +135,20 @@ def print_inspection(inspection: Inspection) -> None:
     table.add_section()
     totals = (f"{inspection.parameters:,}", f"{inspection.multiply_adds:,}")
     table.add_row(f"{len(inspection.layers)} layers", "", "", "", *totals)
-    _print(table)
+    table.show()
     state = {name for pair in inspection.recurrences for name in (pair.input, pair.output)}
     for title, blobs in (("inputs", inspection.inputs), ("outputs", inspection.outputs)):
-        print(f"{title:8} {', '.join(_blob(blob) for blob in blobs if blob.name not in state)}")
+        show(f"{title:8} {', '.join(_blob(blob) for blob in blobs if blob.name not in state)}")
     for pair in inspection.recurrences:
-        print(_pair(pair.output, pair.input, pair.shape))
+        show(_pair(pair.output, pair.input, pair.shape))
 
 
 def print_support(rows: Iterable[LayerSupport]) -> None:
     """The table of supported layers."""
-    table = _table(("layer", "becomes", "notes"), folds=(1, 2))
+    table = Table(("layer", "becomes", "notes"), folds=(1, 2))
     for row in rows:
         table.add_row(row.type, row.becomes, row.notes)
-    _print(table)
+    table.show()
 
 
 def print_diagnosis(diagnosis: Diagnosis) -> None:
@@ -156,15 +156,15 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
     from prototrt.converter.commandline.wording import in_command_line_words
 
     for name, version in {"python": diagnosis.python, **diagnosis.packages}.items():
-        print(f"{name:15} {version or 'not installed'}")
-    print(f"{'driver':15} {diagnosis.driver or 'none'}")
+        show(f"{name:15} {version or 'not installed'}")
+    show(f"{'driver':15} {diagnosis.driver or 'none'}")
     for gpu in diagnosis.gpus:
-        print(f"{'GPU':15} {gpu.name}, compute capability {gpu.capability}, {gpu.memory / 2**30:.0f} GiB")
-    print()
+        show(f"{'GPU':15} {gpu.name}, compute capability {gpu.capability}, {gpu.memory / 2**30:.0f} GiB")
+    show()
     for ability in diagnosis.abilities:
-        print(f"{ability.verdict:9} {ability.what}{f': {ability.reason}' if ability.reason else ''}")
+        show(f"{ability.verdict:9} {ability.what}{f': {ability.reason}' if ability.reason else ''}")
         if ability.fix:
-            print(f"{'':9} fix: {in_command_line_words(ability.fix)}")
+            show(f"{'':9} fix: {in_command_line_words(ability.fix)}")
 
 
 def _pair(after: str, before: str, shape: Shape) -> str:
@@ -184,52 +184,3 @@ def _warnings(warnings: Sequence[str]) -> str:
     if not warnings:
         return ""
     return f", {len(warnings)} warning{'s' if len(warnings) > 1 else ''} (above)"
-
-
-def print_table(
-    headers: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    right: Sequence[int] = (),
-    folds: Sequence[int] = (),
-) -> None:
-    """Rows of words; ``right`` and ``folds`` as for all tables here."""
-    table = _table(headers, right, folds)
-    for row in rows:
-        table.add_row(*row)
-    _print(table)
-
-
-def _table(headers: Sequence[str], right: Sequence[int] = (), folds: Sequence[int] = ()) -> Table:
-    """``right`` are columns of numbers, ``folds`` those whose text may go on in the next line."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for place, header in enumerate(headers):
-        justify: Literal["right", "left"] = "right" if place in right else "left"
-        table.add_column(header, justify=justify, overflow="fold", no_wrap=place not in folds)
-    return table
-
-
-def _print(table: Table) -> None:
-    """As wide as the terminal; where there is none, or words would be cut, as wide as the table needs."""
-    from rich.console import Console
-
-    console = Console(file=sys.stdout, markup=False, emoji=False, highlight=False)
-    terminal = console.width if console.is_terminal else None
-    console.width = 10_000
-    widest = console.measure(table).maximum
-    if terminal is None:
-        console.width = widest
-    elif terminal >= widest:
-        console.width = terminal
-    else:
-        table.padding = (0, 1, 0, 0)
-        for column in table.columns:
-            if column.no_wrap:
-                column.min_width = max(len(str(cell)) for cell in (column.header, *column.cells))
-        console.width = max(terminal, console.measure(table).minimum)
-    with console.capture() as text:
-        console.print(table)
-    for line in text.get().strip("\n").splitlines():
-        print(line.rstrip())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prototrt.caffe_proto.wording import worded
+from prototrt.converter.commandline.terminal import show
 from prototrt.converter.commandline.wording import command_line_words, in_command_line_words
+from prototrt.converter.json_text import json_text
 
 if TYPE_CHECKING:
     from prototrt.converter.survey.survey import Survey
@@ -57,7 +58,7 @@ def written(survey: Survey, target: str) -> str:
 
         return survey_page(_in_its_words(survey))
     if target.lower().endswith(".json"):
-        return json.dumps(in_command_line_words(survey.as_dict()), indent=2) + "\n"
+        return json_text(in_command_line_words(survey.as_dict()))
     raise click.UsageError(f'"{target}" ends neither in .html nor in .json')
 
 
@@ -68,22 +69,24 @@ def _in_its_words(survey: Survey) -> Survey:
 
 def print_survey(survey: Survey) -> None:
     """How many nets convert, which do not, and what stops them."""
-    from prototrt.converter.commandline.report import print_table
+    from prototrt.converter.commandline.tables import Table
     from prototrt.converter.survey.survey import Verdict
 
     rest = [net for net in survey.nets if net.verdict is not Verdict.CONVERTS]
     if rest:
-        rows = [
-            (net.file, net.verdict.value, ", ".join(net.lacking) or _first_line(net.message)) for net in rest
-        ]
-        print_table(("net", "", "in the way"), rows, folds=(0, 2))
-        print()
+        table = Table(("net", "", "in the way"), folds=(0, 2))
+        for net in rest:
+            table.add_row(net.file, net.verdict.value, ", ".join(net.lacking) or _first_line(net.message))
+        table.show()
+        show()
     if survey.obstacles:
-        shown = [(name, str(count), str(alone)) for name, count, alone in survey.obstacles[:_MOST_OBSTACLES]]
-        print_table(("lacking", "nets", "nothing else"), shown, right=(1, 2), folds=(0,))
-        print()
+        table = Table(("lacking", "nets", "nothing else"), right=(1, 2), folds=(0,))
+        for name, count, alone in survey.obstacles[:_MOST_OBSTACLES]:
+            table.add_row(name, str(count), str(alone))
+        table.show()
+        show()
     counts = ", ".join(f"{survey.count(verdict)} {_PHRASES[verdict.name]}" for verdict in Verdict)
-    print(f"{len(survey.nets)} nets: {counts}")
+    show(f"{len(survey.nets)} nets: {counts}")
 
 
 _PHRASES = {"CONVERTS": "convert", "IN_PART": "convert in part", "NOT": "do not convert"}

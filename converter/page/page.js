@@ -32,7 +32,8 @@
 
   // ---------------------------------------------------------------- Graphviz's language
 
-  const quoted = (text) => `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n")}"`;
+  // Graphviz would read &lt; as a smaller-than sign.
+  const quoted = (text) => `"${text.replaceAll("&", "&amp;").replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n")}"`;
   const attributes = (given) =>
     "[" + Object.entries(given).filter(([, value]) => value).map(([key, value]) => `${key}=${quoted(value)}`).join(",") + "]";
   const count = (item) => item.items.reduce((sum, inner) => sum + (inner.items ? count(inner) : Number(inner.kind !== "constant")), 0);

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import prototrt
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.visible import visible
+from prototrt.converter.page.policy import policy
 
 FOLDER = Path(__file__).parent
 GRAPHVIZ = FOLDER / "vendor" / "graphviz.js"
 """Fetched by `make vendor`, with its licence beside it; part of wheels, not of the repository."""
+_GRAPHVIZ_SOURCES = ("blob:", "'wasm-unsafe-eval'")
+"""Graphviz is a module that the page makes of its own text, and that compiles WebAssembly."""
 
 
 def page(facts: Mapping[str, Any]) -> str:
@@ -23,15 +27,36 @@ def page(facts: Mapping[str, Any]) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
     )
+    style, script = (_text(FOLDER / name) for name in ("page.css", "page.js"))
     return environment.get_template("page.html.j2").render(
-        facts=facts, graphviz=_graphviz(), version=prototrt.__version__
+        facts=_visible(facts),
+        graphviz=_graphviz(),
+        policy=policy([style], [script], _GRAPHVIZ_SOURCES),
+        script=script,
+        style=style,
+        version=prototrt.__version__,
     )
+
+
+def _visible(facts: Any) -> Any:
+    """The facts with no hidden characters in any text."""
+    if isinstance(facts, str):
+        return visible(facts)
+    if isinstance(facts, Mapping):
+        return {name: _visible(fact) for name, fact in facts.items()}
+    if isinstance(facts, Sequence):
+        return [_visible(fact) for fact in facts]
+    return facts
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
 
 
 def _graphviz() -> str:
     """Graphviz as a JavaScript module that holds its WebAssembly."""
     try:
-        text = GRAPHVIZ.read_text(encoding="utf-8")
+        text = _text(GRAPHVIZ)
     except OSError as error:
         raise ConversionError(
             "a page needs Graphviz for browsers, which is missing",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from prototrt.caffe_proto.visible import visible
+from prototrt.converter.page.policy import policy
 from prototrt.converter.survey.survey import Survey, SurveyedNet, Verdict
 
 _STYLE = """
@@ -21,9 +23,12 @@ _CLASSES = {Verdict.CONVERTS: "converts", Verdict.IN_PART: "part", Verdict.NOT: 
 
 def survey_page(survey: Survey) -> str:
     """HTML: how many nets convert, what stops the others, and each net with its message."""
+    style = _STYLE + _widths(survey)
     return f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Survey of {len(survey.nets)} nets</title>
-<style>{_STYLE}</style></head><body>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy([style])}">
+<title>Survey of {len(survey.nets)} nets</title>
+<style>{style}</style></head><body>
 <h1>{survey.count(Verdict.CONVERTS)} of {len(survey.nets)} nets convert</h1>
 {_bar(survey)}
 <h2>What is in the way</h2>
@@ -34,35 +39,41 @@ def survey_page(survey: Survey) -> str:
 """
 
 
+def _widths(survey: Survey) -> str:
+    """In the style element, since the policy of the page allows no style in a tag."""
+    return "".join(f".bar .{_CLASSES[verdict]} {{ flex: {survey.count(verdict)} }}\n" for verdict in Verdict)
+
+
 def _bar(survey: Survey) -> str:
     counts = [(verdict, survey.count(verdict)) for verdict in Verdict]
-    parts = "".join(
-        f'<div class="{_CLASSES[verdict]}" style="flex: {count}"></div>' for verdict, count in counts if count
-    )
+    parts = "".join(f'<div class="{_CLASSES[verdict]}"></div>' for verdict, _ in counts)
     told = ", ".join(f"{verdict.value}: {count}" for verdict, count in counts)
     return f'<div class="bar">{parts}</div><p>{told}</p>'
 
 
 def _table(headers: Iterable[str], rows: Iterable[str]) -> str:
-    head = "".join(f"<th>{escape(header)}</th>" for header in headers)
+    head = "".join(f"<th>{_text(header)}</th>" for header in headers)
     return f"<table><tr>{head}</tr>\n{chr(10).join(rows)}\n</table>"
 
 
 def _obstacle(obstacle: tuple[str, int, int]) -> str:
     name, count, alone = obstacle
-    return f'<tr><td>{escape(name)}</td><td class="number">{count}</td><td class="number">{alone}</td></tr>'
+    return f'<tr><td>{_text(name)}</td><td class="number">{count}</td><td class="number">{alone}</td></tr>'
 
 
 def _net(net: SurveyedNet) -> str:
     told = (
-        f"<details><summary>message</summary><pre>{escape(net.message)}</pre></details>"
-        if net.message
-        else ""
+        f"<details><summary>message</summary><pre>{_text(net.message)}</pre></details>" if net.message else ""
     )
     cells = (
-        f"<td>{escape(net.file)}{told}</td>",
+        f"<td>{_text(net.file)}{told}</td>",
         f'<td class="{_CLASSES[net.verdict]}">{net.verdict.value}</td>',
-        f"<td>{escape(', '.join(net.lacking))}</td>",
-        f"<td>{escape(', '.join(net.outputs))}</td>",
+        f"<td>{_text(', '.join(net.lacking))}</td>",
+        f"<td>{_text(', '.join(net.outputs))}</td>",
     )
     return f"<tr>{''.join(cells)}</tr>"
+
+
+def _text(text: str) -> str:
+    """Any text as the contents of an element."""
+    return escape(visible(text))

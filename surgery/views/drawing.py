@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from prototrt.caffe_proto.naming import Names
+from prototrt.caffe_proto.visible import visible
 
 END, USER, SURGICAL, CONSTANT = "end", "user", "surgical", "constant"
 """Inputs and outputs; what stands in the prototxt; what surgery made; a number or an array."""
@@ -65,7 +66,7 @@ Item = DrawnNode | DrawnFrame
 
 @dataclass(slots=True)
 class Drawing:
-    """A picture under construction. Every id is used once."""
+    """A picture under construction. Every id is used once. Hidden characters of texts become visible."""
 
     title: str
     items: list[Item] = field(default_factory=list)
@@ -82,17 +83,18 @@ class Drawing:
         notes: Iterable[str] = (),
     ) -> str:
         """Draw a node. Its id is the wanted one, with a number if that is in use."""
-        name = self._ids.free(wanted)
-        self._here.append(DrawnNode(name, lines, kind, layer, tuple(notes)))
+        name = self._ids.free(visible(wanted))
+        self._here.append(DrawnNode(name, _visible(lines), kind, layer and visible(layer), _visible(notes)))
         return name
 
     def edge(self, source: str, target: str, label: str, kind: str = "") -> None:
-        self.edges.append(DrawnEdge(source, target, label, kind))
+        self.edges.append(DrawnEdge(source, target, visible(label), kind))
 
     @contextmanager
     def frame(self, wanted: str, lines: tuple[str, ...], is_dashed: bool, layer: str) -> Iterator[None]:
         """Put everything that is drawn in this block into a frame."""
-        frame = DrawnFrame(self._ids.free(f"cluster {wanted}"), lines, is_dashed, layer, [])
+        name = self._ids.free(visible(f"cluster {wanted}"))
+        frame = DrawnFrame(name, _visible(lines), is_dashed, visible(layer), [])
         self._here.append(frame)
         self._open.append(frame.items)
         yield
@@ -100,12 +102,16 @@ class Drawing:
 
     def text(self) -> str:
         """In Graphviz's language. Arrows come last: an earlier arrow could pull a node into a frame."""
-        head = [f"digraph {quoted(self.title)} {{", *_FONTS]
+        head = [f"digraph {quoted(visible(self.title))} {{", *_FONTS]
         return "\n".join([*head, *_item_lines(self.items, "  "), *map(_edge_line, self.edges), "}"]) + "\n"
 
     @property
     def _here(self) -> list[Item]:
         return self._open[-1] if self._open else self.items
+
+
+def _visible(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(visible, lines))
 
 
 def _item_lines(items: Sequence[Item], indent: str) -> Iterator[str]:
@@ -139,6 +145,6 @@ def _attributes(attributes: Mapping[str, str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """A name in Graphviz's language."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    """Any text in Graphviz's language, where ``&lt;`` would be a smaller-than sign."""
+    escaped = text.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import click
-
+from prototrt.caffe_proto.visible import visible
 from prototrt.converter.batch.entry import Outcome
 from prototrt.converter.batch.runner import Listener
 from prototrt.converter.commandline.progress import terminal
+from prototrt.converter.commandline.terminal import show
 
 
 @contextmanager
@@ -21,14 +21,19 @@ def display(total: int, quiet: bool) -> Iterator[Listener]:
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
     with Progress(*columns, console=console, transient=True) as bars:
         task = bars.add_task("", total=total)
 
         def hear(outcome: Outcome) -> None:
             if not outcome.status.is_good:
-                console.print(_told(outcome), markup=False, highlight=False)
-            bars.update(task, advance=1, description=f"{outcome.entry.name}: {outcome.status.value}")
+                console.print(visible(_told(outcome)), markup=False, highlight=False, emoji=False)
+            bars.update(task, advance=1, description=visible(f"{outcome.entry.name}: {outcome.status.value}"))
 
         yield hear
 
@@ -46,9 +51,9 @@ class _Lines:
         if not self._quiet:
             count = f"[{self._done:{len(str(self._total))}}/{self._total}]"
             line = f"{outcome.entry.name}: {outcome.status.value}, {outcome.seconds:.1f} s"
-            click.echo(f"{count} {line}", err=True)
+            show(f"{count} {line}", err=True)
         if not outcome.status.is_good:
-            click.echo(_told(outcome), err=True)
+            show(_told(outcome), err=True)
 
 
 def _told(outcome: Outcome) -> str:

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from prototrt.converter.commandline.options.groups import options
 from prototrt.converter.commandline.options.parameter_types import Written
+from prototrt.converter.commandline.terminal import show
 from prototrt.converter.stages import GRAPH_STAGES, READERS, Stage
 from prototrt.surgery.options import OF_THE_NET, RewriteOptions
 
@@ -105,15 +106,15 @@ def printing_after(names: Sequence[str]) -> Iterator[None]:
 
     printed: set[tuple[str, str]] = set()
 
-    def show(of: PassList, change: Pass, graph: Graph, is_changed: bool) -> None:
+    def print_graph(of: PassList, change: Pass, graph: Graph, is_changed: bool) -> None:
         name = change.__name__
         is_due = name in names or (ALL in names and is_changed)
         if is_due and (of.name, name) not in printed:  # to verify a net, it is lowered a second time
             printed.add((of.name, name))
-            click.echo(f"# after {name} ({of.name}){'' if is_changed else ', which changed nothing'}")
-            click.echo(graph.text())
+            show(f"# after {name} ({of.name}){'' if is_changed else ', which changed nothing'}")
+            show(graph.text())
 
-    with observing_passes(show):
+    with observing_passes(print_graph):
         yield
     for name in sorted({*names} - {ALL} - {name for _, name in printed}):
-        click.echo(f"# {name} did not run in this conversion")
+        show(f"# {name} did not run in this conversion")

@@ -38,18 +38,21 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def opened(browser: Any) -> Iterator[Any]:
-    """``opened(path)`` is the page when it is drawn; that it told nothing is checked in the end."""
+    """``opened(path)`` is the page when it is drawn; that it told nothing is checked in the end.
+
+    A browser tells what the page's own policy forbids it.
+    """
     told: list[str] = []
     asked: list[str] = []
     context = browser.new_context(viewport={"width": 1400, "height": 1000}, offline=True)
 
-    def open_page(path: Path) -> Any:
+    def open_page(path: Path, drawn: str = "html[data-ready]") -> Any:
         page = context.new_page()
         page.on("console", lambda message: told.append(message.text))
         page.on("pageerror", lambda error: told.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"file://{path}")
-        page.wait_for_selector("html[data-ready]", timeout=60_000)
+        page.wait_for_selector(drawn, timeout=60_000)
         return page
 
     yield open_page
@@ -172,7 +175,7 @@ def test_tables(opened: Any, digits: Path) -> None:
 def test_names_are_only_text(opened: Any, tmp_path: Path) -> None:
     """Whatever a net is called, it neither ends an element nor Graphviz's text."""
     net = tmp_path / "odd.prototxt"
-    name = '</script><b>\\\\\\"&'
+    name = '</script><b>\\\\\\"&lt;x&gt;&[red]\\033[31m\\u202e'
     net.write_text(
         f'name: "{name}"\n'
         f'layer {{ name: "{name}" type: "Input" top: "x" input_param {{ shape {{ dim: 2 }} }} }}\n'
@@ -180,9 +183,27 @@ def test_names_are_only_text(opened: Any, tmp_path: Path) -> None:
     )
     assert dot(str(net), "-o", str(tmp_path / "odd.html")).exit_code == 0
     page = opened(tmp_path / "odd.html")
-    shown = '</script><b>\\"&'
+    shown = '</script><b>\\"&lt;x&gt;&[red]\\x1b[31m\\u202e'
     assert page.locator("h1").inner_text() == shown
     assert shown in drawn(page, 0)
+
+
+def test_a_survey(opened: Any, tmp_path: Path) -> None:
+    """Its page needs no style in a tag, which its policy forbids."""
+    (tmp_path / "good.prototxt").write_text(
+        'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 } } }\n'
+        'layer { name: "y" type: "TanH" bottom: "x" top: "y" }\n'
+    )
+    (tmp_path / "<b>&lt;.prototxt").write_text("layer {")
+    result = CliRunner().invoke(main, ["survey", str(tmp_path), "-o", str(tmp_path / "survey.html")])
+    assert result.exit_code == 0, result.output
+    page = opened(tmp_path / "survey.html", drawn="table")
+    assert [round(part.bounding_box()["width"]) > 100 for part in page.locator(".bar div").all()] == [
+        True,
+        False,
+        True,
+    ]
+    assert "<b>&lt;.prototxt" in page.locator("table").last.inner_text()
 
 
 @needs_graphviz

@@ -1,0 +1,32 @@
+"""Text of any origin, made safe to show.
+
+A layer may be called anything. Some characters do not show themselves but act on what a reader sees: they
+move the cursor of a terminal, reverse the order of letters, or make XML invalid. Wherever text leaves for a
+reader (a terminal, a report, a picture, a page), these characters are written as in Python: ``\\x1b``.
+"""
+
+from __future__ import annotations
+
+import re
+
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, among them the escape that begins a terminal's commands
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # the direction of writing
+    "\u2028\u2029"  # further line breaks
+    "\ud800-\udfff\ufffe\uffff]"  # no characters: UTF-8 lacks the first, XML the others
+)
+_HIDDEN_IN_A_LINE = re.compile(f"[\t\n]|{_HIDDEN.pattern}")
+
+
+def visible(text: str) -> str:
+    """Text of several lines, with everything visible but line breaks and tabs."""
+    return _HIDDEN.sub(_written, text)
+
+
+def visible_line(text: str) -> str:
+    """Text that must stay in its line, such as a name in a message: visible line breaks and tabs, too."""
+    return _HIDDEN_IN_A_LINE.sub(_written, text)
+
+
+def _written(match: re.Match[str]) -> str:
+    return match.group().encode("unicode_escape").decode()

@@ -1,0 +1,27 @@
+"""Names as nobody should choose them, for tests of whatever shows names."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from hypothesis import strategies as st
+
+_DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+_TRAPS = ["\x1b[2J", "\x1b]0;title\x07", "[red]", "[/b]", ":smile:", "&lt;x&gt;", "&#0;", "<b>", "</script>"]
+_TRAPS += ["]]>", "-->", '"', "'", "\\", "\\n", "|", "`", "*", "_", "{{ 1 }}", "\n", "\t", *_DIRECTIONS]
+
+TEXTS = st.lists(
+    st.sampled_from(_TRAPS) | st.characters() | st.characters(max_codepoint=0xA0), max_size=8
+).map("".join)
+"""With all that is hidden, and what has a meaning to some reader."""
+
+
+def hidden_in(text: str) -> list[str]:
+    """The characters that act rather than show, but for line breaks and tabs."""
+    return [
+        letter
+        for letter in text
+        if (unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") and letter not in "\n\t")
+        or letter in _DIRECTIONS
+        or letter in "\ufffe\uffff"
+    ]
