@@ -34,7 +34,7 @@ from prototrt.converter.tensorrt import (  # noqa: F401  register the lowerings
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.lowering import lower, refuse_not_run
 from prototrt.converter.tensorrt.network import Network
-from prototrt.surgery.ir import Graph, Range, node_count
+from prototrt.surgery.ir import Graph, Range, node_count, sha256_of_graph
 from prototrt.surgery.pipeline import lowered
 
 
@@ -112,6 +112,7 @@ class _Job:
     config: Any
     tf32: bool
     graph_facts: Future[dict[str, Any]]
+    graph_sha256: Future[str]
     seconds: float = 0.0
 
     def serialized(self) -> memoryview:
@@ -141,6 +142,7 @@ class _Job:
         refuse_changed(self.graph)
         return {
             **self.graph_facts.result(),
+            "graph": {"sha256": self.graph_sha256.result()},
             "tensorrt": {
                 "flavour": self.network.backend.name,
                 "version": self.network.backend.version,
@@ -182,12 +184,13 @@ def _prepared(graph: Graph, options: BuildOptions) -> Iterator[_Job]:
         from prototrt.converter.tensorrt.tile_plugin import refuse_tile_plugin  # few engines have it
 
         refuse_tile_plugin(found)
-    # The files are hashed while TensorRT works.
+    # Files and weights are hashed while TensorRT works.
     with ThreadPoolExecutor(1) as background:
         facts = background.submit(graph_facts, graph)
         refuse_not_run(graph, found)
         network = network_of(graph, found, options.tile)
-        yield _Job(graph, network, _config(graph, network, options), options.tf32, facts)
+        digest = background.submit(sha256_of_graph, graph)
+        yield _Job(graph, network, _config(graph, network, options), options.tf32, facts, digest)
 
 
 def network_of(graph: Graph, backend: Backend, tile: str = "native") -> Network:

@@ -1,5 +1,6 @@
 """The intermediate representation: a graph of primitives, in static single assignment, every value typed."""
 
+from prototrt.surgery.ir.digest import sha256_of_graph
 from prototrt.surgery.ir.graph import (
     Array,
     AtMost,
@@ -44,6 +45,7 @@ __all__ = [
     "fixed",
     "node_count",
     "read",
+    "sha256_of_graph",
     "walk",
     "wiring",
 ]

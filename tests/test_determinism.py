@@ -1,0 +1,206 @@
+"""Whatever is written is the same, byte for byte, in another process.
+
+Processes differ in the seed of Python's hashes, which orders sets, and in the addresses of objects. Durations are
+left out, and the differences that a verification measures. Plans: see docs/batch.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.surgery.ir import Graph, Value, sha256_of_graph
+from prototrt.tests.fresh_python import ROOT, run_python
+
+CAFFE, FORKS, CAFFE2 = (ROOT / "tests" / "goldens" / name for name in ("caffe", "forks", "caffe2"))
+DIGITS = ROOT / "samples" / "digits"
+DEPLOY, WEIGHTS = DIGITS / "deploy.prototxt", DIGITS / "digits.caffemodel"
+LSTM = CAFFE / "lstm_t20" / "model.prototxt"
+SEEDS = (0, 1, 2)
+
+COMMANDS = {
+    "loop as ONNX": ["convert", DEPLOY, WEIGHTS, "-o", "loop.onnx"],
+    "steps as ONNX": ["convert", LSTM, "--random-weights", "1", "--sequence", "unroll", "-o", "steps.onnx"],
+    "half precision as ONNX": ["convert", DEPLOY, WEIGHTS, "--precision", "fp16", "-o", "half.onnx"],
+    "detector as ONNX": [
+        "convert",
+        FORKS / "net_ssd" / "model.prototxt",
+        "--random-weights",
+        "1",
+        "-o",
+        "ssd.onnx",
+    ],
+    "Caffe2 as ONNX": [
+        "convert",
+        CAFFE2 / "custom_tanh_rnn" / "predict_net.pb",
+        CAFFE2 / "custom_tanh_rnn" / "init_net.pb",
+        "--shape",
+        "data:5x2x4",
+        "--shape",
+        "h0:1x2x3",
+        "-o",
+        "rnn.onnx",
+    ],
+    "graph": ["inspect", DEPLOY, "--stage", "lowered"],
+    "table": ["inspect", DEPLOY, "--json"],
+    "drawing": ["dot", DEPLOY, "-o", "net.dot"],
+    "drawing of the graph": ["dot", DEPLOY, "--stage", "lowered", "-o", "graph.dot"],
+    "deploy net": [
+        "deploy",
+        DIGITS / "train_val.prototxt",
+        "--shape",
+        "data:40x1x32x16",
+        "--shape",
+        "cont:40x1",
+        "-o",
+        "deploy.prototxt",
+    ],
+    "survey": ["survey", FORKS, "-o", "survey.html", "--json"],
+    "layers": ["layers", "--json"],
+    "batch": [
+        "batch",
+        "models.yaml",
+        "-o",
+        "made",
+        "--jobs",
+        "1",
+        "--keep-going",
+        "--quiet",
+        "--report-json",
+        "report.json",
+        "--report-md",
+        "report.md",
+        "--report-junit",
+        "report.xml",
+    ],
+}
+LIST = f"""
+defaults: {{format: onnx, random_weights: 1}}
+models:
+  - {{name: digits, prototxt: {DEPLOY}, matrix: {{sequence: [loop, unroll]}}}}
+  - {{name: relu6, prototxt: {FORKS}/relu6/model.prototxt}}
+  - {{name: missing, prototxt: missing.prototxt}}
+"""
+MADE = ("digits-loop", "digits-unroll", "relu6")
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from click.testing import CliRunner
+from prototrt.cli import main
+for name, arguments in json.loads(Path(sys.argv[1]).read_text()).items():
+    result = CliRunner().invoke(main, arguments, prog_name="prototrt")
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    Path(f"{name}.txt").write_text(f"{result.exit_code}\\n{result.output}")
+"""
+DURATIONS = re.compile(rb'"seconds": [\d.]+|"began": "[^"]+"|time(?:stamp)?="[^"]+"|\b\d+\.\d+ (?:s|\|)')
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Mapping[int, Mapping[str, bytes]]:
+    """By the seed of a process, what it printed and every file that it wrote."""
+    pytest.importorskip("onnx", reason="writes ONNX models")
+    commands = tmp_path_factory.mktemp("commands") / "commands.json"
+    commands.write_text(json.dumps(COMMANDS, default=str))
+    return {seed: files_of(tmp_path_factory.mktemp("seed"), commands, seed) for seed in SEEDS}
+
+
+def files_of(folder: Path, commands: Path, seed: int) -> dict[str, bytes]:
+    (folder / "models.yaml").write_text(LIST)
+    run_python("-c", PROGRAM, commands, cwd=folder, variables={"PYTHONHASHSEED": str(seed)})
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): DURATIONS.sub(b"", path.read_bytes()) for path in paths}
+
+
+def test_every_command_wrote(written: Mapping[int, Mapping[str, bytes]]) -> None:
+    files = written[0]
+    exits = {name: files[f"{name}.txt"].split(b"\n")[0] for name in COMMANDS}
+    assert exits == dict.fromkeys(COMMANDS, b"0") | {"batch": b"3"}
+    named = [
+        word for command in COMMANDS.values() for word in command if re.fullmatch(r"\w+\.\w+", str(word))
+    ]
+    assert set(map(str, named)) <= set(files)
+    assert {name for name in files if name.startswith("made/")} == {
+        f"made/{name}{suffix}" for name in MADE for suffix in (".onnx", ".onnx.json")
+    }
+
+
+def test_files_and_outputs_are_the_same_byte_for_byte(written: Mapping[int, Mapping[str, bytes]]) -> None:
+    first, *others = written.values()
+    for other in others:
+        assert set(other) == set(first)
+        assert [name for name in first if other[name] != first[name]] == []
+
+
+SIZES = {"x": (20, 2, 5), "cont": (20, 2)}
+SMALLEST = {"x": (1, 2, 5), "cont": (1, 2)}
+
+BUILD = """
+import json, sys
+import prototrt
+net, options = sys.argv[1], json.loads(sys.argv[2])
+plan = prototrt.build(prototrt.rewrite(prototrt.load(net, random_weights=1), **options), backend="rtx")
+print(plan.sha256, plan.manifest["graph"]["sha256"])
+"""
+
+
+def built(net: Path, options: Mapping[str, Any]) -> list[list[str]]:
+    """What each process builds: the hashes of plan and graph."""
+    runs = [
+        run_python("-c", BUILD, net, json.dumps(options), variables={"PYTHONHASHSEED": str(seed)})
+        for seed in SEEDS
+    ]
+    return [done.stdout.split() for done in runs]
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_plans_of_fixed_sizes_are_the_same_byte_for_byte(precision: str) -> None:
+    first, *others = built(LSTM, {"sequence": "loop", "precision": precision})
+    assert others == [first, first]
+
+
+@pytest.mark.trt
+def test_graphs_of_plans_with_open_sizes_are_the_same() -> None:
+    """TensorRT orders the computations of sizes by addresses, so the plans are compared by their graphs."""
+    found = built(LSTM, {"sequence": "loop", "min_shapes": SMALLEST, "max_shapes": SIZES})
+    assert len({graph for _, graph in found}) == 1
+
+
+def graph_of(seed: int = 1, **options: Any) -> Graph:
+    return prototrt.rewrite(prototrt.load(LSTM, random_weights=seed), **options)
+
+
+def test_the_hash_of_a_graph_tells_apart_what_differs() -> None:
+    """Weights, attributes, sizes that vary, and names."""
+    longer = {"x": (30, 2, 5), "cont": (30, 2)}
+    graphs = [
+        graph_of(),
+        graph_of(seed=2),
+        graph_of(sequence="unroll"),
+        graph_of(state="zero"),
+        graph_of(min_shapes=SMALLEST, max_shapes=SIZES),
+        graph_of(min_shapes=SMALLEST, max_shapes=longer),
+    ]
+    hashes = [sha256_of_graph(graph) for graph in graphs]
+    assert len(set(hashes)) == len(graphs)
+    assert sha256_of_graph(graph_of()) == hashes[0]
+
+
+def test_the_hash_of_a_graph_depends_on_numbers_and_not_on_their_layout() -> None:
+    graph = graph_of()
+
+    def in_columns(value: Value) -> Value:
+        return value if value.data is None else replace(value, data=np.asfortranarray(value.data))
+
+    nodes = [replace(node, inputs=tuple(map(in_columns, node.inputs))) for node in graph.nodes]
+    data = [value.data for node in nodes for value in node.inputs if value.data is not None]
+    assert not all(array.flags.c_contiguous for array in data)
+    assert sha256_of_graph(graph.with_nodes(nodes)) == sha256_of_graph(graph)
