@@ -26,7 +26,7 @@ DEPLOY, WEIGHTS = DIGITS / "deploy.prototxt", DIGITS / "digits.caffemodel"
 LSTM = CAFFE / "lstm_t20" / "model.prototxt"
 SEEDS = (0, 1, 2)
 
-COMMANDS = {
+COMMANDS: dict[str, list[str | Path]] = {
     "loop as ONNX": ["convert", DEPLOY, WEIGHTS, "-o", "loop.onnx"],
     "steps as ONNX": ["convert", LSTM, "--random-weights", "1", "--sequence", "unroll", "-o", "steps.onnx"],
     "half precision as ONNX": ["convert", DEPLOY, WEIGHTS, "--precision", "fp16", "-o", "half.onnx"],

@@ -26,7 +26,7 @@ def sha256_of_graph(graph: Graph) -> str:
 def _pieces(array: Array) -> Iterator[memoryview]:
     """The bytes, row by row. A view that is not contiguous is copied, but never as a whole."""
     if array.flags.c_contiguous or array.ndim < 2:
-        yield memoryview(np.ascontiguousarray(array)).cast("B")
+        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
         return
     for row in array:
         yield from _pieces(row)
