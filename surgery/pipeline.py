@@ -21,6 +21,7 @@ from prototrt.surgery.passes.fold_constants import fold_constants
 from prototrt.surgery.passes.fuse_lstms import fuse_lstms
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
 from prototrt.surgery.passes.inline_single_steps import inline_single_steps
+from prototrt.surgery.passes.join_columns import join_columns
 from prototrt.surgery.passes.join_products import join_products
 from prototrt.surgery.passes.keep_unit_axes import keep_unit_axes
 from prototrt.surgery.passes.merge_reshapes import merge_reshapes
@@ -29,6 +30,7 @@ from prototrt.surgery.passes.rejoin_rows import rejoin_rows
 from prototrt.surgery.passes.scale_products import scale_products
 from prototrt.surgery.passes.share_products import share_products
 from prototrt.surgery.passes.sink_sums import sink_sums
+from prototrt.surgery.passes.stack_products import stack_products
 from prototrt.surgery.passes.stack_scans import stack_scans
 from prototrt.surgery.passes.turn_scans import turn_scans
 from prototrt.surgery.passes.unroll_scans import unroll_scans
@@ -81,6 +83,9 @@ LOWERINGS = {
             inside_bodies(rejoin_rows),
             keep_unit_axes,
             join_products,
+            join_columns,
+            drop_unused,
+            stack_products,
             inside_bodies(merge_reshapes),
             widen_products,
             drop_unused,

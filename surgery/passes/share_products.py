@@ -27,7 +27,8 @@ def share_products(graph: Graph) -> Graph:
 
     Before: ``f = Add(MatMul(x, V), b)``, ``g = Add(MatMul(x, W), c)``, ``Scan(f)``, ``Scan[reverse=True](g)``
     After:  ``s = Add(MatMul(x, [V; W]), [b, c])``, ``f = Slice(s)``, ``g = Slice(s)``
-    Left alone: products with other readers, and Scans that run in the same direction.
+    Left alone: products with other readers, Scans that run in the same direction, and Scans of one step, where
+    a product with x can be joined with the one with h: see ``join_products``.
     """
     pairs = _pairs(_sides(graph))
     if not pairs:
@@ -52,7 +53,7 @@ def _sides(graph: Graph) -> dict[Hashable, list[_Side]]:
     readers = graph.readers()
     found: dict[Hashable, list[_Side]] = {}
     for scan in graph.nodes:
-        if isinstance(scan.op, Scan):
+        if isinstance(scan.op, Scan) and scan.op.steps([value.shape for value in scan.inputs]) != 1:
             for value in scan.op.named_inputs(scan.inputs).sequences:
                 side = _side(value, writers, readers, scan.op.reverse)
                 if side is not None and not _is_output(graph, side):

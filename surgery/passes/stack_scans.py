@@ -8,6 +8,7 @@ from dataclasses import replace
 from prototrt.surgery.ir import Graph, Node, Op, Value, wiring
 from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import Axis, Concat, Reshape, Reverse, Scan, ScanInputs, Slice
+from prototrt.surgery.passes.in_order import in_order
 from prototrt.surgery.passes.stacked_bodies import stacked_body
 
 
@@ -83,7 +84,7 @@ def _joined(build: Builder, graph: Graph, group: Sequence[Node]) -> Graph:
     _add_joint(build, group, scans, body)
     rest = [node for node in graph.nodes if node not in group]
     place = graph.nodes.index(group[-1]) - len(group) + 1
-    return graph.with_nodes(_in_order([*rest[:place], *build.nodes, *rest[place:]]))
+    return graph.with_nodes(in_order([*rest[:place], *build.nodes, *rest[place:]]))
 
 
 def _add_joint(build: Builder, group: Sequence[Node], scans: Sequence[Scan], body: Graph) -> None:
@@ -142,18 +143,3 @@ def _cut(build: Builder, joint: Value, axis: int, place: int, then: Sequence[Op]
     for op in ops[:-1]:
         joint = build.add(op, joint, hint="one")
     build.nodes.append(Node(build.fresh("one"), ops[-1], (joint,), (old,), build.origin, is_surgical=True))
-
-
-def _in_order(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes in topological order, otherwise in their old order."""
-    missing = {value for node in nodes for value in node.outputs}
-    ordered: list[Node] = []
-    waiting: list[Node] = []
-    for node in nodes:
-        waiting.append(node)
-        while ready := [each for each in waiting if missing.isdisjoint(each.inputs)]:
-            waiting = [each for each in waiting if each not in ready]
-            ordered += ready
-            missing.difference_update(value for each in ready for value in each.outputs)
-    assert not waiting
-    return ordered

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from prototrt.surgery.ir import Graph, Node, Value
+from prototrt.surgery.ir import Graph, Node, Value, element_count
 from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import MatMul, Pad, Scan
 
@@ -26,12 +26,12 @@ def widen_products(graph: Graph) -> Graph:
     After:  ``p = MatMul[transpose_b=True](Pad[after=(0, 3)](h), const w')`` with w' (20, 8), padded with zeros
     TensorRT for RTX writes a product of one row with few elements as sums, and repeats the sums of all
     earlier steps in each: a loop over a cell with 5 hidden units took 200 s and 195 MB to build.
-    Left alone: products of several rows, of one element or more than 6, of two computed values, and
-    up to 4 of them outside Scans.
+    Left alone: products of several rows, of one element or more than 6, of two computed values, with several
+    matrices in the body of a Scan, and up to 4 matrices outside Scans.
     """
     build = Builder(names_in(graph))
-    tiny = [node for node in graph.nodes if _is_tiny(node)]
-    changed = _Widening(build).nodes_of(graph, set(tiny) if len(tiny) > FEW else set())
+    tiny = {node: _matrices(node) for node in graph.nodes if _is_tiny(node)}
+    changed = _Widening(build).nodes_of(graph, set(tiny) if sum(tiny.values()) > FEW else set())
     return graph if changed is None else graph.with_nodes(changed)
 
 
@@ -55,7 +55,9 @@ class _Widening:
         return None if tuple(nodes) == graph.nodes else nodes
 
     def _scan(self, node: Node, scan: Scan) -> Node:
-        changed = self.nodes_of(scan.body, {each for each in scan.body.nodes if _is_tiny(each)})
+        # Several matrices in a body are not spelled out.
+        tiny = {each for each in scan.body.nodes if _is_tiny(each) and _matrices(each) == 1}
+        changed = self.nodes_of(scan.body, tiny)
         if changed is None:
             return node
         return replace(node, op=replace(scan, body=scan.body.with_nodes(changed)))
@@ -81,13 +83,17 @@ def _is_tiny(node: Node) -> bool:
     if not isinstance(node.op, MatMul) or not node.inputs[1].is_constant:
         return False
     x, weights = node.inputs
-    if any(dim != 1 for dim in weights.shape[:-2]):
-        return False
-    rows = {dim for dim in x.shape[:-1] if dim != 1}
+    matrices = (*weights.shape[:-2], 1)
+    rows = {dim for dim, each in zip(x.shape[:-1], matrices, strict=True) if dim != 1 and each == 1}
     inner = weights.shape[_inner_axis(node)]
     if any(isinstance(dim, int) for dim in rows) or not isinstance(inner, int):
         return False
     return 1 < inner <= (MOST_OF_ANY_NUMBER_OF_ROWS if rows else MOST_OF_ONE_ROW)
+
+
+def _matrices(node: Node) -> int:
+    """The number of matrices that the weights of a product consist of."""
+    return element_count(node.inputs[1].shape[:-2])
 
 
 def _inner_axis(node: Node) -> int:

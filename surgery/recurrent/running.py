@@ -93,7 +93,28 @@ def _transformed(
     weights: Sequence[InputWeights],
     gate: Value | None,
 ) -> list[Value]:
-    """``W x + b [+ W_static x_static]`` of all directions, in one product for all steps: (T, N, R) each."""
+    """``W x + b [+ W_static x_static]`` of each direction for all steps: (T, N, R) each.
+
+    One product serves all directions, except for a single step: there each direction's product with x
+    becomes one with its product with h (``surgery/passes/join_products.py``).
+    """
+    if len(weights) == 1 or sequence.shape[0] == 1:
+        return [_input_sum(build, sequence, statics, [one], gate) for one in weights]
+    total = _input_sum(build, sequence, statics, weights, gate)
+    rows = fixed(weights[0].bias.shape[0], "the number of gates")
+    return [
+        build.add(Slice(2, place * rows, rows), total, hint="x_direction") for place in range(len(weights))
+    ]
+
+
+def _input_sum(
+    build: Builder,
+    sequence: Value,
+    statics: Sequence[Value],
+    weights: Sequence[InputWeights],
+    gate: Value | None,
+) -> Value:
+    """The sums of several directions side by side: (T, N, directions R)."""
     product = build.product(sequence, _stacked(build, [one.matrix for one in weights]), hint="x_product")
     bias = _stacked(build, [one.bias for one in weights])
     total = build.add(ADD, product, build.aligned(bias, 3), hint="x_sum")
@@ -103,12 +124,7 @@ def _transformed(
         matrix = _stacked(build, [one.statics[index] for one in weights])
         added = build.product(static, matrix, hint="static_product")
         total = build.add(ADD, total, added, hint="x_static_sum")
-    if len(weights) == 1:
-        return [total]
-    rows = fixed(weights[0].bias.shape[0], "the number of gates")
-    return [
-        build.add(Slice(2, place * rows, rows), total, hint="x_direction") for place in range(len(weights))
-    ]
+    return total
 
 
 def _stacked(build: Builder, weights: Sequence[Value]) -> Value:

@@ -17,16 +17,20 @@ LAYERS: Mapping[str, tuple[str, str]] = {
     "LSTM with peepholes": ("LSTM", "peephole: true"),
     "two LSTM layers": ("LSTM", "num_layers: 2"),
     "LSTM in both directions": ("LSTM", "bidirectional: CONCAT"),
+    "LSTM with projection": ("LSTM", "num_proj: 128"),
     "GRU": ("GRU", ""),
+    "GRU in both directions": ("GRU", "bidirectional: CONCAT"),
+    "GRU with linear_before_reset": ("GRU", "linear_before_reset: true"),
     "RNN": ("RNN", ""),
+    "VanillaRNN": ("VanillaRNN", ""),
 }
 """Type and fields of each layer."""
 FORMS = {"step": 1, "loop": 32, "unroll": 8}
 """T of each form; TensorRT writes eight steps of a loop out."""
 _WRITTEN_OUT = 8
 _PROGRAM = re.compile(rb"\nmain \{\n(.*?)\n\}", re.DOTALL)
-_HOST = {"add", "cjmp", "label", "memset"}
-"""Instructions that count, jump and clear; all others launch kernels."""
+_HOST = {"add", "cjmp", "label", "memset", "signal", "wait"}
+"""Instructions that count, jump, clear and order streams; all others launch kernels."""
 
 
 def main(layer: str, form: str, precision: str) -> None:

@@ -24,6 +24,7 @@ from prototrt.surgery.passes.drop_identities import drop_identities
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
 from prototrt.surgery.passes.inline_single_steps import inline_single_steps
+from prototrt.surgery.passes.join_products import join_products
 from prototrt.surgery.passes.keep_unit_axes import keep_unit_axes
 from prototrt.surgery.passes.stack_scans import stack_scans
 from prototrt.surgery.passes.turn_scans import turn_scans
@@ -33,10 +34,12 @@ from prototrt.tests.golden_cases import GOLDENS
 
 BEFORE = {
     "fuse_lstms": (hoist_invariants, drop_unused),
+    "join_columns": (inline_single_steps, keep_unit_axes),
     "join_products": (inline_single_steps, keep_unit_axes),
     "keep_unit_axes": (inline_single_steps,),
     "rejoin_rows": (stack_scans,),
     "share_products": (turn_scans, drop_identities, drop_unused),
+    "stack_products": (inline_single_steps, keep_unit_axes, join_products, drop_unused),
 }
 """What must have run before a pass finds something to do; the others are given the expanded net."""
 PASSES = all_passes()

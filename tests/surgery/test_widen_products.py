@@ -15,6 +15,7 @@ import prototrt
 from prototrt.surgery.ir import Graph, Value, fixed, walk
 from prototrt.surgery.ops import MatMul
 from prototrt.surgery.passes.widen_products import WIDTH, widen_products
+from prototrt.surgery.pipeline import lowered
 from prototrt.tests.small_nets import inputs_of, loaded, numbers
 
 CELL = (
@@ -60,6 +61,14 @@ def test_copies_of_a_step_share_the_wider_weights() -> None:
     assert len({id(value.data) for value in wide if value.shape[-1] == WIDTH}) == 1
 
 
+@pytest.mark.parametrize(("sequence", "is_wide"), [("unroll", True), ("loop", False)])
+def test_several_matrices(sequence: str, is_wide: bool) -> None:
+    """In a loop they are not spelled out."""
+    graph = net("LSTM", "num_output: 4 bidirectional: CONCAT", 6, sequence=sequence)
+    after = lowered(graph, "tensorrt")
+    assert any(value.shape == (2, 16, WIDTH) for value in weights(after)) == is_wide
+
+
 @pytest.mark.parametrize(("hidden", "is_wide"), [(4, True), (5, False)])
 def test_any_number_of_streams(hidden: int, is_wide: bool) -> None:
     least, most = ({"x": (4, streams, 3), "cont": (4, streams)} for streams in (1, 5))
@@ -77,6 +86,7 @@ def test_any_number_of_streams(hidden: int, is_wide: bool) -> None:
         ("LSTM", "num_output: 6 num_layers: 3", 1, "step"),
         ("GRU", "num_output: 6", 64, "loop"),
         ("RNN", "num_output: 3", 16, "unroll"),
+        ("LSTM", "num_output: 3 num_proj: 3 bidirectional: CONCAT", 8, "unroll"),
     ],
 )
 def test_plans_of_tiny_cells_are_small(kind: str, fields: str, steps: int, sequence: str) -> None:

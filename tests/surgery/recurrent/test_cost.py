@@ -55,11 +55,17 @@ def test_layers(options: str, cont: str, most: int, steps: int, tmp_path: Path) 
         ("LSTM", "step", 3),
         ("LSTM with peepholes", "step", 3),
         ("two LSTM layers", "step", 5),
+        ("LSTM in both directions", "step", 3),
+        ("GRU", "step", 4),
+        ("GRU in both directions", "step", 5),
+        ("GRU with linear_before_reset", "step", 3),
         ("RNN", "step", 4),
+        ("VanillaRNN", "step", 2),
         ("LSTM", "loop", 2),
         ("LSTM in both directions", "loop", 2),
         ("GRU", "loop", 2),
         ("LSTM", "unroll", 2.5),
+        ("LSTM in both directions", "unroll", 2.5),
     ],
 )
 def test_kernels_of_a_step(layer: str, form: str, most: float, precision: str) -> None:

@@ -1,0 +1,69 @@
+"""Pass: one product of several matrices for products that do not depend on each other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+from prototrt.surgery.ir import Graph, Node
+from prototrt.surgery.ir.builder import Builder, names_in
+from prototrt.surgery.ir.uniform_constants import stacked
+from prototrt.surgery.ops import Concat, MatMul, Slice
+from prototrt.surgery.passes.in_order import in_order
+
+
+def stack_products(graph: Graph) -> Graph:
+    """Multiply rows by constant weights of equal sizes at once.
+
+    Before: ``p = MatMul(x, V)``, ``q = MatMul(y, W)`` with x and y (1, N, D), V and W (1, R, D)
+    After:  ``r = MatMul(Concat[axis=0](x, y), [V, W])`` with r (2, N, R), of which p and q are slices
+    Products of both directions of a step are computed side by side then, and products of a GRU with x and h.
+    Left alone: products that depend on each other, and the user's layers.
+    """
+    groups = {product: group for group in _groups(graph) for product in group}
+    if not groups:
+        return graph
+    build = Builder(names_in(graph))
+    for node in graph.nodes:
+        if node not in groups:
+            build.nodes.append(node)
+        elif node is groups[node][0]:
+            _stack(build, groups[node])
+    return graph.with_nodes(in_order(build.nodes))
+
+
+def _groups(graph: Graph) -> list[list[Node]]:
+    """Products that can be one.
+
+    The height of a product is the largest number of products from it to an output. Products of equal
+    height do not depend on each other.
+    """
+    readers = graph.readers()
+    height: dict[Node, int] = {}
+    found: dict[Hashable, list[Node]] = defaultdict(list)
+    for node in reversed(graph.nodes):
+        above = [height[reader] for value in node.outputs for reader in readers.get(value, [])]
+        height[node] = max(above, default=0) + _is_single(node)
+        if _is_single(node):
+            rows, weights = node.inputs
+            found[height[node], rows.dtype, rows.shape, weights.shape].append(node)
+    return [group[::-1] for group in found.values() if len(group) > 1]
+
+
+def _is_single(node: Node) -> bool:
+    """Whether a node multiplies rows by one constant matrix, with an axis of size 1 in front of both."""
+    if not node.is_surgical or node.op != MatMul(transpose_b=True) or not node.inputs[1].is_constant:
+        return False
+    rows, weights = node.inputs
+    return len(rows.shape) == len(weights.shape) == 3 and rows.shape[0] == weights.shape[0] == 1
+
+
+def _stack(build: Builder, group: Sequence[Node]) -> None:
+    """Add the joint product, and a Slice for each product that writes its old output."""
+    build.origin = group[0].origin
+    rows, weights = zip(*(node.inputs for node in group), strict=True)
+    side_by_side = build.add(Concat(0), *rows, hint="rows")
+    matrices = build.constant(stacked([value.data for value in weights]), "matrices")
+    joint = build.add(MatMul(transpose_b=True), side_by_side, matrices, hint="stacked_product")
+    build.nodes += [replace(node, op=Slice(0, at, 1), inputs=(joint,)) for at, node in enumerate(group)]
