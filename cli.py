@@ -6,9 +6,7 @@ Everything beyond click is imported when a command runs: ``--help`` must be quic
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,89 +14,58 @@ import prototrt
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.commandline.batch.options import BatchOptions, Bytes, batch_options
 from prototrt.converter.commandline.crashes import survive
-from prototrt.converter.commandline.frame import (
-    EXIT_CODES,
-    Commands,
-    Guarded,
+from prototrt.converter.commandline.frame import Commands
+from prototrt.converter.commandline.options.building import build_options
+from prototrt.converter.commandline.options.common import (
     common_options,
     json_option,
-    print_json,
-    settings_of_command,
-    tell,
-    warn,
+    text_target_option,
+    verbosity,
 )
-from prototrt.converter.commandline.options.building import build_options
 from prototrt.converter.commandline.options.groups import gathered
 from prototrt.converter.commandline.options.loading import drawing_options, model_options, net_options
 from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile
-from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
 from prototrt.converter.commandline.options.rewriting import rewrite_options
-from prototrt.converter.commandline.options.running import Running, running_options
+from prototrt.converter.commandline.options.running import (
+    CallOptions,
+    RunningOptions,
+    call_options,
+    running_options,
+)
 from prototrt.converter.commandline.options.stages import (
+    inspection_stage_options,
     print_after_option,
     printing_after,
-    reader_option,
     refuse_idle_reader,
     refuse_rewriting_options,
     split_stages,
     stage_options,
 )
 from prototrt.converter.commandline.options.verifying import verify_options
+from prototrt.converter.commandline.printing import (
+    print_json,
+    print_result,
+    tell,
+    tell_summary,
+    warn,
+    write_text,
+)
+from prototrt.converter.commandline.steps import print_graphs, rewritten, session_of
 from prototrt.converter.commandline.terminal import show
-from prototrt.converter.options import WAY_NAMES, BuildOptions, ConvertOptions, ExportOptions, VerifyOptions
+from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions, VerifyOptions
 from prototrt.converter.stages import Stage
 from prototrt.surgery.options import RewriteOptions
-
-if TYPE_CHECKING:
-    from prototrt.caffe_proto import Model
-    from prototrt.converter.sessions.session import Session
-    from prototrt.surgery.ir import Graph
 
 HELP = ["-h", "--help"]
 
 
-def _write_text(target: str | None, text: str) -> None:
-    from prototrt.converter.files import atomic_write
-
-    if target is None:
-        show(text, end="")
-    else:
-        with atomic_write(target) as stream:
-            stream.write(text.encode())
-
-
-def _rewritten(model: Model, options: RewriteOptions) -> Graph:
-    from prototrt.converter.commandline.wording import graph_in_command_line_words
-
-    graph = graph_in_command_line_words(prototrt.rewrite(model, options=options))
-    refuse_files_read_and_written(click.get_current_context(), [source.file for source in graph.sources])
-    warn(graph.warnings)
-    return graph
-
-
-def _session(
-    model: str, loading: LoadOptions, rewriting: RewriteOptions, on: str | None, running: Running
-) -> Session:
-    from prototrt.converter.conversion import load_with_weights
-    from prototrt.converter.runtime.plan_file import is_plan
-
-    if not is_plan(model):
-        running.refuse_for_net(model)
-        return prototrt.Session(_rewritten(load_with_weights(model, loading), rewriting), on=on, cut=True)
-    if on not in (None, "engine"):
-        raise click.UsageError(f"--on {on} is for nets, but {model} is a plan")
-    return running.session(model, "inputs", "target", "on", "calls", "draw")
-
-
-@click.group(cls=Commands, epilog=EXIT_CODES, context_settings={"help_option_names": HELP})
+@click.group(cls=Commands, context_settings={"help_option_names": HELP})
 @common_options
 def main() -> None:
     """Convert Caffe models, above all recurrent ones, to TensorRT engines."""
 
 
 @main.command(
-    cls=Guarded,
-    epilog=EXIT_CODES,
     short_help="Build an engine, or write an ONNX model.",
     context_settings={"help_option_names": HELP},
 )
@@ -133,7 +100,7 @@ def convert(
     import time
 
     from prototrt.converter.commandline.progress import BuildProgress, terminal
-    from prototrt.converter.commandline.report import conversion_facts, conversion_summary
+    from prototrt.converter.commandline.summaries import Conversion
     from prototrt.converter.conversion import Product, load_with_weights, truth_of
 
     if print_after and as_json:
@@ -143,16 +110,13 @@ def convert(
     net = load_with_weights(model, loading)
     with (
         printing_after(print_after),
-        BuildProgress(None if settings_of_command().quiet else terminal()) as progress,
+        BuildProgress(None if verbosity().quiet else terminal()) as progress,
     ):
-        graph = _rewritten(net, rewriting)
+        graph = rewritten(net, rewriting)
         truth = truth_of(net, rewriting) if converting.verify else None
         manifest = product.write(graph, progress, truth)
-    made = (net, graph, manifest, target, time.perf_counter() - began)
-    if as_json:
-        print_json(conversion_facts(*made))
-    else:
-        tell(conversion_summary(*made))
+    conversion = Conversion(net, graph, manifest, target, time.perf_counter() - began)
+    print_result(conversion, as_json, tell_summary)
 
 
 def convert_main() -> None:
@@ -168,9 +132,9 @@ def prototrt_main() -> None:
         main()
 
 
-@main.command(cls=Guarded, epilog=EXIT_CODES, short_help="Cut a training net down to its deploy net.")
+@main.command(short_help="Cut a training net down to its deploy net.")
 @net_options
-@click.option("-o", "target", type=OutputFile(), help="The file to write; the default is standard output.")
+@text_target_option
 @common_options
 @gathered(loading=LoadOptions, rewriting=RewriteOptions)
 def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: str | None) -> None:
@@ -184,13 +148,13 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
     net = prototrt.load(model, options=loading)
     text = deploy_text(net, rewriting.shapes or {})
     warn([*net.warnings, *transformations(net)])
-    _write_text(target, text)
+    write_text(target, text)
 
 
-@main.command(cls=Guarded, epilog=EXIT_CODES, short_help="Draw a net, or the graph made from it.")
+@main.command(short_help="Draw a net, or the graph made from it.")
 @drawing_options
 @rewrite_options
-@click.option("-o", "target", type=OutputFile(), help="The file to write; the default is standard output.")
+@text_target_option
 @stage_options
 @click.option(
     "--verification", type=InputFile(), metavar="FILE.json", help="The output of `verify --json`, for a page."
@@ -226,18 +190,10 @@ def dot(
     warn(warnings)
 
 
-@main.command(cls=Guarded, epilog=EXIT_CODES, short_help="Show layers, shapes, parameters and multiply-adds.")
+@main.command(short_help="Show layers, shapes, parameters and multiply-adds.")
 @drawing_options
 @rewrite_options
-@click.option(
-    "--stage",
-    "names",
-    multiple=True,
-    metavar="rewritten|lowered|NAME",
-    help="Print a graph instead: rewritten, as primitives; or lowered, as given to a backend."
-    " Any other name is a NetState stage, as with --net-stage.",
-)
-@reader_option
+@inspection_stage_options
 @print_after_option
 @json_option
 @common_options
@@ -262,70 +218,26 @@ def inspect(
     stage, net_stages = split_stages(names, reader)
     net = prototrt.load(model, options=replace(loading, stages=(*loading.stages, *net_stages)))
     if stage.name != "parsed" or print_after:
-        _print_graphs(net, rewriting, stage, print_after, as_json)
+        print_graphs(net, rewriting, stage, print_after, as_json)
         return
     refuse_rewriting_options()
-    inspection = inspect(net, options=rewriting)
-    if as_json:
-        print_json(inspection.as_dict())
-    else:
-        print_inspection(inspection)
-        warn(inspection.warnings)
+    print_result(inspect(net, options=rewriting), as_json, print_inspection)
 
 
-def _print_graphs(
-    net: Model, options: RewriteOptions, stage: Stage, print_after: Sequence[str], as_json: bool
-) -> None:
-    """The graph of the stage as text, and the graphs after the passes that were named."""
-    from prototrt.converter.commandline.wording import graph_in_command_line_words
-
-    if as_json:
-        raise click.UsageError("--json is for the table of layers: leave out --stage and --print-after")
-    with printing_after(print_after):
-        rewritten = prototrt.rewrite(net, options=replace(options, require_weights=False))
-        shown = rewritten if stage.name == "rewritten" else stage.lowered(rewritten)
-    if stage.name != "parsed":
-        show(shown.text(), end="")
-    warn(graph_in_command_line_words(rewritten).warnings)
-
-
-@main.command(cls=Guarded, epilog=EXIT_CODES, short_help="Run a net on the CPU, or an engine on a GPU.")
+@main.command(short_help="Run a net on the CPU, or an engine on a GPU.")
 @model_options
 @rewrite_options
-@click.option(
-    "--inputs", type=InputFile(), required=True, metavar="FILE.npz", help="The inputs, by blob name."
-)
-@click.option("-o", "target", type=OutputFile(), required=True, metavar="FILE.npz", help="Outputs go here.")
-@click.option(
-    "--on",
-    type=click.Choice(WAY_NAMES),
-    help="reference (unless MODEL is a plan): our primitives; network: the very network that TensorRT is"
-    " given, both in NumPy; onnx: the ONNX model, by onnxruntime; onnx-lstm: the same with --onnx-lstm;"
-    " engine: TensorRT, on a GPU.",
-)
-@click.option(
-    "--calls", type=click.IntRange(min=1), help="Number of calls; state carries over from call to call."
-)
-@click.option(
-    "--draw",
-    type=OutputFile(),
-    metavar="FILE.png",
-    help="Also draw the boxes of a detector (SSD, YOLO) on its input images. Needs Pillow.",
-)
+@call_options
 @running_options
 @json_option
 @common_options
-@gathered(loading=LoadOptions, rewriting=RewriteOptions, running=Running)
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, asked=CallOptions, running=RunningOptions)
 def run(
     model: str,
     loading: LoadOptions,
     rewriting: RewriteOptions,
-    inputs: str,
-    target: str,
-    on: str | None,
-    calls: int | None,
-    draw: str | None,
-    running: Running,
+    asked: CallOptions,
+    running: RunningOptions,
     as_json: bool,
 ) -> None:
     """Run MODEL with WEIGHTS on the CPU; or an engine, if MODEL is a plan, on a GPU.
@@ -335,26 +247,23 @@ def run(
     are written as NAME/0, NAME/1, ...
     """
     from prototrt.converter.commandline.boxes import BoxPicture
-    from prototrt.converter.commandline.report import results_facts, results_summary
+    from prototrt.converter.commandline.summaries import Calls
     from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays, write_results
 
-    with _session(model, loading, rewriting, on, running) as session:
-        picture = None if draw is None else BoxPicture(draw, session.signature)
+    with session_of(model, loading, rewriting, asked.on, running) as session:
+        picture = None if asked.draw is None else BoxPicture(asked.draw, session.signature)
         names = [value.name for value in session.signature.inputs]
-        feeds = read_feeds(inputs, names, calls)
-        warn(unread_arrays(inputs, feeds, names))
-        refuse_misfits(inputs, feeds, session.signature)
+        feeds = read_feeds(asked.inputs, names, asked.calls)
+        warn(unread_arrays(asked.inputs, feeds, names))
+        refuse_misfits(asked.inputs, feeds, session.signature)
         results = [session.run(feed) for feed in feeds]
-    write_results(target, results)
+    write_results(asked.target, results)
     if picture is not None:
         picture.write(feeds, results)
-    if as_json:
-        print_json(results_facts(target, results))
-    else:
-        tell(results_summary(target, results))
+    print_result(Calls(asked.target, results), as_json, tell_summary)
 
 
-@main.command(cls=Guarded, epilog=EXIT_CODES, short_help="Compute a net in several ways, and compare them.")
+@main.command(short_help="Compute a net in several ways, and compare them.")
 @model_options
 @rewrite_options
 @verify_options
@@ -377,16 +286,12 @@ def verify(
     from prototrt.converter.verification.verify import verify_files
 
     net = load_with_weights(model, loading)
-    verification = verify_files(_rewritten(net, rewriting), verifying, truth_of(net, rewriting))
-    if as_json:
-        print_json(verification.as_dict())
-    else:
-        print_verification(verification)
-        warn(verification.warnings)
+    verification = verify_files(rewritten(net, rewriting), verifying, truth_of(net, rewriting))
+    print_result(verification, as_json, print_verification)
     verification.refuse()
 
 
-@main.command(cls=Guarded, epilog=EXIT_CODES, short_help="Time an engine on a GPU, or a net on the CPU.")
+@main.command(short_help="Time an engine on a GPU, or a net on the CPU.")
 @model_options
 @rewrite_options
 @click.option(
@@ -396,14 +301,14 @@ def verify(
 @running_options
 @json_option
 @common_options
-@gathered(loading=LoadOptions, rewriting=RewriteOptions, running=Running)
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, running=RunningOptions)
 def bench(
     model: str,
     loading: LoadOptions,
     rewriting: RewriteOptions,
     calls: int,
     profile: bool,
-    running: Running,
+    running: RunningOptions,
     as_json: bool,
 ) -> None:
     """Time the calls of MODEL: of a plan, or of an engine that is built from MODEL and WEIGHTS.
@@ -422,15 +327,12 @@ def bench(
             found = bench_engine(session, calls, profile=profile)
     else:
         running.refuse_for_net(model)
-        found = bench_graph(_rewritten(load_with_weights(model, loading), rewriting), calls, profile=profile)
+        found = bench_graph(rewritten(load_with_weights(model, loading), rewriting), calls, profile=profile)
     warn(found.notes)
-    if as_json:
-        print_json(found.as_dict())
-    else:
-        print_benchmark(found)
+    print_result(found, as_json, print_benchmark)
 
 
-@main.command(cls=Guarded, epilog=EXIT_CODES)
+@main.command()
 @click.option("--markdown", is_flag=True, help="As in docs/layers.md.")
 @json_option
 @common_options
@@ -447,7 +349,7 @@ def layers(markdown: bool, as_json: bool) -> None:
         print_support(supported_layers())
 
 
-@main.command(cls=Guarded, epilog=EXIT_CODES)
+@main.command()
 @batch_options
 @json_option
 @common_options
@@ -464,12 +366,9 @@ def batch(options: BatchOptions, as_json: bool) -> None:
 
     if options.dry_run:
         found = survey_list(options)
-        if as_json:
-            print_json(found.as_dict())
-        else:
-            print_survey(found)
+        print_result(found, as_json, print_survey)
         click.get_current_context().exit(0 if found.is_whole else 3)
-    result = run_batch(options, settings_of_command().quiet)
+    result = run_batch(options, verbosity().quiet)
     warn(warnings_of(options, result))
     if as_json:
         show(json_report(result), end="")
@@ -478,9 +377,7 @@ def batch(options: BatchOptions, as_json: bool) -> None:
     click.get_current_context().exit(result.exit_code)
 
 
-@main.command(
-    cls=Guarded, epilog=EXIT_CODES, short_help="Report which nets convert, and what stops the others."
-)
+@main.command(short_help="Report which nets convert, and what stops the others.")
 @click.argument("nets", metavar="NET_OR_FOLDER...", nargs=-1, required=True, type=InputFile())
 @click.option("-o", "target", type=OutputFile(), help="Also write the report: .html or .json.")
 @json_option
@@ -492,13 +389,10 @@ def survey(nets: tuple[str, ...], target: str | None, as_json: bool) -> None:
     """
     from prototrt.converter.commandline.survey import ask_about, print_survey, written
 
-    found = ask_about(nets, settings_of_command().quiet)
+    found = ask_about(nets, verbosity().quiet)
     if target is not None:
-        _write_text(target, written(found, target))
-    if as_json:
-        print_json(found.as_dict())
-    elif not settings_of_command().quiet:
-        print_survey(found)
+        write_text(target, written(found, target))
+    print_result(found, as_json, print_survey)
 
 
 @main.group()
@@ -506,7 +400,7 @@ def cache() -> None:
     """The conversions that `batch --cache` keeps."""
 
 
-@cache.command(cls=Guarded, epilog=EXIT_CODES)
+@cache.command()
 @click.argument("folder")
 @click.option(
     "--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Entries not used for this long."
@@ -518,16 +412,10 @@ def prune(folder: str, older_than: float | None, max_size: int | None, as_json: 
     """Remove conversions from FOLDER: all of them, or what the options say."""
     from prototrt.converter.batch.prune import prune
 
-    pruned = prune(folder, older_than, max_size)
-    if as_json:
-        print_json(pruned.as_dict())
-    else:
-        tell(pruned.summary)
+    print_result(prune(folder, older_than, max_size), as_json, tell_summary)
 
 
-@main.command(
-    cls=Guarded, epilog=EXIT_CODES, short_help="Report what is installed here, and what is missing."
-)
+@main.command(short_help="Report what is installed here, and what is missing.")
 @json_option
 @common_options
 def doctor(as_json: bool) -> None:
@@ -535,8 +423,4 @@ def doctor(as_json: bool) -> None:
     from prototrt.converter.commandline.report import print_diagnosis
     from prototrt.converter.doctor import diagnose
 
-    diagnosis = diagnose()
-    if as_json:
-        print_json(diagnosis.as_dict())
-    else:
-        print_diagnosis(diagnosis)
+    print_result(diagnose(), as_json, print_diagnosis)

@@ -36,13 +36,18 @@ def survive(command: Callable[[], None]) -> None:
         command()
         return
     black_box.share()
+    # A signal that comes too early waits until there is a handler for it.
+    signals = {signal.SIGINT, *_FORWARDED}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     child = os.fork()
     if child == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
         command()
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for each in _FORWARDED:
         signal.signal(each, lambda number, frame: os.kill(child, number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
     _, status = os.waitpid(child, 0)
     if os.WIFEXITED(status):
         sys.exit(os.WEXITSTATUS(status))

@@ -1,23 +1,20 @@
-"""What all commands share: exit codes, verbosity, and failures that become messages."""
+"""What all commands share: exit codes, and failures that become messages."""
 
 from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-import prototrt
 from prototrt.caffe_proto.visible import visible
+from prototrt.converter.commandline.options.common import Verbosity, verbosity
 from prototrt.converter.commandline.options.parameter_types import with_state_in_one_word
 from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
 from prototrt.converter.commandline.terminal import show
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 EXIT_CODES = """\b
 Exit codes:
@@ -32,59 +29,12 @@ Exit codes:
 """
 
 
-@dataclass
-class Settings:
-    """What ``-v``, ``-q`` and ``--debug`` ask for; they may stand before or after the command."""
+class _Command(click.Command):
+    """Its help lists the exit codes. Ctrl-C ends it with 130 at any time, where click would end it with 1."""
 
-    verbose: int = 0
-    quiet: bool = False
-    debug: bool = False
-
-
-def settings_of_command() -> Settings:
-    """Those of the command that runs."""
-    context = click.get_current_context()
-    settings: Settings = context.meta.setdefault("prototrt.settings", Settings())
-    return settings
-
-
-def _set(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    if value and param.name:
-        settings = ctx.meta.setdefault("prototrt.settings", Settings())
-        setattr(settings, param.name, value)
-
-
-def common_options(command: F) -> F:
-    """``-v``, ``-q``, ``--debug``, ``--version``."""
-    for option in (
-        click.version_option(prototrt.__version__, prog_name="prototrt"),
-        click.option("--debug", is_flag=True, expose_value=False, callback=_set, help="Show tracebacks."),
-        click.option(
-            "-q",
-            "--quiet",
-            is_flag=True,
-            expose_value=False,
-            callback=_set,
-            help="Print no summary and no warnings.",
-        ),
-        click.option(
-            "-v",
-            "--verbose",
-            count=True,
-            expose_value=False,
-            callback=_set,
-            help="Print more; -vv prints everything.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-class _Stoppable(click.Command):
-    """Ends with 130 at Ctrl-C, whenever that comes; click itself would end with 1."""
+    def __init__(self, *arguments: Any, **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self.epilog = EXIT_CODES
 
     def main(self, *arguments: Any, standalone_mode: bool = True, **others: Any) -> Any:
         run: Callable[..., Any] = super().main
@@ -102,11 +52,7 @@ class _Stoppable(click.Command):
         sys.exit(code if isinstance(code, int) else 0)
 
 
-class Commands(_Stoppable, click.Group):
-    """Commands under one name."""
-
-
-class Guarded(_Stoppable):
+class Guarded(_Command):
     """A command whose failures become messages and exit codes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -116,7 +62,7 @@ class Guarded(_Stoppable):
         try:
             _write_what_the_terminal_lacks()
             refuse_files_read_and_written(ctx)
-            with _logging(settings_of_command()):
+            with _logging(verbosity()):
                 result = super().invoke(ctx)
             if sys.stdout is not None:  # as it is where the user has closed it
                 sys.stdout.flush()
@@ -133,11 +79,18 @@ class Guarded(_Stoppable):
             ctx.exit(_explain(error))
 
 
+class Commands(_Command, click.Group):
+    """Commands under one name, each of them guarded; a group in it is like itself."""
+
+    command_class = Guarded
+    group_class = type
+
+
 def _explain(error: Exception) -> int:
     """Tell what went wrong; the exit code."""
     from prototrt.caffe_proto.errors import ConversionError, OptionsError
 
-    if settings_of_command().debug:
+    if verbosity().debug:
         import traceback
 
         show("".join(traceback.format_exception(error)), err=True, end="")
@@ -179,7 +132,7 @@ def _write_what_the_terminal_lacks() -> None:
 
 
 def _show_graph_before(error: Exception) -> None:
-    """Print the graph that a pass was given which failed."""
+    """Print the graph that the failing pass was given."""
     from prototrt.surgery.runner import PassError
 
     if isinstance(error, PassError):
@@ -196,7 +149,7 @@ def _forget_output() -> None:
 
 
 @contextmanager
-def _logging(settings: Settings) -> Iterator[None]:
+def _logging(level: Verbosity) -> Iterator[None]:
     """While a command runs, what our modules log goes to stderr."""
     import logging
 
@@ -205,33 +158,10 @@ def _logging(settings: Settings) -> Iterator[None]:
     logger = logging.getLogger("prototrt")
     handler = logging.StreamHandler()
     handler.setFormatter(Line())
-    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(settings.verbose, 2)]
-    logger.setLevel(logging.ERROR if settings.quiet else level)
+    least = (logging.WARNING, logging.INFO, logging.DEBUG)[min(level.verbose, 2)]
+    logger.setLevel(logging.ERROR if level.quiet else least)
     logger.addHandler(handler)
     try:
         yield
     finally:
         logger.removeHandler(handler)
-
-
-def tell(text: str) -> None:
-    """Print a summary, unless ``-q``."""
-    if not settings_of_command().quiet:
-        show(text)
-
-
-def warn(warnings: Sequence[str]) -> None:
-    """Print warnings on stderr, unless ``-q``."""
-    from prototrt.converter.commandline.wording import in_command_line_words
-
-    if not settings_of_command().quiet:
-        for warning in in_command_line_words(warnings):
-            show(f"warning: {warning}", err=True)
-
-
-def print_json(facts: object) -> None:
-    """For ``--json``, which no ``-q`` silences."""
-    from prototrt.converter.commandline.wording import in_command_line_words
-    from prototrt.converter.json_text import json_text
-
-    show(json_text(in_command_line_words(facts)), end="")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prototrt.caffe_proto.wording import worded
+from prototrt.converter.commandline.options.common import verbosity
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.commandline.wording import command_line_words, in_command_line_words
 from prototrt.converter.json_text import json_text
@@ -68,10 +69,12 @@ def _in_its_words(survey: Survey) -> Survey:
 
 
 def print_survey(survey: Survey) -> None:
-    """How many nets convert, which do not, and what stops them."""
+    """Print how many nets convert, which do not, and what stops them, unless ``-q``."""
     from prototrt.converter.commandline.tables import Table
     from prototrt.converter.survey.survey import Verdict
 
+    if verbosity().quiet:
+        return
     rest = [net for net in survey.nets if net.verdict is not Verdict.CONVERTS]
     if rest:
         table = Table(("net", "", "in the way"), folds=(0, 2))

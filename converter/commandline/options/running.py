@@ -1,4 +1,4 @@
-"""How a plan is run: the options that nets have no use for."""
+"""How a net or a plan is run: its calls, and the options that only plans have."""
 
 from __future__ import annotations
 
@@ -8,16 +8,54 @@ from typing import TYPE_CHECKING
 import click
 
 from prototrt.converter.commandline.options.groups import options
-from prototrt.converter.commandline.options.parameter_types import OutputFile
+from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile
 from prototrt.converter.commandline.options.refusals import refuse_options_beside
+from prototrt.converter.options import WAY_NAMES
 
 if TYPE_CHECKING:
     from prototrt.converter.sessions.session import Session
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """``runtime_cache`` is a file."""
+class CallOptions:
+    """The calls that ``prototrt run`` makes: ``inputs``, ``target`` and ``draw`` are files."""
+
+    inputs: str
+    target: str
+    on: str | None
+    calls: int | None
+    draw: str | None
+
+
+call_options = options(
+    click.option(
+        "--inputs", type=InputFile(), required=True, metavar="FILE.npz", help="The inputs, by blob name."
+    ),
+    click.option(
+        "-o", "target", type=OutputFile(), required=True, metavar="FILE.npz", help="Outputs go here."
+    ),
+    click.option(
+        "--on",
+        type=click.Choice(WAY_NAMES),
+        help="reference (unless MODEL is a plan): our primitives; network: the very network that TensorRT is"
+        " given, both in NumPy; onnx: the ONNX model, by onnxruntime; onnx-lstm: the same with --onnx-lstm;"
+        " engine: TensorRT, on a GPU.",
+    ),
+    click.option(
+        "--calls", type=click.IntRange(min=1), help="Number of calls; state carries over from call to call."
+    ),
+    click.option(
+        "--draw",
+        type=OutputFile(),
+        metavar="FILE.png",
+        help="Also draw the boxes of a detector (SSD, YOLO) on its input images. Needs Pillow.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningOptions:
+    """How a plan is run. ``runtime_cache`` is a file."""
 
     trust: bool
     runtime_cache: str | None

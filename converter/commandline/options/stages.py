@@ -47,6 +47,18 @@ stage_options = options(
     reader_option,
 )
 
+inspection_stage_options = options(
+    click.option(
+        "--stage",
+        "names",
+        multiple=True,
+        metavar="rewritten|lowered|NAME",
+        help="Print a graph instead: rewritten, as primitives; or lowered, as given to a backend."
+        " Any other name is a NetState stage, as with --net-stage.",
+    ),
+    reader_option,
+)
+
 
 def split_stages(names: Sequence[str], reader: str) -> tuple[Stage, tuple[str, ...]]:
     """What ``--stage`` means where it also names stages of the NetState: the stage to show, and the others."""

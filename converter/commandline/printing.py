@@ -1,0 +1,72 @@
+"""How commands print: summaries, warnings, results as text or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from prototrt.converter.commandline.options.common import verbosity
+from prototrt.converter.commandline.terminal import show
+
+
+class Result(Protocol):
+    """What a command has found, as facts for programs."""
+
+    def as_dict(self) -> dict[str, Any]: ...
+
+
+class Summarized(Result, Protocol):
+    """A result with a summary for people."""
+
+    @property
+    def summary(self) -> str: ...
+
+
+R = TypeVar("R", bound=Result)
+
+
+def print_result(result: R, as_json: bool, in_words: Callable[[R], None]) -> None:
+    """Print a result: for people, or with ``--json`` for programs, whatever ``-q`` says."""
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        in_words(result)
+
+
+def tell_summary(result: Summarized) -> None:
+    """Print the summary of a result, unless ``-q``."""
+    tell(result.summary)
+
+
+def tell(text: str) -> None:
+    """Print a summary, unless ``-q``."""
+    if not verbosity().quiet:
+        show(text)
+
+
+def warn(warnings: Sequence[str]) -> None:
+    """Print warnings on stderr, unless ``-q``."""
+    from prototrt.converter.commandline.wording import in_command_line_words
+
+    if not verbosity().quiet:
+        for warning in in_command_line_words(warnings):
+            show(f"warning: {warning}", err=True)
+
+
+def print_json(facts: object) -> None:
+    """Print facts as JSON, whatever ``-q`` says."""
+    from prototrt.converter.commandline.wording import in_command_line_words
+    from prototrt.converter.json_text import json_text
+
+    show(json_text(in_command_line_words(facts)), end="")
+
+
+def write_text(target: str | None, text: str) -> None:
+    """Write the text to a file, or print it."""
+    from prototrt.converter.files import atomic_write
+
+    if target is None:
+        show(text, end="")
+    else:
+        with atomic_write(target) as stream:
+            stream.write(text.encode())

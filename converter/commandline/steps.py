@@ -1,0 +1,65 @@
+"""Steps that several commands take: the graph of a net, a session on a net or on a plan, graphs as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+import prototrt
+from prototrt.caffe_proto.options import LoadOptions
+from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
+from prototrt.converter.commandline.options.running import RunningOptions
+from prototrt.converter.commandline.options.stages import printing_after
+from prototrt.converter.commandline.printing import warn
+from prototrt.converter.commandline.terminal import show
+from prototrt.converter.stages import Stage
+from prototrt.surgery.options import RewriteOptions
+
+if TYPE_CHECKING:
+    from prototrt.caffe_proto import Model
+    from prototrt.converter.sessions.session import Session
+    from prototrt.surgery.ir import Graph
+
+
+def rewritten(model: Model, options: RewriteOptions) -> Graph:
+    """The net rewritten; its warnings are printed. Raises ``OptionsError`` if an output would overwrite a source."""
+    from prototrt.converter.commandline.wording import graph_in_command_line_words
+
+    graph = graph_in_command_line_words(prototrt.rewrite(model, options=options))
+    refuse_files_read_and_written(click.get_current_context(), [source.file for source in graph.sources])
+    warn(graph.warnings)
+    return graph
+
+
+def session_of(
+    model: str, loading: LoadOptions, rewriting: RewriteOptions, on: str | None, running: RunningOptions
+) -> Session:
+    """A session on a net with its weights, or on a plan. Raises ``UsageError`` for options that are for the other."""
+    from prototrt.converter.conversion import load_with_weights
+    from prototrt.converter.runtime.plan_file import is_plan
+
+    if not is_plan(model):
+        running.refuse_for_net(model)
+        return prototrt.Session(rewritten(load_with_weights(model, loading), rewriting), on=on, cut=True)
+    if on not in (None, "engine"):
+        raise click.UsageError(f"--on {on} is for nets, but {model} is a plan")
+    return running.session(model, "inputs", "target", "on", "calls", "draw")
+
+
+def print_graphs(
+    net: Model, options: RewriteOptions, stage: Stage, print_after: Sequence[str], as_json: bool
+) -> None:
+    """Print the graph of a stage as text, and the graphs after the named passes."""
+    from prototrt.converter.commandline.wording import graph_in_command_line_words
+
+    if as_json:
+        raise click.UsageError("--json is for the table of layers: leave out --stage and --print-after")
+    with printing_after(print_after):
+        graph = prototrt.rewrite(net, options=replace(options, require_weights=False))
+        shown = graph if stage.name == "rewritten" else stage.lowered(graph)
+    if stage.name != "parsed":
+        show(shown.text(), end="")
+    warn(graph_in_command_line_words(graph).warnings)

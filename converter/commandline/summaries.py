@@ -1,0 +1,116 @@
+"""What ``convert`` and ``run`` tell at their end, in a few lines or as facts for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prototrt.caffe_proto import Model
+    from prototrt.surgery.ir import Array, Graph, Shape
+
+_LAYERS = {"caffe": "Caffe layers", "caffe2": "Caffe2 operators"}
+_FLOATS = {"fp32": "", "fp16": " in float16"}
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A conversion that succeeded. ``manifest`` is that of the file at ``path``; ``seconds`` are those of all steps."""
+
+    model: Model
+    graph: Graph
+    manifest: Mapping[str, Any]
+    path: str
+    seconds: float
+
+    @property
+    def summary(self) -> str:
+        """What went in, what came out, and what a caller of the engine must feed back."""
+        model, manifest = self.model, self.manifest
+        lines = [
+            f"{model.name or Path(model.file).stem}: {len(model.layers)} {_LAYERS[model.framework]}"
+            f" -> {manifest['nodes']} nodes -> {_made(manifest)}",
+            *(
+                state_line(pair.output.name, pair.input.name, pair.input.shape)
+                for pair in self.graph.recurrences
+            ),
+            *_verified(manifest),
+            f"{self.path}: {_size(self.path)}, {self.seconds:.1f} s{_build_time(manifest)}"
+            f"{_warnings(self.graph.warnings)}",
+        ]
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of the summary, for programs."""
+        return {
+            "file": self.path,
+            "seconds": round(self.seconds, 3),
+            "caffe_layers": len(self.model.layers),
+            "nodes": self.manifest["nodes"],
+            "manifest": dict(self.manifest),
+        }
+
+
+def _made(manifest: Mapping[str, Any]) -> str:
+    if "onnx" in manifest:
+        return f"{manifest['onnx']['nodes']} ONNX nodes{_FLOATS[manifest['precision']]}"
+    return f"{manifest['layers']} TensorRT layers{_FLOATS[manifest['precision']]}"
+
+
+def _verified(manifest: Mapping[str, Any]) -> list[str]:
+    """One line if the net was verified."""
+    if "verification" not in manifest:
+        return []
+    found = manifest["verification"]
+    way, worst = found["comparisons"][0]["way"], max(item["max_abs"] for item in found["comparisons"])
+    return [f"verified {way} in {found['calls']} calls: off by at most {worst:.1e}"]
+
+
+def _size(path: str) -> str:
+    files = [Path(path), Path(f"{path}.data")]
+    return f"{sum(file.stat().st_size for file in files if file.is_file()) / 1e6:.1f} MB"
+
+
+def _build_time(manifest: Mapping[str, Any]) -> str:
+    return f", of which TensorRT {manifest['plan']['build_seconds']:.1f} s" if "plan" in manifest else ""
+
+
+def _warnings(warnings: Sequence[str]) -> str:
+    if not warnings:
+        return ""
+    return f", {len(warnings)} warning{'s' if len(warnings) > 1 else ''} (above)"
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The results of calls, one mapping for each call, and the file that they were written to."""
+
+    path: str
+    results: Sequence[Mapping[str, Array]]
+
+    @property
+    def summary(self) -> str:
+        """How many calls there were, and the shapes of the results."""
+        count = len(self.results)
+        shapes = ", ".join(f"{name} {sizes(array.shape)}" for name, array in self.results[-1].items())
+        return f"{self.path}: {count} call{'s' if count > 1 else ''}, {shapes}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of the summary, for programs."""
+        outputs = {
+            name: {"shape": list(array.shape), "dtype": array.dtype.name}
+            for name, array in self.results[-1].items()
+        }
+        return {"file": self.path, "calls": len(self.results), "outputs": outputs}
+
+
+def state_line(after: str, before: str, shape: Shape) -> str:
+    """A line about state: the output to feed back, and the input that takes it."""
+    return f"state    {after} -> {before} {sizes(shape)}"
+
+
+def sizes(shape: Shape) -> str:
+    """As in 1x3x224x224; a size that is known only when an engine runs is a name in brackets."""
+    return "x".join(str(dim) if isinstance(dim, int) else f"[{dim}]" for dim in shape) if shape else "scalar"
