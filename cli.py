@@ -361,7 +361,12 @@ def batch(options: BatchOptions, as_json: bool) -> None:
     The exit code is that of the worst model.
     """
     from prototrt.converter.batch.reports import json_report
-    from prototrt.converter.commandline.batch.command import run_batch, survey_list, warnings_of
+    from prototrt.converter.commandline.batch.command import (
+        run_batch,
+        survey_list,
+        warnings_of,
+        warnings_of_left_out,
+    )
     from prototrt.converter.commandline.survey import print_survey
 
     if options.dry_run:
@@ -369,7 +374,7 @@ def batch(options: BatchOptions, as_json: bool) -> None:
         print_result(found, as_json, print_survey)
         click.get_current_context().exit(0 if found.is_whole else 3)
     result = run_batch(options, verbosity().quiet)
-    warn(warnings_of(options, result))
+    warn(warnings_of(options, result), insist=warnings_of_left_out(result))
     if as_json:
         show(json_report(result), end="")
     else:

@@ -13,7 +13,7 @@ from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.caffe_proto.files import identity_of
 from prototrt.converter.files import atomic_write, is_device
 from prototrt.converter.json_text import json_text
-from prototrt.surgery.ir import AtMost, Graph, Value
+from prototrt.surgery.ir import AtMost, Graph, LeftOut, Value
 from prototrt.surgery.ops import Scan, While
 from prototrt.surgery.passes.precision import precision_of
 
@@ -37,6 +37,7 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
             for pair in graph.recurrences
         ],
         "has_loops": any(isinstance(node.op, (Scan, While)) for node in graph.nodes),
+        "left_out": [_left_out(layer) for layer in graph.left_out],
         "warnings": list(graph.warnings),
     }
 
@@ -76,6 +77,11 @@ def refuse_changed(graph: Graph) -> None:
                 where=source.file,
                 fix="convert the model again when nothing writes to the file",
             )
+
+
+def _left_out(layer: LeftOut) -> dict[str, Any]:
+    origin = layer.origin
+    return {"layer": origin.layer, "type": origin.type, "line": origin.line, "warning": layer.warning}
 
 
 def _binding(value: Value, graph: Graph) -> dict[str, Any]:

@@ -47,7 +47,8 @@ class RewriteOptions(Options):
     program kept outside of the model, by name or in a JSON file; ``rules`` is a Python file with rules
     for further layers: see docs/forks.md. ``nms`` ``"native"`` leaves suppression to a layer of the backend where that
     decides as the fork does.
-    ``strict`` refuses weights that are NaN or infinite. Without ``require_weights`` a net without
+    ``strict`` refuses weights that are NaN or infinite, and nets that would end before a layer unless
+    ``outputs`` says where. Without ``require_weights`` a net without
     weights gets zeros.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto import ConversionError
+from prototrt.tests.command_line import done
 
 INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }'
 
@@ -157,3 +159,60 @@ def test_a_field_that_many_layers_have_is_told_once(net: Callable[[list[str]], p
         "  fix: remove it if it does not change what the layer computes; the fields here are engine;"
         ' or convert the part before it: outputs=["b"]'
     )
+
+
+FINAL = 'layer { name: "f" type: "Python" bottom: "b" top: "f" python_param { module: "m" layer: "F" } }'
+LEFT_OUT = 'net.prototxt:4: layer "f" (Python): its Python code is not in the file: the net ends before it'
+
+
+def test_what_is_left_out_is_told_apart(net: Callable[[list[str]], prototrt.Model]) -> None:
+    graph = prototrt.rewrite(net([*TRUNK, FINAL]))
+    assert [(layer.origin.layer, layer.warning) for layer in graph.left_out] == [("f", LEFT_OUT)]
+    assert graph.warnings == (LEFT_OUT,)
+    assert prototrt.rewrite(net([*TRUNK, FINAL]), outputs=["b"]).left_out == ()
+
+
+def test_auto_tells_all_that_is_left_out(net: Callable[[list[str]], prototrt.Model]) -> None:
+    graph = prototrt.rewrite(net([*TRUNK, FINAL, layer("Odd", "o", "a", "o")]), outputs=["auto"])
+    assert [layer.origin.layer for layer in graph.left_out] == ["f", "o"]
+    assert graph.warnings == tuple(layer.warning for layer in graph.left_out)
+
+
+@pytest.mark.parametrize(
+    ("layers", "outputs", "expected"),
+    [
+        ([*TRUNK, FINAL], None, [("f (Python)", '"b"')]),
+        ([*TRUNK, layer("Odd", "f", "b", "f")], ["auto"], [("f (Odd)", '"b"')]),
+    ],
+)
+def test_strict_leaves_nothing_out(
+    layers: list[str],
+    outputs: list[str] | None,
+    expected: list[tuple[str, str]],
+    net: Callable[[list[str]], prototrt.Model],
+) -> None:
+    with pytest.raises(ConversionError) as caught:
+        prototrt.rewrite(net(layers), outputs=outputs, strict=True)
+    ((subject, chosen),) = expected
+    name, _, kind = subject.partition(" ")
+    assert str(caught.value) == (
+        f'net.prototxt:4: layer "{name}" {kind}: the net would end before this layer\n'
+        "  because strict allows this only if you choose the outputs\n"
+        f"  fix: choose the outputs: outputs=[{chosen}]"
+    )
+    assert prototrt.rewrite(net(layers), outputs=["b"], strict=True).left_out == ()
+
+
+def test_quiet_does_not_silence_it(net: Callable[[list[str]], prototrt.Model], tmp_path: Path) -> None:
+    net([*TRUNK, FINAL])
+    loud = done("convert", "net.prototxt", "-o", "net.onnx", "--random-weights", "1")
+    quiet = done("convert", "net.prototxt", "-o", "net.onnx", "--random-weights", "1", "-q")
+    assert "\nleft out f (Python), line 4\n" in loud.stdout
+    assert (quiet.stdout, quiet.stderr) == ("", f"warning: {LEFT_OUT}\n")
+    manifest = json.loads(Path("net.onnx.json").read_text())
+    assert manifest["left_out"] == [{"layer": "f", "type": "Python", "line": 4, "warning": LEFT_OUT}]
+    Path("list.yaml").write_text(
+        "models: [{name: n, prototxt: net.prototxt, random-weights: 1, format: onnx}]"
+    )
+    batch = done("batch", "list.yaml", "-o", "out", "-q")
+    assert (batch.stdout, batch.stderr) == ("", f"warning: n: {LEFT_OUT}\n")

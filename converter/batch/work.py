@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from dataclasses import replace
 from typing import Any
 
 import prototrt
 from prototrt.caffe_proto.errors import ConversionError, OptionsError
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.caffe_proto.wording import worded
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import options_of, product_of
 from prototrt.converter.batch.wording import list_words
@@ -45,8 +43,7 @@ def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
     model = load_with_weights(
         entry.prototxt, options_of(LoadOptions, {**entry.options, "weights": entry.weights})
     )
-    graph = prototrt.rewrite(model, options=rewriting)
-    graph = replace(graph, warnings=tuple(worded(text, list_words) for text in graph.warnings))
+    graph = prototrt.rewrite(model, options=rewriting).in_words_of(list_words)
     warnings, checks = graph.warnings, None
     if checking.inputs or checking.expect:
         verification = verify_files(graph, checking, truth_of(model, rewriting))
@@ -59,6 +56,7 @@ def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
         "nodes": manifest["nodes"],
         "bytes": sum(os.path.getsize(path) for path in written_files(entry.target)),
         "verification": checks or manifest.get("verification"),
+        "left_out": manifest["left_out"],
         "further_files": [
             os.path.abspath(source.file) for source in graph.sources if source.role not in _KNOWN
         ],

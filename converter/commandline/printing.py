@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, TypeVar
 
 from prototrt.converter.commandline.options.common import verbosity
@@ -44,12 +44,12 @@ def tell(text: str) -> None:
         show(text)
 
 
-def warn(warnings: Sequence[str]) -> None:
-    """Print warnings on stderr, unless ``-q``."""
+def warn(warnings: Sequence[str], insist: Collection[str] = ()) -> None:
+    """Print warnings on stderr; under ``-q`` only those to ``insist`` on."""
     from prototrt.converter.commandline.wording import in_command_line_words
 
-    if not verbosity().quiet:
-        for warning in in_command_line_words(warnings):
+    for warning in in_command_line_words(warnings):
+        if warning in insist or not verbosity().quiet:
             show(f"warning: {warning}", err=True)
 
 

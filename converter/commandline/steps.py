@@ -30,7 +30,7 @@ def rewritten(model: Model, options: RewriteOptions) -> Graph:
 
     graph = graph_in_command_line_words(prototrt.rewrite(model, options=options))
     refuse_files_read_and_written(click.get_current_context(), [source.file for source in graph.sources])
-    warn(graph.warnings)
+    warn(graph.warnings, insist=[layer.warning for layer in graph.left_out])
     return graph
 
 

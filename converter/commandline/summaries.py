@@ -36,6 +36,7 @@ class Conversion:
                 state_line(pair.output.name, pair.input.name, pair.input.shape)
                 for pair in self.graph.recurrences
             ),
+            *(f"left out {layer.origin.note}" for layer in self.graph.left_out),
             *_verified(manifest),
             f"{self.path}: {_size(self.path)}, {self.seconds:.1f} s{_build_time(manifest)}"
             f"{_warnings(self.graph.warnings)}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -35,7 +34,7 @@ def in_command_line_words(facts: Any) -> Any:
 
 def graph_in_command_line_words(graph: Graph) -> Graph:
     """The graph with warnings that suit a user of the command line, wherever they are written."""
-    return replace(graph, warnings=tuple(worded(text, command_line_words) for text in graph.warnings))
+    return graph.in_words_of(command_line_words)
 
 
 def _parameters() -> Iterator[click.Parameter]:

@@ -26,7 +26,7 @@ from prototrt.surgery.expansion.layer_builder import GIVE_THEIR_NET, LayerBuilde
 from prototrt.surgery.expansion.limits import refuse_overflow
 from prototrt.surgery.expansion.overwriting import warn_of_overwriting
 from prototrt.surgery.expansion.python_layers import python_name, python_rule
-from prototrt.surgery.ir import Value
+from prototrt.surgery.ir import LeftOut, Value
 
 
 class Caffe(Framework):
@@ -57,7 +57,9 @@ class Caffe(Framework):
             Option("rules", "my_rules.py"),
         )
 
-    def usual_outputs(self, model: Model, left_over: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    def usual_outputs(
+        self, model: Model, left_over: Sequence[str]
+    ) -> tuple[Sequence[str], Sequence[LeftOut]]:
         found = self._before_code(model, left_over)
         self._refuse_layers_without_tops(model)
         return found
@@ -156,14 +158,14 @@ class Caffe(Framework):
             ]
         )
 
-    def _before_code(self, model: Model, wanted: Sequence[str]) -> tuple[list[str], list[str]]:
-        """The wanted blobs, and warnings.
+    def _before_code(self, model: Model, wanted: Sequence[str]) -> tuple[list[str], list[LeftOut]]:
+        """The wanted blobs, and the layers that are left out.
 
         If a Python layer without a rule writes a wanted blob, its bottoms are the outputs instead.
         """
         makers = {top: layer for layer in model.layers for top in layer.tops}
         kept: dict[str, None] = {}
-        warnings: dict[str, None] = {}
+        left_out: dict[str, LeftOut] = {}
         for name in wanted:
             layer = makers[name]
             read = [
@@ -173,8 +175,9 @@ class Caffe(Framework):
                 kept[name] = None
                 continue
             kept |= dict.fromkeys(read)
-            warnings[f"{layer.origin}: its Python code is not in the file: the net ends before it"] = None
-        return list(kept), list(warnings)
+            warning = f"{layer.origin}: its Python code is not in the file: the net ends before it"
+            left_out[layer.name] = LeftOut(layer.origin, warning)
+        return list(kept), list(left_out.values())
 
 
 def _but_missing(problems: Sequence[ConversionError], fed: Collection[str]) -> tuple[ConversionError, ...]:

@@ -30,13 +30,14 @@ from prototrt.surgery.expansion.limits import refuse_oversized
 from prototrt.surgery.expansion.needed_layers import needed_layers, wanted_blobs
 from prototrt.surgery.expansion.refusals import (
     blocked_layers,
+    refuse_left_out,
     refuse_missing_weights,
     refuse_states_of_nothing,
     shapes_of_nothing,
 )
 from prototrt.surgery.expansion.unsuited_shapes import refuse_unsuited_shapes
 from prototrt.surgery.expansion.user_rules import rules_of
-from prototrt.surgery.ir import Graph, Source, Value
+from prototrt.surgery.ir import Graph, LeftOut, Source, Value
 from prototrt.surgery.ops import Identity
 from prototrt.surgery.options import RewriteOptions
 
@@ -64,27 +65,39 @@ def expand(model: Model, options: RewriteOptions) -> Expansion:
     asked = replace(options, outputs=None) if is_auto else options
     result = attempt(model, asked)
     if isinstance(result, Failure) and is_auto and result.cut:
-        warnings = [Worded("the net ends before this layer: {}", error.text) for error in result.errors]
+        cut = [
+            LeftOut(error.origin, Worded("the net ends before this layer: {}", error.text))
+            for error in result.errors
+            if error.origin is not None
+        ]
+        left_out = (*result.left_out, *cut)
         result = attempt(model, replace(options, outputs=result.cut))
         if isinstance(result, Expansion):
-            graph = replace(result.graph, warnings=(*warnings, *result.graph.warnings))
-            return replace(result, graph=graph)
+            warnings = (*(layer.warning for layer in left_out), *result.graph.warnings)
+            graph = replace(result.graph, warnings=warnings, left_out=left_out)
+            result = replace(result, graph=graph)
     if isinstance(result, Failure):
         error = result.error()
         refuse_unsuited_shapes(
             model, asked, error, lambda changed: isinstance(attempt(model, changed), Expansion)
         )
         raise error
+    if options.strict:
+        refuse_left_out(result.graph)
     return result
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a net cannot be expanded, and the blobs at which to cut it; ``shapes`` are the missing shapes."""
+    """Why a net cannot be expanded, and the blobs at which to cut it; ``shapes`` are the missing shapes.
+
+    ``left_out`` are layers that it would end before in any case.
+    """
 
     errors: Sequence[ConversionError]
     cut: Sequence[str]
     shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
+    left_out: Sequence[LeftOut] = ()
 
     def error(self) -> ConversionError:
         return with_advice(distinct(self.errors), self.cut, self.shapes)
@@ -99,16 +112,17 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
     if options.rules is not None:
         framework.user_rules = rules_of(options.rules)
     wanted: Sequence[str] = wanted_blobs(model, options.outputs)
-    cuts: Sequence[str] = ()
+    left_out: Sequence[LeftOut] = ()
     if options.outputs is None:
-        wanted, cuts = framework.usual_outputs(model, wanted)
+        wanted, left_out = framework.usual_outputs(model, wanted)
     layers = needed_layers(model, wanted)
     blocked = blocked_layers(model, layers, framework)
     shapeless = framework.missing_shapes(model, layers, shaped)
     stray = shapes_of_nothing(model, shaped)
     if shapeless or stray:
         kept = independent(layers, blocked, model.stored)
-        return _failure(model, layers, kept, wanted, blocked, [*stray, *shapeless])
+        failure = _failure(model, layers, kept, wanted, blocked, [*stray, *shapeless])
+        return replace(failure, left_out=left_out)
     reserved = {name for layer in model.layers for name in layer.tops}
     example = partial(shape_option, layers=layers)
     inputs = KnownInputs(given, profile, framework.whole_numbers(layers), example)
@@ -118,7 +132,8 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
     if (errors or build.parameters) and all(isinstance(error, WeightsError) for error in errors):
         framework.refuse_strange_weights(model)  # rather than one error for each layer
     if errors or blocked or model.problems:
-        return _failure(model, layers, expanded, wanted, blocked, errors)
+        failure = _failure(model, layers, expanded, wanted, blocked, errors)
+        return replace(failure, left_out=left_out)
     refuse_states_of_nothing(model, options.state_arrays, build.used_states)
     if options.require_weights:
         refuse_missing_weights(model, build.without_weights)
@@ -126,14 +141,15 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
     build.warnings += [f'{model.file}: input "{name}" is not needed for the outputs' for name in unread]
     if options.preprocess and not any(map(framework.transforms, layers)):
         build.warnings.append(f"{model.file}: nothing to preprocess: no data layer states a mean or a scale")
-    build.warnings[:0] = [*model.warnings, *cuts]
+    build.warnings[:0] = [*model.warnings, *(each.warning for each in left_out)]
     if not build.inputs:
         build.warnings.append(_without_inputs(model))
     results = blobs.outputs(wanted, model.file, was_asked_for=options.outputs is not None)
     graph = build.graph(model.name, framework.outputs(blobs, results))
     sources = _sources(model, framework, build.mean_files, options)
     warnings = (*graph.warnings, *(_kept_states(model, graph) if options.state != "bind" else ()))
-    return Expansion(replace(graph, sources=sources, warnings=warnings), blobs.values, build.parameters)
+    graph = replace(graph, sources=sources, warnings=warnings, left_out=tuple(left_out))
+    return Expansion(graph, blobs.values, build.parameters)
 
 
 def _without_inputs(model: Model) -> str:

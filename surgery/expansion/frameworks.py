@@ -9,7 +9,7 @@ from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, LayerRule
 from prototrt.surgery.expansion.user_rules import UserRules
-from prototrt.surgery.ir import Value
+from prototrt.surgery.ir import LeftOut, Value
 from prototrt.surgery.ir.registry import Registry
 
 
@@ -50,8 +50,10 @@ class Framework:
         """The fix for a layer without a rule, apart from cutting the net before it."""
         return None
 
-    def usual_outputs(self, model: Model, left_over: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-        """The blobs to compute if the user names none, and warnings."""
+    def usual_outputs(
+        self, model: Model, left_over: Sequence[str]
+    ) -> tuple[Sequence[str], Sequence[LeftOut]]:
+        """The blobs to compute if the user names none, and the layers before which that ends the net."""
         return left_over, ()
 
     def with_inputs(self, model: Model, names: Collection[str]) -> Model:

@@ -12,12 +12,13 @@ from prototrt.caffe_proto.errors import (
     NetError,
     UnsupportedLayerError,
     WeightsError,
+    raise_all,
 )
 from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.caffe_proto.suggestions import close_names
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.frameworks import Framework
-from prototrt.surgery.ir import Array
+from prototrt.surgery.ir import Array, Graph
 
 
 def blocked_layers(
@@ -113,6 +114,20 @@ def shapes_of_nothing(model: Model, names: Collection[str]) -> list[ConversionEr
         for name in sorted(names)
         if name not in inputs
     ]
+
+
+def refuse_left_out(graph: Graph) -> None:
+    """Raise if the graph ends before layers of the net, so that it has outputs that nobody asked for."""
+    outputs = [value.name for value in graph.outputs if value not in graph.state_outputs]
+    because = Worded("{} allows this only if you choose the outputs", Option("strict"))
+    fix = Worded("choose the outputs: {}", Option("outputs", outputs))
+    problem = "the net would end before this layer"
+    raise_all(
+        [
+            UnsupportedLayerError(problem, origin=layer.origin, because=because, fix=fix)
+            for layer in graph.left_out
+        ]
+    )
 
 
 def refuse_states_of_nothing(model: Model, given: Mapping[str, Array], known: Collection[str]) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.errors import ConversionError, Origin, ShapeError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.wording import Option, Surface, Worded, worded
 
 Array: TypeAlias = npt.NDArray[Any]
 Dim: TypeAlias = int | str
@@ -195,6 +195,17 @@ class Source:
     identity: tuple[int, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A layer before which the graph ends: it does not give all that the net of the file gives.
+
+    Not a layer behind outputs that the user chose. ``warning`` says why, and is one of the graph's warnings.
+    """
+
+    origin: Origin
+    warning: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
     """Nodes in topological order between inputs and outputs.
@@ -210,6 +221,7 @@ class Graph:
     symbols: Mapping[str, Range] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
     def with_nodes(self, nodes: Iterable[Node], stands_for: Mapping[Value, Value] | None = None) -> Graph:
         """This graph with other nodes; ``stands_for`` also replaces its outputs and recurrences."""
@@ -220,6 +232,12 @@ class Graph:
             outputs=tuple(new.get(value, value) for value in self.outputs),
             recurrences=tuple(pair.standing(new) for pair in self.recurrences),
         )
+
+    def in_words_of(self, surface: Surface) -> Graph:
+        """This graph with warnings that spell options as the surface does."""
+        left_out = (replace(layer, warning=worded(layer.warning, surface)) for layer in self.left_out)
+        warnings = (worded(warning, surface) for warning in self.warnings)
+        return replace(self, warnings=tuple(warnings), left_out=tuple(left_out))
 
     @property
     def state_inputs(self) -> tuple[Value, ...]:

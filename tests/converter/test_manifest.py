@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import prototrt
 from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.converter.conversion import Product
 from prototrt.converter.options import BuildOptions, ConvertOptions
-from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir import Graph, LeftOut
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "samples" / "digits"
@@ -45,12 +46,13 @@ def keys(item: Any, path: str = "") -> Iterator[str]:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    """The sample with sizes that vary, and a warning: an input that nobody reads."""
+    """The sample with sizes that vary, a warning (an input that nobody reads), and a layer that is left out."""
     path = tmp_path / "net.prototxt"
     unread = 'layer { name: "unread" type: "Input" top: "unread" input_param { shape { dim: 1 } } }\n'
     path.write_text((DIGITS / "deploy.prototxt").read_text() + unread)
     model = prototrt.load(path, DIGITS / "digits.caffemodel")
-    return prototrt.rewrite(model, outputs=["prob"], min_shapes=VARYING)
+    graph = prototrt.rewrite(model, outputs=["prob"], min_shapes=VARYING)
+    return replace(graph, left_out=(LeftOut(graph.nodes[0].origin, "left out"),))
 
 
 @pytest.mark.trt

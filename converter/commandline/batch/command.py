@@ -80,6 +80,15 @@ def warnings_of(options: BatchOptions, result: BatchResult) -> list[str]:
     return told
 
 
+def warnings_of_left_out(result: BatchResult) -> list[str]:
+    """Those of the warnings about layers that engines lack, which ``-q`` does not silence."""
+    return [
+        f"{outcome.entry.name}: {layer['warning']}"
+        for outcome in result.outcomes
+        for layer in outcome.facts.get("left_out", ())
+    ]
+
+
 def _refuse_overwriting(options: BatchOptions, entries: Sequence[Entry]) -> None:
     """Raise ``OptionsError`` where an engine or a report would replace what any of the models is made of."""
     read = [options.models, *(file for entry in entries for file in _read(entry))]

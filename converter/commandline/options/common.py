@@ -43,7 +43,9 @@ def _sets_verbosity(*spellings: str, **attributes: Any) -> Callable[[F], F]:
 
 common_options = options(
     _sets_verbosity("-v", "--verbose", count=True, help="Print more; -vv prints everything."),
-    _sets_verbosity("-q", "--quiet", is_flag=True, help="Print no summary and no warnings."),
+    _sets_verbosity(
+        "-q", "--quiet", is_flag=True, help="Print no summary, and only warnings of missing layers."
+    ),
     _sets_verbosity("--debug", is_flag=True, help="Show tracebacks."),
     click.version_option(prototrt.__version__, prog_name="prototrt"),
 )

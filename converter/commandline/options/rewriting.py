@@ -24,7 +24,11 @@ rewrite_options = options(
         "preprocess",
         help="Subtract the mean and scale, as the data layers of the training net did.",
     ),
-    declared(RewriteOptions, "strict", help="Refuse weights that are NaN or infinite."),
+    declared(
+        RewriteOptions,
+        "strict",
+        help="Refuse weights that are NaN or infinite, and nets that would be cut before a layer.",
+    ),
     declared(
         RewriteOptions,
         "precision",

@@ -38,7 +38,7 @@ def test_a_conversion_tells_what_was_made(worker: Worker, tmp_path: Path) -> Non
     size = sum(os.path.getsize(tmp_path / name) for name in ("next.plan", "next.plan.json"))
     assert (outcome.exit_code, outcome.message, outcome.warnings) == (0, "", ())
     counts = {"caffe_layers": 2, "nodes": 2, "bytes": size}
-    assert outcome.facts == {**counts, "verification": None, "further_files": []}
+    assert outcome.facts == {**counts, "verification": None, "left_out": [], "further_files": []}
 
 
 def test_one_process_takes_one_model_after_the_other(worker: Worker, tmp_path: Path) -> None:
