@@ -49,7 +49,7 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class BlobPart:
     """Some of the elements of a tensor, from ``begin`` on. Floats stay in the file, as ``runs``."""
 
     tensor: Message
@@ -77,7 +77,7 @@ def read_database(file: str) -> tuple[ReadNet, InitNet]:
     try:
         records = list(_records(buffer, file))
         net = _predict_net(buffer, records[0], file)
-        parts: dict[str, list[Part]] = {}
+        parts: dict[str, list[BlobPart]] = {}
         for record in records[1:]:
             name = record.key.rpartition(_PART)[0] or record.key
             parts.setdefault(name, []).append(_part(buffer, record, file))
@@ -138,7 +138,7 @@ def _payloads(buffer: Buffer, start: int, end: int, number: int) -> list[Field]:
     return [item for item in fields(buffer, start, end) if item.number == number and item.wire is Wire.BYTES]
 
 
-def _part(buffer: Buffer, record: Record, file: str) -> Part:
+def _part(buffer: Buffer, record: Record, file: str) -> BlobPart:
     """The tensor of a record; its floats are found, not read."""
     tensors = _payloads(buffer, record.start, record.end, _TENSOR)
     if not tensors:
@@ -161,10 +161,10 @@ def _part(buffer: Buffer, record: Record, file: str) -> Part:
         position = item.end
     tensor = message_class("TensorProto")()
     parse_binary(tensor, b"".join(rest), file)
-    return Part(tensor, begin, runs)
+    return BlobPart(tensor, begin, runs)
 
 
-def _stored(buffer: Buffer, parts: list[Part], file: str, name: str) -> StoredBlob:
+def _stored(buffer: Buffer, parts: list[BlobPart], file: str, name: str) -> StoredBlob:
     """The parts of one blob as a whole."""
     blob, shape = f'blob "{name}"', tuple(int(dim) for dim in parts[0].tensor.dims)
     strange = [part.dtype for part in parts if not part.dtype.startswith(("float", *_INTEGERS))]

@@ -19,7 +19,7 @@ GATES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PackedArray:
     """One matrix or bias. ``layer`` counts directions, too: layer 1 forward of two directions is 2."""
 
     layer: int
@@ -40,21 +40,21 @@ class PackedLayout:
     directions: int
 
     @cached_property
-    def parts(self) -> dict[tuple[int, str, str], Part]:
+    def arrays(self) -> dict[tuple[int, str, str], PackedArray]:
         """By layer, source and parameter."""
-        return {(part.layer, part.source, part.parameter): part for part in self._walk()}
+        return {(array.layer, array.source, array.parameter): array for array in self._walk()}
 
     @property
     def size(self) -> int:
         """How many numbers there are."""
-        return max(part.offset + prod(part.shape) for part in self.parts.values())
+        return max(array.offset + prod(array.shape) for array in self.arrays.values())
 
-    def _walk(self) -> Iterator[Part]:
+    def _walk(self) -> Iterator[PackedArray]:
         offset = 0
         for layer, source, parameter in self._order():
             width = self.inputs_of(layer) if source == "input" else self.hidden
             shape = (self.hidden, width) if parameter.endswith("_w") else (self.hidden,)
-            yield Part(layer, source, parameter, shape, offset)
+            yield PackedArray(layer, source, parameter, shape, offset)
             offset += prod(shape)
 
     def _order(self) -> Iterator[tuple[int, str, str]]:

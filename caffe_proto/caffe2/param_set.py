@@ -38,7 +38,7 @@ class PackedBlob:
         before = self.before.array.reshape(-1)[: layout.size]
         packed[: len(before)] = before
         for key, blob in self.parts.items():
-            part = layout.parts.get(key)
+            part = layout.arrays.get(key)
             flat = blob.array.reshape(-1)
             if part is None or flat.size != int(np.prod(part.shape)):
                 expected = "no such parameter" if part is None else f"{part.shape}"

@@ -14,26 +14,30 @@ from prototrt.surgery.ops import While
 @lowers(While)
 def while_(model: OnnxModel, op: While, *inputs: Tensor) -> list[str]:
     """A Loop without a trip count. What every round reads keeps its name, which the body knows, too."""
-    body = _body(model, op, inputs[op.states :])
+    given = op.named_inputs(inputs)
+    body = _body(model, op, given.invariants)
     at_first = model.array(np.array(True))
-    return model.add_all("Loop", ["", at_first, *inputs[: op.states]], op.states, body=body)
+    return model.add_all("Loop", ["", at_first, *given.states], len(given.states), body=body)
 
 
 def _body(model: OnnxModel, op: While, invariants: tuple[Tensor, ...]) -> Proto:
     """Reads the number of the round, the condition, the states; writes the condition, the states."""
+    inside = op.named_inputs(op.body.inputs)
     name = model.unique("__body")
     with model.body() as nodes:
-        for outer, inner in zip(invariants, op.body.inputs[op.states :], strict=True):
+        for outer, inner in zip(invariants, inside.invariants, strict=True):
             model.alias(inner, outer)
         lower_nodes(model, op.body)
-        *results, again = distinct(model, op.body.outputs, op.body)
-    *states, condition = op.body.outputs
+        results = op.round_outputs(distinct(model, op.body.outputs, op.body))
+    outputs = op.round_outputs(op.body.outputs)
     round_number = model.helper.make_tensor_value_info(
         model.unique("__round"), element_type(np.dtype(np.int64)), []
     )
     goes_on = model.helper.make_tensor_value_info(model.unique("__again"), ELEMENT_TYPES[DType.BOOL], [])
-    reads = [round_number, goes_on, *(model.info(value) for value in op.body.inputs[: op.states])]
-    written = zip([condition, *states], [again, *results], strict=True)
+    reads = [round_number, goes_on, *map(model.info, inside.states)]
+    written = zip(
+        [outputs.another_round, *outputs.states], [results.another_round, *results.states], strict=True
+    )
     return model.helper.make_graph(
         nodes, name, reads, [model.info(value, result) for value, result in written]
     )

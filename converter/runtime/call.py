@@ -22,7 +22,7 @@ from prototrt.converter.runtime.operands import (
     refuse_copies,
 )
 from prototrt.converter.runtime.ports import Ports, bytes_of
-from prototrt.converter.runtime.transfers import Source, Target
+from prototrt.converter.runtime.transfers import InputRoute, OutputRoute
 from prototrt.converter.sessions.signature import concrete, refuse_lost
 from prototrt.converter.sessions.steps import shape_of_step
 from prototrt.surgery.ir import Value
@@ -32,15 +32,15 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a call queues. ``sources`` and ``targets`` are in the order of the engine's inputs and outputs.
+    """What a call queues. Routes are in the order of the engine's inputs and outputs.
 
     Shapes are those of one step. ``streams`` are those of others whose work must be waited for.
     """
 
     input_shapes: Shapes
     output_shapes: Shapes
-    sources: Sequence[Source]
-    targets: Sequence[Target]
+    input_routes: Sequence[InputRoute]
+    output_routes: Sequence[OutputRoute]
     steps: Steps
     streams: Sequence[int]
     waits: bool
@@ -76,11 +76,13 @@ class CallMaker:
         given = self._targets(outputs, whole, is_repeated)
         refuse_overlap(inputs, given)
         targets = {value.name: _target(value, given, whole) for value in self._signature.results}
-        sources, ends, run = self._routes(inputs, targets, shapes, written, steps or 1)
+        input_routes, output_routes, run = self._routes(inputs, targets, shapes, written, steps or 1)
         operands = (*inputs.values(), *targets.values())
         waits = self._has_own_stream or not all(isinstance(operand, DeviceArray) for operand in operands)
         results = {name: outputs.get(name, target) for name, target in targets.items()}
-        return Call(shapes, written, sources, ends, run, self._streams(operands), waits, results)
+        return Call(
+            shapes, written, input_routes, output_routes, run, self._streams(operands), waits, results
+        )
 
     def _fed(self, feeds: Mapping[str, Any], is_repeated: bool) -> dict[Value, Operand]:
         self._signature.refuse_missing(feeds)
@@ -134,23 +136,25 @@ class CallMaker:
         shapes: Shapes,
         written: Shapes,
         count: int,
-    ) -> tuple[list[Source], list[Target], Steps]:
-        """A source for each input, a target for each output, and further ones for states that a caller gets, too."""
+    ) -> tuple[list[InputRoute], list[OutputRoute], Steps]:
+        """A route for each input and each output; also one for each state that the caller gets as well."""
         signature, ports, exposed = self._signature, self._ports, self._signature.exposed_states
-        sources = [
-            ports.source(value, inputs.get(value.name), shapes[value.name], count)
+        ways_in = [
+            ports.input_route(value, inputs.get(value.name), shapes[value.name], count)
             for value in signature.inputs
         ]
-        ends = [
+        ways_out = [
             ports.next_state(value, written[value.name])
             if value.name in ports.states.written
-            else ports.target(value, targets[value.name], written[value.name], count)
+            else ports.output_route(value, targets[value.name], written[value.name], count)
             for value in signature.outputs
         ]
-        ends += [ports.target(value, targets[value.name], written[value.name], count) for value in exposed]
-        strides = (*(source.stride for source in sources), *(end.stride for end in ends))
+        ways_out += [
+            ports.output_route(value, targets[value.name], written[value.name], count) for value in exposed
+        ]
+        strides = (*(route.stride for route in ways_in), *(route.stride for route in ways_out))
         sizes = tuple(bytes_of(value, written[value.name]) for value in exposed)
-        return sources, ends, Steps(count, strides, sizes)
+        return ways_in, ways_out, Steps(count, strides, sizes)
 
     def _streams(self, operands: Iterable[Operand]) -> list[int]:
         """Where others have queued what fills the arrays."""

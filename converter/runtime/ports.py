@@ -1,4 +1,4 @@
-"""The memory of a session, and by which way each input and output of a call goes through it."""
+"""The memory of a session, and the routes of inputs and outputs through it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from prototrt.converter.runtime.transfers import (
     Copied,
     CopiedBack,
     Downloaded,
+    InputRoute,
     NextState,
+    OutputRoute,
     ReadInPlace,
-    Rows,
-    Source,
-    Target,
+    StepLayout,
     Uploaded,
     WorkQueue,
     WrittenInPlace,
@@ -38,30 +38,32 @@ class Ports:
         self.signature, self.work = signature, WorkQueue(memory.device, stream)
         pairs = [(pair, sizes[pair.input.name]) for pair in signature.recurrences]
         self.states = States(memory, pairs, stream)
-        # A state has its own buffers; one that is fed needs a further one, made when it is.
+        # A state has its own buffers. If the caller feeds it, it needs one more, which is made then.
         own = {*self.states.pairs, *self.states.written}
         self._buffers = {name: Buffer(memory, 0 if name in own else size) for name, size in sizes.items()}
         self._staging = {name: Staging(memory) for name in sizes}
 
-    def source(self, value: Value, operand: Operand | None, shape: tuple[int, ...], steps: int) -> Source:
-        """How an input comes to the engine. ``shape`` is that of one step; without operand it is carried."""
+    def input_route(
+        self, value: Value, operand: Operand | None, shape: tuple[int, ...], steps: int
+    ) -> InputRoute:
+        """How an input reaches the engine. ``shape`` is that of one step; without an operand, it is carried state."""
         name, size = value.name, bytes_of(value, shape)
         if operand is None:
             return CarriedState(self.states.pairs[name], shape, self.work.stream)
-        ours = Rows.aligned(steps, size)
+        ours = StepLayout.aligned(steps, size)
         if not isinstance(operand, DeviceArray):
             return Uploaded(self.work, value, operand, ours, self._buffers[name], self._staging[name])
         if ours.is_in_place(operand):
             return ReadInPlace(operand, ours)
         return Copied(self.work, operand, ours, self._buffers[name])
 
-    def next_state(self, value: Value, shape: tuple[int, ...]) -> Target:
-        """How state comes to the next call."""
+    def next_state(self, value: Value, shape: tuple[int, ...]) -> OutputRoute:
+        """How state reaches the next call."""
         return NextState(self.states.written[value.name], bytes_of(value, shape), self.work.stream)
 
-    def target(self, value: Value, operand: Operand, shape: tuple[int, ...], steps: int) -> Target:
-        """How an output comes to the caller. ``shape`` is that of one step."""
-        name, ours = value.name, Rows.aligned(steps, bytes_of(value, shape))
+    def output_route(self, value: Value, operand: Operand, shape: tuple[int, ...], steps: int) -> OutputRoute:
+        """How an output reaches the caller. ``shape`` is that of one step."""
+        name, ours = value.name, StepLayout.aligned(steps, bytes_of(value, shape))
         if not isinstance(operand, DeviceArray):
             return Downloaded(self.work, value, operand, ours, self._buffers[name], self._staging[name])
         if ours.is_in_place(operand):

@@ -120,11 +120,11 @@ class EngineRunner:
             if call.steps.length > 1:
                 self._states.save()
                 is_saved = True
-            reads = [source.queue() for source in call.sources]
-            writes = [target.address() for target in call.targets]
+            reads = [route.queue() for route in call.input_routes]
+            writes = [route.address() for route in call.output_routes]
             self._launcher.run((*reads, *writes), call.steps)
-            for target in call.targets:
-                target.queue()
+            for route in call.output_routes:
+                route.queue()
             if call.waits:
                 self._device.synchronize(self._stream)
         except BaseException:
@@ -134,8 +134,8 @@ class EngineRunner:
                 self._device.synchronize(self._stream)  # arrays must not go while copies of them are queued
             raise
         self._states.swap(call.output_shapes, call.steps.length)
-        for target in call.targets:
-            target.finish()
+        for route in call.output_routes:
+            route.finish()
         if not self._has_run and call.waits:
             self._has_run = True
             self._engine.kernels.save()

@@ -1,4 +1,4 @@
-"""How an input comes to where TensorRT reads it, and an output from where TensorRT has written it."""
+"""The routes of a call: from a caller's array to where TensorRT reads it, and back from where TensorRT writes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from prototrt.surgery.ir import Array, Value
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """What a binding holds for each step of a call: so many bytes, and where the next one begins."""
+class StepLayout:
+    """How a binding lies in memory: ``count`` steps of ``size`` bytes each, one every ``stride`` bytes."""
 
     count: int
     size: int
     stride: int
 
     @classmethod
-    def aligned(cls, count: int, size: int) -> Rows:
-        """In our own memory, where each step begins at an address that TensorRT accepts."""
+    def aligned(cls, count: int, size: int) -> StepLayout:
+        """The layout in our own memory: each step begins at an address that TensorRT accepts."""
         return cls(count, size, -(-size // ALIGNMENT) * ALIGNMENT if count > 1 else size)
 
     @property
@@ -46,28 +46,30 @@ class WorkQueue:
     device: Device
     stream: int
 
-    def copy(self, target: int, target_stride: int, source: int, source_stride: int, rows: Rows) -> None:
-        """Each row, from one place on the GPU to another."""
-        if rows.count == 1:
-            self.device.copy(target, source, rows.size, self.stream)
+    def copy(
+        self, target: int, target_stride: int, source: int, source_stride: int, layout: StepLayout
+    ) -> None:
+        """Copy each step from one place on the GPU to another."""
+        if layout.count == 1:
+            self.device.copy(target, source, layout.size, self.stream)
         else:
             self.device.copy_rows(
-                target, target_stride, source, source_stride, rows.size, rows.count, self.stream
+                target, target_stride, source, source_stride, layout.size, layout.count, self.stream
             )
 
 
-class Source(Protocol):
-    """An input of a call. ``stride`` is in bytes, from step to step."""
+class InputRoute(Protocol):
+    """How an input reaches the engine. ``stride`` is in bytes, from step to step."""
 
     @property
     def stride(self) -> int: ...
 
     def queue(self) -> int:
-        """Queue what must come before the run. The address that the first step reads."""
+        """Queue what must come before the run; return the address that the first step reads."""
 
 
-class Target(Protocol):
-    """An output of a call. ``stride`` is in bytes, from step to step."""
+class OutputRoute(Protocol):
+    """How an output leaves the engine. ``stride`` is in bytes, from step to step."""
 
     @property
     def stride(self) -> int: ...
@@ -76,11 +78,11 @@ class Target(Protocol):
         """The address that the first step writes."""
 
     def queue(self) -> None:
-        """Queue what must come after the run: nothing, unless a target says otherwise."""
+        """Queue what must come after the run: nothing, unless a route says otherwise."""
         return
 
     def finish(self) -> None:
-        """Do the rest once the stream was synchronized: nothing, unless a target says otherwise."""
+        """Do the rest once the stream is synchronized: nothing, unless a route says otherwise."""
         return
 
 
@@ -89,26 +91,26 @@ class ReadInPlace:
     """Memory of the caller that TensorRT itself can read."""
 
     array: DeviceArray
-    rows: Rows
+    layout: StepLayout
 
     @property
     def stride(self) -> int:
-        return self.rows.size
+        return self.layout.size
 
     def queue(self) -> int:
         return self.array.address
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenInPlace(Target):
+class WrittenInPlace(OutputRoute):
     """Memory of the caller that TensorRT itself can write."""
 
     array: DeviceArray
-    rows: Rows
+    layout: StepLayout
 
     @property
     def stride(self) -> int:
-        return self.rows.size
+        return self.layout.size
 
     def address(self) -> int:
         return self.array.address
@@ -120,37 +122,39 @@ class Copied:
 
     work: WorkQueue
     array: DeviceArray
-    rows: Rows
+    layout: StepLayout
     buffer: Buffer
 
     @property
     def stride(self) -> int:
-        return self.rows.stride
+        return self.layout.stride
 
     def queue(self) -> int:
-        address = self.buffer.reserve(self.rows.nbytes, self.work.stream)
-        self.work.copy(address, self.rows.stride, self.array.address, self.rows.size, self.rows)
+        address = self.buffer.reserve(self.layout.nbytes, self.work.stream)
+        self.work.copy(address, self.layout.stride, self.array.address, self.layout.size, self.layout)
         return address
 
 
 @dataclass(frozen=True, slots=True)
-class CopiedBack(Target):
+class CopiedBack(OutputRoute):
     """Memory of the caller that TensorRT cannot write to: it gets a copy from the GPU."""
 
     work: WorkQueue
     array: DeviceArray
-    rows: Rows
+    layout: StepLayout
     buffer: Buffer
 
     @property
     def stride(self) -> int:
-        return self.rows.stride
+        return self.layout.stride
 
     def address(self) -> int:
-        return self.buffer.reserve(self.rows.nbytes, self.work.stream)
+        return self.buffer.reserve(self.layout.nbytes, self.work.stream)
 
     def queue(self) -> None:
-        self.work.copy(self.array.address, self.rows.size, self.buffer.address, self.rows.stride, self.rows)
+        self.work.copy(
+            self.array.address, self.layout.size, self.buffer.address, self.layout.stride, self.layout
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,50 +164,50 @@ class Uploaded:
     work: WorkQueue
     value: Value
     array: Array
-    rows: Rows
+    layout: StepLayout
     buffer: Buffer
     staging: Staging
 
     @property
     def stride(self) -> int:
-        return self.rows.stride
+        return self.layout.stride
 
     def queue(self) -> int:
-        address = self.buffer.reserve(self.rows.nbytes, self.work.stream)
-        pinned = self.staging.reserve(self.rows.nbytes, self.work.stream)
+        address = self.buffer.reserve(self.layout.nbytes, self.work.stream)
+        pinned = self.staging.reserve(self.layout.nbytes, self.work.stream)
         np.copyto(
-            _steps_in(pinned, self.rows, self.array.shape, self.value), converted(self.value, self.array)
+            _steps_in(pinned, self.layout, self.array.shape, self.value), converted(self.value, self.array)
         )
         self.work.device.upload(address, pinned, self.work.stream)
         return address
 
 
 @dataclass(frozen=True, slots=True)
-class Downloaded(Target):
+class Downloaded(OutputRoute):
     """An array of the host, by way of pinned memory."""
 
     work: WorkQueue
     value: Value
     array: Array
-    rows: Rows
+    layout: StepLayout
     buffer: Buffer
     staging: Staging
 
     @property
     def stride(self) -> int:
-        return self.rows.stride
+        return self.layout.stride
 
     def address(self) -> int:
-        return self.buffer.reserve(self.rows.nbytes, self.work.stream)
+        return self.buffer.reserve(self.layout.nbytes, self.work.stream)
 
     def queue(self) -> None:
         self.work.device.download(self._pinned(), self.buffer.address, self.work.stream)
 
     def finish(self) -> None:
-        np.copyto(self.array, _steps_in(self._pinned(), self.rows, self.array.shape, self.value))
+        np.copyto(self.array, _steps_in(self._pinned(), self.layout, self.array.shape, self.value))
 
     def _pinned(self) -> Array:
-        return self.staging.reserve(self.rows.nbytes, self.work.stream)
+        return self.staging.reserve(self.layout.nbytes, self.work.stream)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +229,7 @@ class CarriedState:
 
 
 @dataclass(frozen=True, slots=True)
-class NextState(Target):
+class NextState(OutputRoute):
     """State for the next call."""
 
     state: PairState
@@ -240,10 +244,10 @@ class NextState(Target):
         return self.state.back.reserve(self.size, self.stream)
 
 
-def _steps_in(pinned: Array, rows: Rows, shape: tuple[int, ...], value: Value) -> Array:
+def _steps_in(pinned: Array, layout: StepLayout, shape: tuple[int, ...], value: Value) -> Array:
     """The array that pinned bytes hold, without the gaps between steps."""
     dtype: np.dtype[Any] = value.dtype.numpy
-    if rows.count == 1:
+    if layout.count == 1:
         return pinned.view(dtype).reshape(shape)
-    steps = np.lib.stride_tricks.as_strided(pinned, (rows.count, rows.size), (rows.stride, 1))
+    steps = np.lib.stride_tricks.as_strided(pinned, (layout.count, layout.size), (layout.stride, 1))
     return steps.view(dtype).reshape(shape)

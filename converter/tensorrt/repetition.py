@@ -12,16 +12,19 @@ from prototrt.surgery.ops import While
 @lowers(While)
 def while_(network: Network, op: While, *inputs: Tensor) -> list[Tensor]:
     """A loop with a recurrence for each state, and one for the condition, which is true at first."""
+    given = op.named_inputs(inputs)
     loop = network.definition.add_loop()
     first = network.constant_array(np.array(True))
     condition = network.add("recurrence", first, owner=loop)
     network.add("trip_limit", condition.get_output(0), network.enum("TripLimit", "WHILE"), owner=loop)
-    recurrences = [network.add("recurrence", state, owner=loop) for state in inputs[: op.states]]
+    recurrences = [network.add("recurrence", state, owner=loop) for state in given.states]
     inside = [layer.get_output(0) for layer in recurrences]
-    tensors = dict(zip(op.body.inputs, [*inside, *inputs[op.states :]], strict=True))
+    tensors = dict(zip(op.body.inputs, [*inside, *given.invariants], strict=True))
     lower_nodes(network, op.body, tensors)
-    for recurrence, value in zip([*recurrences, condition], op.body.outputs, strict=True):
-        recurrence.set_input(1, tensor_of(network, value, tensors))
+    results = op.round_outputs([tensor_of(network, value, tensors) for value in op.body.outputs])
+    condition.set_input(1, results.another_round)
+    for recurrence, state in zip(recurrences, results.states, strict=True):
+        recurrence.set_input(1, state)
     kind = network.enum("LoopOutput", "LAST_VALUE")
     outputs = [network.add("loop_output", state, kind, 0, owner=loop) for state in inside]
     return [output.get_output(0) for output in outputs]

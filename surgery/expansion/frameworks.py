@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
 from prototrt.caffe_proto import Layer, Model
@@ -13,8 +14,8 @@ from prototrt.surgery.ir import LeftOut, Value
 from prototrt.surgery.ir.registry import Registry
 
 
-class Framework:
-    """The framework of a model. A method that a framework does not override does nothing.
+class Framework(ABC):
+    """The framework of a model. A framework overrides the methods in which it differs from what they do here.
 
     ``kind`` is the framework's word for a layer; ``sources`` are the roles of its two files in a manifest.
     """
@@ -56,15 +57,15 @@ class Framework:
         """The blobs to compute if the user names none, and the layers before which that ends the net."""
         return left_over, ()
 
+    @abstractmethod
     def with_inputs(self, model: Model, names: Collection[str]) -> Model:
         """The net, in which further blobs are inputs because the user states their shapes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def missing_shapes(
         self, model: Model, layers: Sequence[Layer], given: Collection[str]
     ) -> list[ConversionError]:
         """One error for all inputs without a shape in the file or in ``given``; none if all inputs have shapes."""
-        raise NotImplementedError
 
     def whole_numbers(self, layers: Sequence[Layer]) -> frozenset[str]:
         """The inputs that hold int32, according to the layers that read them."""
@@ -76,6 +77,7 @@ class Framework:
 
     def begin(self, build: LayerBuilder, layer: Layer) -> None:
         """Check a layer before its rule runs."""
+        return
 
     def end(
         self,
@@ -86,9 +88,11 @@ class Framework:
         values: dict[str, Value],
     ) -> None:
         """Check a layer after its expansion; ``values`` are those of all blobs so far."""
+        return
 
     def refuse_strange_weights(self, model: Model) -> None:
         """Raise if no layer of the weights file is in the net."""
+        return
 
     def outputs(self, blobs: BlobValues, wanted: Sequence[Value]) -> Sequence[Value]:
         """The wanted outputs, and outputs that the graph always has."""

@@ -4,33 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Generic
 
 from prototrt.surgery.ir import Array, DType, Graph, Op, Shape, Value
+from prototrt.surgery.ops.scan import Item
+
+
+@dataclass(frozen=True, slots=True)
+class WhileInputs(Generic[Item]):
+    """The inputs of a While, or of its body, by role. The same place of a role is the same operand in both.
+
+    ``states``: the initial states; in the body, the states before a round.
+    ``invariants``: what every round reads; the same in both.
+    Iteration gives them in the order in which a node or a body lists its inputs.
+    """
+
+    states: tuple[Item, ...]
+    invariants: tuple[Item, ...]
+
+    def __iter__(self) -> Iterator[Item]:
+        yield from (*self.states, *self.invariants)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundOutputs(Generic[Item]):
+    """The outputs of the body of a While, by role.
+
+    ``states``: the states after a round, with the shapes and types of those before it.
+    ``another_round``: whether another round is needed, a bool without axes.
+    """
+
+    states: tuple[Item, ...]
+    another_round: Item
 
 
 @dataclass(frozen=True, slots=True)
 class While(Op):
-    """Runs ``body`` once, then repeats it while its condition is true.
+    """Runs ``body`` once, then repeats it while another round is needed. Its outputs are the states after the last.
 
-    Inputs: the initial states, then the values that every round reads (loop invariants). Outputs: the states after
-    the last round. The body's inputs are the states and the invariants; its outputs are the new states,
-    of the same shapes and types, and a truth value without axes: whether another round is needed.
+    ``named_inputs`` and ``round_outputs`` sort operands by role: see ``WhileInputs`` and ``RoundOutputs``.
     """
 
     graphs: ClassVar[tuple[str, ...]] = ("body",)
 
     body: Graph
 
-    @property
-    def states(self) -> int:
-        return len(self.body.outputs) - 1
+    def named_inputs(self, items: Sequence[Item]) -> WhileInputs[Item]:
+        """What stands for each input of the While, by role."""
+        count = len(self.body.outputs) - 1
+        return WhileInputs(tuple(items[:count]), tuple(items[count:]))
+
+    def round_outputs(self, items: Sequence[Item]) -> RoundOutputs[Item]:
+        """What stands for each output of the body, by role."""
+        *states, another_round = items
+        return RoundOutputs(tuple(states), another_round)
 
     def shape(self, *inputs: Shape) -> list[Shape]:
-        return list(inputs[: self.states])
+        return [*self.named_inputs(inputs).states]
 
     def dtypes(self, *inputs: DType) -> list[DType]:
-        return list(inputs[: self.states])
+        return [*self.named_inputs(inputs).states]
 
     def faults(self, inputs: Sequence[Value]) -> Sequence[str]:
         if len(inputs) != len(self.body.inputs):
@@ -38,20 +71,20 @@ class While(Op):
         return [*self._faults_of_operands(inputs)]
 
     def _faults_of_operands(self, inputs: Sequence[Value]) -> Iterator[str]:
-        *after, another_round = self.body.outputs
+        results = self.round_outputs(self.body.outputs)
         for outer, inner in zip(inputs, self.body.inputs, strict=True):
             if (outer.dtype, outer.shape) != (inner.dtype, inner.shape):
                 yield f"{outer} is {inner} in the body"
-        for before, end in zip(self.body.inputs, after, strict=False):
+        for before, end in zip(self.named_inputs(self.body.inputs).states, results.states, strict=True):
             if (before.dtype, before.shape) != (end.dtype, end.shape):
                 yield f"a round makes the state {end} of {before}"
-        if (another_round.dtype, another_round.shape) != (DType.BOOL, ()):
-            yield f"{another_round} says whether another round is needed, expected bool[]"
+        if (results.another_round.dtype, results.another_round.shape) != (DType.BOOL, ()):
+            yield f"{results.another_round} says whether another round is needed, expected bool[]"
 
     def evaluate(self, *inputs: Array) -> list[Array]:
-        states, invariants = list(inputs[: self.states]), inputs[self.states :]
-        goes_on = True
-        while goes_on:
-            *states, another_round = self.body.evaluate(*states, *invariants)
-            goes_on = bool(another_round)
-        return states
+        given = self.named_inputs(inputs)
+        while True:
+            results = self.round_outputs(self.body.evaluate(*given))
+            if not results.another_round:
+                return [*results.states]
+            given = WhileInputs(results.states, given.invariants)

@@ -117,7 +117,8 @@ def _draw_scan(page: Drawing, node: Node, scan: Scan, sources: dict[Value, str])
 
 
 def _draw_while(page: Drawing, node: Node, loop: While, sources: dict[Value, str]) -> None:
-    roles = ["state"] * loop.states + ["every round"] * (len(node.inputs) - loop.states)
+    inputs = loop.named_inputs(loop.body.inputs)
+    roles = ["state"] * len(inputs.states) + ["every round"] * len(inputs.invariants)
     _draw_loop(page, node, loop.body, "While another round is needed", roles, sources)
 
 

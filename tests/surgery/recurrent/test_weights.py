@@ -185,7 +185,7 @@ def test_the_parameters_of_recurrent_nets_in_caffe2_are_in_this_order(cell: str)
     layout = PackedLayout(cell.lower(), inputs=2, hidden=3, layers=2, directions=2)
     packed = np.arange(layout.size, dtype=np.float32)
     stack, order = weights.from_cudnn(packed, cell, 2, 3, 2, 2), weights.ORDERS[cell]["caffe"]
-    for part in layout.parts.values():
+    for part in layout.arrays.values():
         kind = "" if part.parameter.endswith("_w") else "_bias"
         rows = getattr(stack[part.layer], {"input": "x", "recurrent": "h"}[part.source] + kind)
         first = 3 * order.index(letters[part.parameter[:-2]])
