@@ -104,10 +104,10 @@ class CudaPythonDevice:
         self._call("cudaMemsetAsync", address, 0, size, stream)
 
     def upload(self, address: int, array: Array, stream: int) -> None:
-        self._copy(address, array.ctypes.data, array.nbytes, "cudaMemcpyHostToDevice", stream)
+        self._copy(address, _address_of(array), array.nbytes, "cudaMemcpyHostToDevice", stream)
 
     def download(self, array: Array, address: int, stream: int) -> None:
-        self._copy(array.ctypes.data, address, array.nbytes, "cudaMemcpyDeviceToHost", stream)
+        self._copy(_address_of(array), address, array.nbytes, "cudaMemcpyDeviceToHost", stream)
 
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
         self._copy(target, source, size, "cudaMemcpyDeviceToDevice", stream)
@@ -178,6 +178,13 @@ class CudaPythonDevice:
 
     def _text(self, name: str, status: Any) -> str:
         return str(getattr(self.cuda, name)(status)[1].decode())
+
+
+def _address_of(array: Array) -> int:
+    """Where an array lies. ``array.ctypes`` is a new object each time and takes longer than queueing a copy."""
+    if array.nbytes and array.flags.writeable:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+    return int(array.ctypes.data)
 
 
 class CudaGraph:

@@ -102,12 +102,16 @@ class Staging:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._bytes: Array | None = None
+        self._reserved: Array | None = None
 
     def reserve(self, size: int, stream: int) -> Array:
-        """So many bytes."""
+        """So many bytes: the same array as for the last call if that asked for as many."""
+        if self._reserved is not None and self._reserved.nbytes == size:
+            return self._reserved
         if self._bytes is None or self._bytes.nbytes < size:
             if self._bytes is not None:
                 self._memory.device.synchronize(stream)  # a copy of the old ones may be queued
                 self._memory.free_pinned(self._bytes)
             self._bytes = self._memory.allocate_pinned(size)
-        return self._bytes[:size]
+        self._reserved = self._bytes[:size]
+        return self._reserved

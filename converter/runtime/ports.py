@@ -17,6 +17,7 @@ from prototrt.converter.runtime.transfers import (
     NextState,
     OutputRoute,
     ReadInPlace,
+    Staged,
     StepLayout,
     Uploaded,
     WorkQueue,
@@ -49,10 +50,11 @@ class Ports:
         """How an input reaches the engine. ``shape`` is that of one step; without an operand, it is carried state."""
         name, size = value.name, bytes_of(value, shape)
         if operand is None:
-            return CarriedState(self.states.pairs[name], shape, self.work.stream)
+            return CarriedState(self.states.pairs[name], shape, size, self.work.stream)
         ours = StepLayout.aligned(steps, size)
         if not isinstance(operand, DeviceArray):
-            return Uploaded(self.work, value, operand, ours, self._buffers[name], self._staging[name])
+            staged = self._staged(value, ours, operand.shape)
+            return Uploaded(self.work, value, operand, ours, self._buffers[name], staged)
         if ours.is_in_place(operand):
             return ReadInPlace(operand, ours)
         return Copied(self.work, operand, ours, self._buffers[name])
@@ -65,10 +67,14 @@ class Ports:
         """How an output reaches the caller. ``shape`` is that of one step."""
         name, ours = value.name, StepLayout.aligned(steps, bytes_of(value, shape))
         if not isinstance(operand, DeviceArray):
-            return Downloaded(self.work, value, operand, ours, self._buffers[name], self._staging[name])
+            staged = self._staged(value, ours, operand.shape)
+            return Downloaded(self.work, operand, ours, self._buffers[name], staged)
         if ours.is_in_place(operand):
             return WrittenInPlace(operand, ours)
         return CopiedBack(self.work, operand, ours, self._buffers[name])
+
+    def _staged(self, value: Value, layout: StepLayout, shape: tuple[int, ...]) -> Staged:
+        return Staged(self._staging[value.name], layout, shape, value.dtype.numpy)
 
     @property
     def carried(self) -> Mapping[str, tuple[int, ...]]:

@@ -29,13 +29,12 @@ class PairState:
         self._saved = Buffer(memory)
         self._device = memory.device
 
-    def prepare(self, shape: tuple[int, ...], stream: int) -> int:
-        """The address that a call reads state of this shape from."""
-        size = self.size_of(shape)
-        self.front.reserve(size, stream)
+    def prepare(self, size: int, stream: int) -> int:
+        """The address that a call reads state of so many bytes from."""
+        address = self.front.reserve(size, stream)
         if self.shape is None:
-            self._device.zero(self.front.address, size, stream)
-        return self.front.address
+            self._device.zero(address, size, stream)
+        return address
 
     def swap(self, shape: tuple[int, ...], steps: int) -> None:
         """The call went well: what its last step wrote is what the next one reads."""

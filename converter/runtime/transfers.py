@@ -157,6 +157,25 @@ class CopiedBack(OutputRoute):
         )
 
 
+class Staged:
+    """An array in pinned memory, laid out as its steps are on the GPU."""
+
+    def __init__(
+        self, staging: Staging, layout: StepLayout, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        self._staging, self._layout, self._size = staging, layout, layout.nbytes
+        self._shape, self._dtype = shape, dtype
+        self._pinned: Array | None = None
+        self._array: Array | None = None
+
+    def reserve(self, stream: int) -> tuple[Array, Array]:
+        """The pinned bytes, and the array that they hold. Both are made anew where the staging has grown."""
+        pinned = self._staging.reserve(self._size, stream)
+        if self._array is None or pinned is not self._pinned:
+            self._pinned, self._array = pinned, _steps_in(pinned, self._layout, self._shape, self._dtype)
+        return pinned, self._array
+
+
 @dataclass(frozen=True, slots=True)
 class Uploaded:
     """An array of the host, by way of pinned memory: from there the GPU copies by itself."""
@@ -166,19 +185,18 @@ class Uploaded:
     array: Array
     layout: StepLayout
     buffer: Buffer
-    staging: Staging
+    staged: Staged
 
     @property
     def stride(self) -> int:
         return self.layout.stride
 
     def queue(self) -> int:
-        address = self.buffer.reserve(self.layout.nbytes, self.work.stream)
-        pinned = self.staging.reserve(self.layout.nbytes, self.work.stream)
-        np.copyto(
-            _steps_in(pinned, self.layout, self.array.shape, self.value), converted(self.value, self.array)
-        )
-        self.work.device.upload(address, pinned, self.work.stream)
+        stream = self.work.stream
+        pinned, staged = self.staged.reserve(stream)
+        staged[...] = converted(self.value, self.array)
+        address = self.buffer.reserve(pinned.nbytes, stream)
+        self.work.device.upload(address, pinned, stream)
         return address
 
 
@@ -187,11 +205,10 @@ class Downloaded(OutputRoute):
     """An array of the host, by way of pinned memory."""
 
     work: WorkQueue
-    value: Value
     array: Array
     layout: StepLayout
     buffer: Buffer
-    staging: Staging
+    staged: Staged
 
     @property
     def stride(self) -> int:
@@ -201,13 +218,12 @@ class Downloaded(OutputRoute):
         return self.buffer.reserve(self.layout.nbytes, self.work.stream)
 
     def queue(self) -> None:
-        self.work.device.download(self._pinned(), self.buffer.address, self.work.stream)
+        pinned, _ = self.staged.reserve(self.work.stream)
+        self.work.device.download(pinned, self.buffer.address, self.work.stream)
 
     def finish(self) -> None:
-        np.copyto(self.array, _steps_in(self._pinned(), self.layout, self.array.shape, self.value))
-
-    def _pinned(self) -> Array:
-        return self.staging.reserve(self.layout.nbytes, self.work.stream)
+        _, staged = self.staged.reserve(self.work.stream)
+        self.array[...] = staged
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +232,7 @@ class CarriedState:
 
     state: PairState
     shape: tuple[int, ...]
+    size: int
     stream: int
 
     @property
@@ -225,7 +242,7 @@ class CarriedState:
     def queue(self) -> int:
         if self.state.shape is not None and self.state.shape != self.shape:
             refuse_lost(self.state.value, self.state.shape, self.shape)
-        return self.state.prepare(self.shape, self.stream)
+        return self.state.prepare(self.size, self.stream)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +261,8 @@ class NextState(OutputRoute):
         return self.state.back.reserve(self.size, self.stream)
 
 
-def _steps_in(pinned: Array, layout: StepLayout, shape: tuple[int, ...], value: Value) -> Array:
+def _steps_in(pinned: Array, layout: StepLayout, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """The array that pinned bytes hold, without the gaps between steps."""
-    dtype: np.dtype[Any] = value.dtype.numpy
     if layout.count == 1:
         return pinned.view(dtype).reshape(shape)
     steps = np.lib.stride_tricks.as_strided(pinned, (layout.count, layout.size), (layout.stride, 1))

@@ -32,6 +32,8 @@ def refuse_gradients(given: Any, name: str) -> None:
 def converted(value: Value, array: Array) -> Array:
     """Numbers, or truth values, in the type of the input that they are for."""
     dtype = value.dtype.numpy
+    if array.dtype == dtype:
+        return array
     if array.dtype.kind not in "bfiu":
         raise ShapeError(
             f'input "{value.name}" holds {array.dtype}, expected {dtype}',

@@ -174,8 +174,9 @@ def calls(runs: int) -> Section:
     ways = list(numbers["lstm"])
     rows = [(nets[net], *(found[way] for way in ways)) for net, found in numbers.items()]
     targets = [
-        Target(f"{nets[net]}: microseconds of a prepared call", found["prepared, GPU"], 15)
+        Target(f"{nets[net]}: microseconds of a prepared call, {arrays}", found[f"prepared, {arrays}"], 15)
         for net, found in numbers.items()
+        for arrays in ("GPU", "NumPy")
     ]
     title = "Python's part of a call of an engine, microseconds; steps: of 32 at once"
     return Section(title, table(("", *ways), rows), numbers, targets)

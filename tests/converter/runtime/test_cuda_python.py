@@ -105,6 +105,16 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> FakeRuntime:
     return fake
 
 
+@pytest.mark.parametrize("array", [np.ones((2, 3), np.float16), np.ones((), bool), np.empty((0, 3))], ids=str)
+@pytest.mark.parametrize("is_writeable", [True, False])
+def test_the_addresses_of_arrays(array: np.ndarray, is_writeable: bool, runtime: FakeRuntime) -> None:
+    array.flags.writeable = is_writeable
+    device, target = CudaPythonDevice(), np.zeros_like(array, order="C")
+    device.upload(target.ctypes.data, array, 5)
+    np.testing.assert_array_equal(target, array)
+    assert runtime.calls[-1] == ("cudaMemcpyAsync", target.ctypes.data, array.ctypes.data, array.nbytes, 1, 5)
+
+
 def test_cuda_python_moves_bytes(runtime: FakeRuntime) -> None:
     device = CudaPythonDevice(3)
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
