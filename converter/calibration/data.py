@@ -1,0 +1,193 @@
+"""Data to calibrate with, as calls of the net: from an npz, a folder of arrays or images, or a Python function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prototrt.caffe_proto.errors import ConversionError, NetError, UnreadableFileError
+from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.calibration.images import IMAGE_SUFFIXES, ImageFolder, Preparation
+from prototrt.converter.calibration.loaders import loader_of
+from prototrt.converter.sessions.arrays import host_array
+from prototrt.converter.sessions.feeds import Feeds, read_feeds, refuse_misfits, unread_arrays
+from prototrt.converter.sessions.signature import Signature
+from prototrt.surgery.ir import Array, Value
+
+_ARRAY_SUFFIXES = (".npy", ".npz")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The inputs of one call. ``starts_anew``: state does not come from the call before it."""
+
+    where: str
+    feeds: Feeds
+    starts_anew: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Calls, which are read one after the other, and how many parts they are read in, where that is known.
+
+    ``read`` gives the calls of each part: of a file, of a batch of images, or a single call. ``images`` is how many
+    different samples there are, as far as files tell.
+    """
+
+    read: Callable[[], Iterator[Sequence[Call]]]
+    parts: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def data_of(
+    source: str | None, loader: str | None, signature: Signature, preparation: Preparation | None = None
+) -> Data:
+    """The data that the user names, for a net with this signature.
+
+    ``source`` is an npz file, or a folder of ``.npz`` and ``.npy`` files, or of images. ``loader`` is a Python
+    function, as in ``load.py:batches``. ``preparation`` says how images become inputs. Raises ``ConversionError``.
+    """
+    if loader is not None:
+        batches = loader_of(loader)
+        return Data(lambda: _loaded(batches, loader, signature))
+    assert source is not None
+    path = Path(source)
+    if not path.exists():
+        raise UnreadableFileError("does not exist", where=source, fix="give an npz file, or a folder")
+    files = _files(path)
+    kinds = {_kind(file) for file in files}
+    if kinds == {"image"}:
+        folder = ImageFolder.of(files, source, signature, preparation or Preparation())
+        return Data(
+            lambda: ([Call(where, feeds)] for where, feeds in folder.batches()), folder.count, folder.warnings
+        )
+    if preparation is not None and preparation != Preparation():
+        raise ConversionError(
+            "holds arrays, but there are options for images", where=source, fix=_without(preparation)
+        )
+    if kinds != {"array"}:
+        raise ConversionError(
+            "holds arrays as well as images" if kinds else "holds no arrays and no images",
+            where=source,
+            because=None if kinds else f"no file ends in {', '.join((*_ARRAY_SUFFIXES, *IMAGE_SUFFIXES))}",
+            fix="give a folder with files of one kind",
+        )
+    return Data(
+        lambda: (calls_of(file, signature) for file in files), len(files), _unread(files[0], signature)
+    )
+
+
+def _without(preparation: Preparation) -> Worded:
+    stated = [Option(name) for name in preparation.stated]
+    return Worded("leave out {}", Worded.joined(", ", stated))
+
+
+def _files(path: Path) -> list[Path]:
+    """The file itself, or all arrays and images below a folder, in the order of their names."""
+    if path.is_file():
+        return [path]
+    return sorted(
+        file for file in path.rglob("*") if file.is_file() and _kind(file) and not _is_hidden(file, path)
+    )
+
+
+def _is_hidden(file: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in file.relative_to(folder).parts)
+
+
+def _kind(file: Path) -> str | None:
+    suffix = file.suffix.lower()
+    if suffix in IMAGE_SUFFIXES:
+        return "image"
+    return "array" if suffix in _ARRAY_SUFFIXES else None
+
+
+def _unread(file: Path, signature: Signature) -> tuple[str, ...]:
+    """A warning about the arrays of the first file that are no inputs."""
+    if file.suffix.lower() == ".npy":
+        return ()
+    names = [value.name for value in signature.inputs]
+    return tuple(unread_arrays(str(file), read_feeds(str(file), names), names))
+
+
+def calls_of(file: Path, signature: Signature) -> list[Call]:
+    """The calls in a file: several where its arrays are numbered, or hold more than one call needs."""
+    names = [value.name for value in signature.inputs]
+    feeds = [_single(file, signature)] if file.suffix.lower() == ".npy" else read_feeds(str(file), names)
+    every = [part for feed in feeds for part in split(feed, signature)]
+    refuse_misfits(str(file), every, signature)
+    return [Call(_numbered(str(file), call, len(every)), feed, not call) for call, feed in enumerate(every)]
+
+
+def _numbered(where: str, call: int, calls: int) -> str:
+    return where if calls == 1 else f"{where}, call {call}"
+
+
+def _single(file: Path, signature: Signature) -> Feeds:
+    """The array of a ``.npy`` file, for the only input."""
+    needed = [value.name for value in signature.inputs if value.name not in signature.states]
+    if len(needed) != 1:
+        raise NetError(
+            f"holds one array, but the net has the inputs {', '.join(needed)}",
+            where=str(file),
+            fix=f"write npz files, each with an array for every input: numpy.savez(FILE, {needed[0]}=array, ...)",
+        )
+    try:
+        return {needed[0]: np.load(file, allow_pickle=False)}
+    except (OSError, ValueError, EOFError) as error:
+        raise UnreadableFileError(
+            "is not an npy file", where=str(file), fix="write it with numpy.save(FILE, array)"
+        ) from error
+
+
+def split(feed: Feeds, signature: Signature) -> list[Feeds]:
+    """Calls out of arrays that hold several: one after the other along a new first axis, or along the first one.
+
+    Both leave one call alone. Arrays that all calls share have the shape of the input.
+    """
+    inputs = {value.name: value for value in signature.inputs}
+    known = {name: array for name, array in feed.items() if name in inputs}
+    rows = {name: _rows(array, inputs[name]) for name, array in known.items()}
+    counts = {len(row) for row in rows.values() if row is not None}
+    if len(counts) != 1:
+        return [feed]
+    return [
+        {name: known[name] if row is None else row[call] for name, row in rows.items()}
+        for call in range(counts.pop())
+    ]
+
+
+def _rows(array: Array, value: Value) -> Array | None:
+    """The array with a row for each call; None where it is one call, or something else."""
+    shape = value.shape
+    if array.ndim == len(shape) + 1 and array.shape[1:] == shape:
+        return array
+    fits = array.ndim == len(shape) > 0 and array.shape[1:] == shape[1:] and isinstance(shape[0], int)
+    if not fits or array.shape[0] == shape[0] or not array.shape[0] or array.shape[0] % int(shape[0]):
+        return None
+    return array.reshape(-1, *array.shape[:0], int(shape[0]), *array.shape[1:])
+
+
+def _loaded(
+    batches: Callable[[], Iterable[Any]], where: str, signature: Signature
+) -> Iterator[Sequence[Call]]:
+    """The calls that a user's function gives. State is carried from one to the next."""
+    for number, given in enumerate(batches()):
+        place = f"{where}, call {number}"
+        if not isinstance(given, Mapping):
+            raise NetError(
+                f"gives an object of the type {type(given).__name__}, expected a dictionary of arrays by input",
+                where=place,
+                fix='yield dictionaries, as in yield {"data": array}',
+            )
+        feed = {str(name): host_array(array, str(name)) for name, array in given.items()}
+        try:
+            refuse_misfits(where, [feed], signature)
+        except ConversionError as error:
+            error.where = place
+            raise
+        yield [Call(place, feed)]
