@@ -16,6 +16,7 @@ from prototrt.converter.commandline.batch.options import BatchOptions, Bytes, ba
 from prototrt.converter.commandline.crashes import survive
 from prototrt.converter.commandline.frame import Commands
 from prototrt.converter.commandline.options.building import build_options
+from prototrt.converter.commandline.options.calibrating import KnownScales, ScalesFiles, calibrate_options
 from prototrt.converter.commandline.options.common import (
     common_options,
     json_option,
@@ -25,7 +26,7 @@ from prototrt.converter.commandline.options.common import (
 from prototrt.converter.commandline.options.groups import gathered
 from prototrt.converter.commandline.options.loading import drawing_options, model_options, net_options
 from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile
-from prototrt.converter.commandline.options.rewriting import rewrite_options
+from prototrt.converter.commandline.options.rewriting import preprocess_option, rewrite_options
 from prototrt.converter.commandline.options.running import (
     CallOptions,
     RunningOptions,
@@ -52,7 +53,13 @@ from prototrt.converter.commandline.printing import (
 )
 from prototrt.converter.commandline.steps import print_graphs, rewritten, session_of
 from prototrt.converter.commandline.terminal import show
-from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions, VerifyOptions
+from prototrt.converter.options import (
+    BuildOptions,
+    CalibrateOptions,
+    ConvertOptions,
+    ExportOptions,
+    VerifyOptions,
+)
 from prototrt.converter.stages import Stage
 from prototrt.surgery.options import RewriteOptions
 
@@ -261,6 +268,43 @@ def run(
     if picture is not None:
         picture.write(feeds, results)
     print_result(Calls(asked.target, results), as_json, tell_summary)
+
+
+@main.command(short_help="Measure the scales that int8 needs, on data.")
+@model_options
+@calibrate_options
+@preprocess_option
+@json_option
+@common_options
+@gathered(
+    loading=LoadOptions,
+    rewriting=RewriteOptions,
+    calibrating=CalibrateOptions,
+    known=KnownScales,
+    written=ScalesFiles,
+)
+def calibrate(
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    calibrating: CalibrateOptions,
+    known: KnownScales,
+    written: ScalesFiles,
+    as_json: bool,
+) -> None:
+    """Run MODEL with WEIGHTS on data, and write the scale of each value that int8 or fp8 quantizes.
+
+    The data should be like those that the net will meet: some hundred images, say. State is carried from call to
+    call as for `run`; each file starts anew. Weights need no data: each of their channels has its own scale.
+    """
+    from prototrt.converter.commandline.calibrating import scales_of
+
+    known.refuse_beside(calibrating)
+    found = scales_of(model, loading, rewriting, calibrating, known, written)
+    warn(found.warnings)
+    for target, text in found.texts.items():
+        write_text(target, text)
+    print_result(found, as_json, tell_summary)
 
 
 @main.command(short_help="Compute a net in several ways, and compare them.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Protocol
 
@@ -68,3 +69,23 @@ class VerifyOptions(Options):
     calls: int | None = at_least(1)
     seed: int = at_least(0, 0)
     layers: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrateOptions(Options):
+    """What the ranges of a net's values are measured on, and how.
+
+    ``inputs`` is an npz file, or a folder of ``.npz`` and ``.npy`` files, or of images; ``data_loader`` is a Python
+    function that yields the inputs of call after call, ``"load.py:batches"``. ``method`` makes a range of what was
+    counted: ``"max"``, ``"percentile:99.99"``, ``"mse"`` or ``"entropy"``. Images become ``(pixels - mean) * scale``,
+    with ``channels`` in this order, ``resize`` before their middle is cropped to the size of the input: one
+    number for the shorter side, or height and width.
+    """
+
+    inputs: str | None = None
+    data_loader: str | None = None
+    method: str = "percentile:99.99"
+    mean: Sequence[float] = ()
+    scale: float = 1.0
+    channels: str = one_of(("bgr", "rgb"))
+    resize: Sequence[int] | None = None

@@ -44,6 +44,22 @@ def words_from_text(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.split(",")))
 
 
+def numbers_from_text(text: str) -> tuple[float, ...]:
+    """``104,117,123``"""
+    try:
+        return tuple(float(word) for word in text.split(","))
+    except ValueError:
+        raise ValueError(f'"{text}" is not numbers with commas between them, as in 104,117,123') from None
+
+
+def sizes_from_text(text: str) -> tuple[int, ...]:
+    """``256``, or ``256x320``: a side, or height and width, in pixels."""
+    parts = text.split("x")
+    if len(parts) > 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise ValueError(f'"{text}" is no size: write the shorter side, as in 256, or HEIGHTxWIDTH')
+    return tuple(map(int, parts))
+
+
 def state_from_text(text: str) -> str:
     """``bind``, ``zero``, or ``const FILE.npz``, which becomes ``const:FILE.npz``."""
     mode, _, file = text.replace("const ", _STATE_FILE, 1).partition(":")

@@ -20,7 +20,13 @@ import pytest
 from prototrt import cli
 from prototrt.caffe_proto.options import LoadOptions, Options
 from prototrt.caffe_proto.schema import Message, message_class, parameter_fields
-from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions, VerifyOptions
+from prototrt.converter.options import (
+    BuildOptions,
+    CalibrateOptions,
+    ConvertOptions,
+    ExportOptions,
+    VerifyOptions,
+)
 from prototrt.surgery.expansion.frameworks import framework_named
 from prototrt.surgery.ir import Op, walk
 from prototrt.surgery.options import RewriteOptions
@@ -66,7 +72,15 @@ def test_every_option_is_given_by_a_test() -> None:
 
 def test_every_option_of_a_call_is_given_by_a_test() -> None:
     given = words_in_tests()
-    calls = (LoadOptions, RewriteOptions, BuildOptions, ExportOptions, ConvertOptions, VerifyOptions)
+    calls = (
+        LoadOptions,
+        RewriteOptions,
+        BuildOptions,
+        CalibrateOptions,
+        ConvertOptions,
+        ExportOptions,
+        VerifyOptions,
+    )
     kinds = {kind for kind in Options.__subclasses__() if ".tests." not in f".{kind.__module__}."}
     assert kinds <= {*calls}
     assert [

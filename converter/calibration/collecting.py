@@ -107,8 +107,8 @@ def _origin_of(name: str, graph: Graph) -> Origin | None:
     return next((node.origin for node in walk(graph) for value in node.outputs if value.name == name), None)
 
 
-def floating_values(graph: Graph) -> list[str]:
-    """The names of all float32 values of a graph that its data decide, those in bodies of Scans included."""
+def blobs(graph: Graph) -> list[str]:
+    """The names of the float32 values of a graph that are blobs of the net, and not states."""
     inputs = [value for value in graph.inputs if value not in graph.state_inputs]
     values = [*inputs, *(value for node in walk(graph) for value in node.outputs)]
-    return [value.name for value in values if value.dtype is DType.FLOAT32]
+    return [value.name for value in values if value.dtype is DType.FLOAT32 and not value.is_surgical]

@@ -1,10 +1,12 @@
-"""What a user sees while TensorRT builds, and how Ctrl-C reaches the builder."""
+"""What a user sees while work goes on, and how Ctrl-C reaches the builder."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
@@ -74,6 +76,18 @@ def terminal() -> Console | None:
     from rich.console import Console
 
     return Console(stderr=True)
+
+
+@contextmanager
+def bar(total: int | None, quiet: bool) -> Iterator[Callable[[], None]]:
+    """A bar on the terminal, and what moves it on by one; the total may be unknown."""
+    console = None if quiet else terminal()
+    if console is None:
+        yield lambda: None
+        return
+    with _bars(console) as bars:
+        task = bars.add_task("", total=total)
+        yield lambda: bars.advance(task)
 
 
 def _bars(console: Console) -> Progress:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from prototrt.caffe_proto.wording import worded
 from prototrt.converter.commandline.options.common import verbosity
+from prototrt.converter.commandline.progress import bar
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.commandline.wording import command_line_words, in_command_line_words
 from prototrt.converter.json_text import json_text
@@ -33,23 +33,8 @@ def ask_about(paths: Sequence[str], quiet: bool) -> Survey:
             where=", ".join(paths),
             fix="give prototxts, or folders with files whose names end in .prototxt",
         )
-    with _bar(len(files), quiet) as advance:
+    with bar(len(files), quiet) as advance:
         return survey(files, lambda net: advance())
-
-
-@contextmanager
-def _bar(total: int, quiet: bool) -> Iterator[Any]:
-    from prototrt.converter.commandline.progress import terminal
-
-    console = None if quiet else terminal()
-    if console is None:
-        yield lambda: None
-        return
-    from rich.progress import Progress
-
-    with Progress(console=console, transient=True) as bars:
-        task = bars.add_task("", total=total)
-        yield lambda: bars.advance(task)
 
 
 def written(survey: Survey, target: str) -> str:

@@ -11,8 +11,10 @@ from click.shell_completion import CompletionItem
 from prototrt.converter.written_values import (
     definition_from_text,
     file_of_state,
+    numbers_from_text,
     setting_from_text,
     shape_from_text,
+    sizes_from_text,
     state_from_text,
     with_state_file,
     words_from_text,
@@ -58,6 +60,20 @@ class BlobShapes(Read):
     @staticmethod
     def reader(text: str) -> dict[str, tuple[int, ...]]:
         return dict(map(shape_from_text, text.split(",")))
+
+
+class Numbers(Read):
+    """``104,117,123``"""
+
+    name = "NUMBER,..."
+    reader = staticmethod(numbers_from_text)
+
+
+class Sizes(Read):
+    """``256`` or ``256x320``"""
+
+    name = "SIZE|HEIGHTxWIDTH"
+    reader = staticmethod(sizes_from_text)
 
 
 class Override(Read):

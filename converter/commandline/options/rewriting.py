@@ -6,6 +6,11 @@ from prototrt.converter.commandline.options.groups import declared, options
 from prototrt.converter.commandline.options.parameter_types import BlobShapes, StateSource
 from prototrt.surgery.options import RewriteOptions
 
+preprocess_option = declared(
+    RewriteOptions,
+    "preprocess",
+    help="Subtract the mean and scale, as the data layers of the training net did.",
+)
 rewrite_options = options(
     declared(
         RewriteOptions,
@@ -19,11 +24,7 @@ rewrite_options = options(
         help="Recurrent state: inputs and outputs to feed back, zero at each call, or arrays from a file.",
     ),
     declared(RewriteOptions, "force", help="Unroll more than 64 steps, however long that builds."),
-    declared(
-        RewriteOptions,
-        "preprocess",
-        help="Subtract the mean and scale, as the data layers of the training net did.",
-    ),
+    preprocess_option,
     declared(
         RewriteOptions,
         "strict",

@@ -12,7 +12,7 @@ import pytest
 import prototrt
 from prototrt.caffe_proto.errors import BuildError, NetError
 from prototrt.converter.calibration import collecting
-from prototrt.converter.calibration.collecting import collect, floating_values
+from prototrt.converter.calibration.collecting import blobs, collect
 from prototrt.converter.calibration.data import Call, Data, data_of
 from prototrt.converter.sessions.session import WAYS
 from prototrt.converter.sessions.signature import Signature
@@ -85,9 +85,9 @@ def test_onnxruntime_and_our_primitives_count_alike(name: str, monkeypatch: pyte
     assert by_onnxruntime.histograms[name].largest == pytest.approx(ours.histograms[name].largest, rel=1e-5)
 
 
-def test_every_float_of_a_graph_can_be_counted() -> None:
+def test_every_blob_of_a_net_can_be_counted() -> None:
     graph = digits()
-    names = floating_values(graph)
+    names = blobs(graph)
     found = collect(graph, data_of(STRIPS, None, Signature.of_graph(graph)), names)
     assert {*found.histograms} == {*names}
     assert all(histogram.total for histogram in found.histograms.values())

@@ -1,0 +1,189 @@
+"""From a model and data to a file of scales, and from two such files to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from prototrt.caffe_proto import Model
+from prototrt.caffe_proto.errors import NetError, OptionsError
+from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.calibration.collecting import blobs, collect
+from prototrt.converter.calibration.data import Data, data_of
+from prototrt.converter.calibration.histogram import Histogram
+from prototrt.converter.calibration.images import Preparation
+from prototrt.converter.calibration.methods import Method
+from prototrt.converter.manifest import provenance
+from prototrt.converter.options import CalibrateOptions
+from prototrt.converter.sessions.signature import Signature
+from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir.builder import names_in
+from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.passes.quantization_plan import quantized_values
+from prototrt.surgery.pipeline import quantizable, rewrite
+from prototrt.surgery.scales.given import given_scales
+from prototrt.surgery.scales.scales_file import INT8, Counts, DataSet, Record, Scales, read_scales
+
+_MUCH = 0.01
+"""Of all numbers: if more are clipped, the range is hardly what the net needs."""
+_SHOWN = 5
+Started = Callable[[int | None], Callable[[], object]]
+"""Told how many parts the data have, if that is known; returns what to call after each part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The scales of a net, and what a user should know of them."""
+
+    scales: Scales
+    warnings: tuple[str, ...] = ()
+
+
+def _without_progress(parts: int | None) -> Callable[[], object]:
+    return lambda: None
+
+
+def calibrate(
+    model: Model,
+    options: CalibrateOptions,
+    rewriting: RewriteOptions | None = None,
+    *,
+    every_blob: bool = False,
+    started: Started = _without_progress,
+) -> Calibration:
+    """Measure the ranges of all values that can be quantized, whichever options a conversion will have.
+
+    With ``every_blob`` those of all other values, too: tables of other programs have them. Raises ``ConversionError``.
+    """
+    method = Method.of(options.method)
+    options_of_net = replace(rewriting or RewriteOptions(), sequence="loop", precision="fp32")
+    graph = quantizable(model, options=options_of_net)
+    wanted = _quantized(graph)
+    if every_blob:  # those that the float32 graph has, too, before BatchNorm and Scale are folded
+        graph = rewrite(model, options=options_of_net)
+        wanted = [*dict.fromkeys((*wanted, *blobs(graph)))]
+    if not wanted:
+        raise NetError(
+            "there is nothing to calibrate", where=model.file, because="no product of the net is quantized"
+        )
+    data = _data(options, Signature.of_graph(graph))
+    collected = collect(graph, data, wanted, started(data.parts))
+    records = {name: _record(histogram, method) for name, histogram in collected.histograms.items()}
+    scales = Scales(
+        records,
+        model.name,
+        str(method),
+        provenance(graph),
+        (DataSet(collected.samples, collected.sha256),),
+    )
+    warnings = (*graph.warnings, *data.warnings, *collected.warnings, *doubts(scales))
+    return Calibration(scales, warnings)
+
+
+def adopted(
+    model: Model, scales: str | None, cache: str | None, rewriting: RewriteOptions | None = None
+) -> Calibration:
+    """The scales of a file, or of a table of another program, as far as they fit the model.
+
+    Raises ``ConversionError``.
+    """
+    graph = quantizable(model, options=rewriting or RewriteOptions())
+    given = given_scales(model, scales, cache, names_in(graph))
+    known = read_scales(scales) if scales is not None else Scales({}, method="table")
+    records = {name: known.records.get(name, Record(scale)) for name, scale in given.scales.items()}
+    wanted = [name for name in _quantized(graph) if name not in given.scales]
+    lacking = [f"{given.file}: no scale, and therefore not quantized: {', '.join(wanted)}"] if wanted else []
+    found = replace(known, records=records, network=model.name, sources=provenance(graph))
+    return Calibration(found, (*given.warnings, *lacking))
+
+
+def _quantized(graph: Graph) -> list[str]:
+    return quantized_values(graph, RewriteOptions(quantize_all=True))
+
+
+def _data(options: CalibrateOptions, signature: Signature) -> Data:
+    if (options.inputs is None) == (options.data_loader is None):
+        problem = "there are no data" if options.inputs is None else "there are two sources of data"
+        raise OptionsError(
+            problem, fix=Worded("give {} or {}", Option("inputs", "FILE"), Option("data_loader", "FILE.py"))
+        )
+    preparation = Preparation(
+        tuple(options.mean),
+        options.scale,
+        options.channels,
+        tuple(options.resize) if options.resize else None,
+    )
+    return data_of(options.inputs, options.data_loader, signature, preparation)
+
+
+def _record(histogram: Histogram, method: Method) -> Record:
+    limit = method.range_of(histogram)
+    counts = Counts(histogram.width, tuple(histogram.used.tolist()))
+    clipped = histogram.beyond(limit) / max(histogram.total, 1)
+    return Record(limit / INT8, histogram.largest, float(f"{clipped:.4g}"), counts)
+
+
+def doubts(scales: Scales) -> list[str]:
+    """Warnings about scales that hardly represent the data that the net will meet."""
+    samples = sum(each.samples for each in scales.data)
+    zero = [name for name, record in scales.records.items() if not record.scale]
+    clipped = {
+        name: record.clipped for name, record in scales.records.items() if (record.clipped or 0) > _MUCH
+    }
+    warnings = []
+    if samples == 1:
+        warnings.append("there was one call of the net: more data make ranges that other data do not exceed")
+    if zero:
+        warnings.append(f"always 0, and therefore not quantized: {', '.join(zero)}")
+    if clipped:
+        told = ", ".join(f"{name} ({share:.0%})" for name, share in clipped.items())
+        warnings.append(f"more than {_MUCH:.0%} of the numbers are beyond the range: {told}")
+    return warnings
+
+
+def merged(files: Sequence[str], method: str | None = None) -> Calibration:
+    """The scales that all data of these files together give. ``method`` is theirs, unless it is stated.
+
+    Raises ``ConversionError`` for files of different models or values, or without histograms.
+    """
+    first, *others = [(file, read_scales(file)) for file in files]
+    histograms = _histograms(*first)
+    for file, scales in others:
+        _refuse_other(*first, file, scales, is_method_stated=method is not None)
+        for name, histogram in _histograms(file, scales).items():
+            histograms[name].merge(histogram)
+    chosen = Method.of(method or first[1].method)
+    data = tuple(each for _, scales in (first, *others) for each in scales.data)
+    records = {name: _record(histogram, chosen) for name, histogram in histograms.items()}
+    scales = replace(first[1], records=records, method=str(chosen), data=data)
+    repeated = ["some of the data are in more than one file"] if len({*data}) < len(data) else []
+    return Calibration(scales, (*repeated, *doubts(scales)))
+
+
+def _refuse_other(first: str, scales: Scales, file: str, others: Scales, *, is_method_stated: bool) -> None:
+    """Raise ``NetError`` where the file is not about the model and the values of the first one."""
+    fix: str = "calibrate the same model with both"
+    if scales.sources.get("weights") != others.sources.get("weights"):
+        raise NetError(f"was made with other weights than {first}", where=file, fix=fix)
+    if odd := sorted(scales.records.keys() ^ others.records.keys()):
+        problem = f"has other blobs than {first}: {', '.join(odd[:_SHOWN])}{', ...' if odd[_SHOWN:] else ''}"
+        raise NetError(problem, where=file, fix=fix)
+    if scales.method != others.method and not is_method_stated:
+        raise NetError(
+            f"was made by the method {others.method}, but {first} by {scales.method}",
+            where=file,
+            fix=Worded("choose one with {}", Option("method", scales.method)),
+        )
+
+
+def _histograms(file: str, scales: Scales) -> dict[str, Histogram]:
+    """All histograms of a file. Raises ``NetError`` where one is missing."""
+    found = {}
+    for name, record in scales.records.items():
+        if record.histogram is None:
+            raise NetError(f'"{name}" has no histogram', where=file, fix="calibrate again")
+        counts = np.array(record.histogram.counts, np.int64)
+        found[name] = Histogram.of(counts, record.histogram.width, record.largest or 0.0)
+    return found

@@ -1,0 +1,46 @@
+"""Scales as tables that other programs read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto.errors import NetError
+from prototrt.surgery.scales.tables import cache_text, ncnn_text, nvdla_text
+from prototrt.surgery.scales.tensor_names import tensors_by_value
+
+_PRODUCTS = ("Convolution", "ConvolutionDepthwise", "DepthwiseConvolution", "InnerProduct")
+"""Layers that ncnn computes in int8."""
+
+
+def table_text(model: Model, scales: Mapping[str, float], target: str) -> str:
+    """The table that the target's suffix asks for: ``.table`` of ncnn, ``.json`` of NVDLA, else TensorRT's cache.
+
+    Raises ``NetError`` where no scale is of a blob that the table can name.
+    """
+    if target.lower().endswith(".table"):
+        layers = [layer for layer in model.layers if layer.type in _PRODUCTS and layer.bottoms[0] in scales]
+        found = {layer.name: scales[layer.bottoms[0]] for layer in layers}
+        text = ncnn_text({layer.name: _largest_weights(layer) for layer in layers}, found)
+    else:
+        tensors = tensors_by_value(model)
+        order = [top for layer in model.layers for top in layer.tops]
+        found = {tensors[name]: scales[name] for name in order if name in scales and name in tensors}
+        text = nvdla_text(found) if target.lower().endswith(".json") else cache_text(found)
+    if not found:
+        raise NetError("no blob of the net has a scale", where=model.file, fix="calibrate with data")
+    return text
+
+
+def _largest_weights(layer: Layer) -> list[float]:
+    """For each channel of the result; of a convolution in groups, for each group: ncnn has one scale for it."""
+    assert layer.blobs
+    weights = np.abs(layer.blobs[0].array)
+    if layer.type == "InnerProduct":
+        rows = weights.reshape(-1, weights.shape[-1])
+        return [float(each) for each in (rows.max(axis=0) if layer.param.transpose else rows.max(axis=1))]
+    group = weights.shape[0] if layer.type != "Convolution" else layer.param.group
+    count = group if group > 1 else weights.shape[-4]
+    return [float(each) for each in weights.reshape(count, -1).max(axis=1)]

@@ -1,0 +1,106 @@
+"""What `calibrate` reads and writes, whichever its options ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prototrt.converter.commandline.options.common import verbosity
+from prototrt.converter.commandline.options.stages import is_stated
+
+if TYPE_CHECKING:
+    from prototrt.caffe_proto.options import LoadOptions
+    from prototrt.converter.calibration.calibration import Calibration
+    from prototrt.converter.commandline.options.calibrating import KnownScales, ScalesFiles
+    from prototrt.converter.options import CalibrateOptions
+    from prototrt.surgery.options import RewriteOptions
+    from prototrt.surgery.scales.scales_file import Scales
+
+
+@dataclass(frozen=True, slots=True)
+class FoundScales:
+    """Scales, and the texts of the files that are written, by file."""
+
+    scales: Scales
+    texts: Mapping[str, str]
+    warnings: tuple[str, ...]
+
+    @property
+    def calls(self) -> int:
+        return sum(each.samples for each in self.scales.data)
+
+    @property
+    def summary(self) -> str:
+        """The files, how many blobs have scales, and what they are from."""
+        blobs = len(self.scales.records)
+        told = f"{', '.join(self.texts)}: scales of {blobs} blob{'s' if blobs > 1 else ''}"
+        if not self.calls:
+            return told
+        return f"{told} from {self.calls} call{'s' if self.calls > 1 else ''}, {self.scales.method}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "files": [*self.texts],
+            "method": self.scales.method,
+            "calls": self.calls,
+            "scales": {name: record.scale for name, record in self.scales.records.items()},
+            "warnings": [*self.warnings],
+        }
+
+
+def scales_of(
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    calibrating: CalibrateOptions,
+    known: KnownScales,
+    written: ScalesFiles,
+) -> FoundScales:
+    """What the command was asked for; nothing is written yet."""
+    if known.merge:
+        return _merged(model, loading, calibrating, written)
+    from prototrt.converter.calibration.calibration import adopted, calibrate
+    from prototrt.converter.calibration.exporting import table_text
+    from prototrt.converter.conversion import load_with_weights
+
+    net = load_with_weights(model, loading)
+    if known.scales is not None or known.calibration_cache is not None:
+        found = adopted(net, known.scales, known.calibration_cache, rewriting)
+    else:
+        with ExitStack() as stack:
+            every_blob = written.export_cache is not None
+            found = calibrate(net, calibrating, rewriting, every_blob=every_blob, started=_bar_in(stack))
+    texts = {}
+    if written.target is not None:
+        texts[written.target] = found.scales.text()
+    if written.export_cache is not None:
+        scales = {name: record.scale for name, record in found.scales.records.items()}
+        texts[written.export_cache] = table_text(net, scales, written.export_cache)
+    return FoundScales(found.scales, texts, found.warnings)
+
+
+def _merged(
+    model: str, loading: LoadOptions, calibrating: CalibrateOptions, written: ScalesFiles
+) -> FoundScales:
+    """MODEL and WEIGHTS are the files; their own method counts unless the user states one."""
+    from prototrt.converter.calibration.calibration import merged
+
+    if loading.weights is None:
+        raise click.UsageError("--merge needs two files of scales")
+    if written.target is None or written.export_cache is not None:
+        raise click.UsageError("--merge writes -o FILE.json alone: export that with --scales")
+    found: Calibration = merged(
+        [model, str(loading.weights)], calibrating.method if is_stated("method") else None
+    )
+    return FoundScales(found.scales, {written.target: found.scales.text()}, found.warnings)
+
+
+def _bar_in(stack: ExitStack) -> Callable[[int | None], Callable[[], object]]:
+    """A bar that begins when the data are known, and ends with the stack."""
+    from prototrt.converter.commandline.progress import bar
+
+    return lambda parts: stack.enter_context(bar(parts, verbosity().quiet))

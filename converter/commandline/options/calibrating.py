@@ -1,0 +1,99 @@
+"""What ranges are measured on, and how: ``CalibrateOptions``; and where scales go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from prototrt.converter.commandline.options.groups import declared, options
+from prototrt.converter.commandline.options.parameter_types import InputFile, Numbers, OutputFile, Sizes
+from prototrt.converter.options import CalibrateOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ScalesFiles:
+    """``target`` is a file of scales, ``export_cache`` a table for another program."""
+
+    target: str | None
+    export_cache: str | None
+
+    def __post_init__(self) -> None:
+        if self.target is None and self.export_cache is None:
+            raise click.UsageError("give -o FILE.json, --export-cache FILE, or both")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownScales:
+    """Scales that there are already, instead of data."""
+
+    merge: bool
+    scales: str | None
+    calibration_cache: str | None
+
+    def refuse_beside(self, data: CalibrateOptions) -> None:
+        """Raise ``UsageError`` if there is more than one source, or none."""
+        sources = {
+            "--inputs": data.inputs,
+            "--data-loader": data.data_loader,
+            "--scales": self.scales,
+            "--calibration-cache": self.calibration_cache,
+            "--merge": self.merge or None,
+        }
+        given = [name for name, value in sources.items() if value is not None]
+        if len(given) != 1:
+            problem = f"{' and '.join(given)} are different sources" if given else "there is nothing to read"
+            raise click.UsageError(f"{problem}: give one of {', '.join(sources)}")
+
+
+calibrate_options = options(
+    click.option("-o", "target", type=OutputFile(), help="The file of scales: JSON."),
+    declared(
+        CalibrateOptions,
+        "inputs",
+        type=InputFile(),
+        metavar="DATA",
+        help="An npz file as for run, or a folder of .npz and .npy files, or of images.",
+    ),
+    declared(
+        CalibrateOptions,
+        "data_loader",
+        metavar="FILE.py:FUNCTION",
+        help="A Python function that yields inputs, as in Polygraphy: dictionaries of arrays by blob.",
+    ),
+    declared(
+        CalibrateOptions,
+        "method",
+        metavar="METHOD",
+        help="How a range is chosen: max, percentile:99.99 (the default), mse or entropy.",
+    ),
+    declared(
+        CalibrateOptions, "mean", type=Numbers(), help="Of images: subtract this from pixels of 0 to 255."
+    ),
+    declared(CalibrateOptions, "scale", type=float, help="Of images: multiply by this after that."),
+    declared(CalibrateOptions, "channels", help="Of images: the order of their channels."),
+    declared(
+        CalibrateOptions,
+        "resize",
+        type=Sizes(),
+        help="Of images: resize to this height and width, or to this shorter side, and crop the middle.",
+    ),
+    click.option(
+        "--export-cache",
+        type=OutputFile(),
+        help="Also write a table for another program: TensorRT's calibration cache; of ncnn, if FILE ends in"
+        " .table; of NVDLA's compiler, if it ends in .json.",
+    ),
+    click.option(
+        "--merge", is_flag=True, help="MODEL and WEIGHTS are two files of scales: write their union."
+    ),
+    click.option(
+        "--scales", type=InputFile(), metavar="FILE.json", help="Read scales instead of data, to export them."
+    ),
+    click.option(
+        "--calibration-cache",
+        type=InputFile(),
+        metavar="FILE",
+        help="Read a table of TensorRT, ncnn, caffe-int8-convert-tools or NVDLA instead of data.",
+    ),
+)

@@ -1,0 +1,120 @@
+"""The ranges of a net's values, from whatever the user gives: our file, a table of another program, or numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from prototrt.caffe_proto import Model
+from prototrt.caffe_proto.errors import NetError, OptionsError
+from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.surgery.scales.scales_file import INT8, Scales, read_scales
+from prototrt.surgery.scales.tables import Entry, Named, read_table
+from prototrt.surgery.scales.tensor_names import same_tensors, values_by_tensor
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class GivenScales:
+    """Scales by the names of values, all above 0, from ``file``. ``warnings`` list what fits nothing."""
+
+    scales: Mapping[str, float]
+    file: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def ranges(self) -> dict[str, float]:
+        """The largest magnitude that int8 represents, by value."""
+        return {name: scale * INT8 for name, scale in self.scales.items()}
+
+
+def given_scales(model: Model, scales: str | None, cache: str | None, values: Iterable[str]) -> GivenScales:
+    """The scales of a net whose values have these names.
+
+    ``scales`` is a file that calibration wrote; ``cache`` is a calibration cache, or a table, of another program.
+    Raises ``ConversionError`` for a file that is not for this net, ``OptionsError`` if both are given, or none.
+    """
+    if scales is not None and cache is not None:
+        raise OptionsError(
+            Worded("{} and {} are both given", Option("scales"), Option("calibration_cache")),
+            fix=Worded("leave out {}", Option("calibration_cache")),
+        )
+    if cache is not None:
+        return _of_table(model, cache, values)
+    assert scales is not None
+    return _of_file(model, scales, read_scales(scales), values)
+
+
+def _of_file(model: Model, file: str, found: Scales, values: Iterable[str]) -> GivenScales:
+    """The weights tell whose scales they are: ranges change with each training."""
+    stated = found.sources.get("weights", found.sources.get("init_net", {})).get("sha256")
+    actual = model.weights.sha256 if model.weights.file is not None else None
+    if stated is not None and actual is not None and stated != actual:
+        weights = found.sources.get("weights", found.sources.get("init_net", {})).get("file", "other weights")
+        raise NetError(
+            "is for another model",
+            where=file,
+            because=f"it was made with {weights}, whose SHA-256 is {str(stated)[:8]}...,"
+            f" but that of {model.weights.file} is {actual[:8]}...",
+            fix=Worded("calibrate this model, and give the new file with {}", Option("scales")),
+        )
+    return _matched(model, {name: each.scale for name, each in found.records.items()}, {}, file, values)
+
+
+def _of_table(model: Model, file: str, values: Iterable[str]) -> GivenScales:
+    """Where entries for one value differ, the largest counts: it clips nothing that another one keeps."""
+    tensors, bottoms = values_by_tensor(model), {layer.name: layer.bottoms for layer in model.layers}
+    scales: dict[str, float] = {}
+    strangers: dict[str, None] = {}
+    for entry in read_table(file):
+        value = _value_of(entry, tensors, bottoms)
+        if value is None:
+            strangers[entry.name] = None
+        else:
+            scales[value] = max(entry.scale, scales.get(value, 0.0))
+    for group in same_tensors(model):
+        stated = [scales[name] for name in group if name in scales]
+        scales |= {name: scales.get(name, max(stated)) for name in group if stated}
+    return _matched(model, scales, strangers, file, values)
+
+
+def _value_of(entry: Entry, tensors: Mapping[str, str], bottoms: Mapping[str, Sequence[str]]) -> str | None:
+    if entry.named is Named.BOTTOM:
+        read = bottoms.get(entry.name, ())
+        return read[entry.place] if entry.place < len(read) else None
+    return tensors.get(entry.name)
+
+
+def _matched(
+    model: Model,
+    scales: Mapping[str, float],
+    strangers: Mapping[str, None],
+    file: str,
+    values: Iterable[str],
+) -> GivenScales:
+    """The scales of values that there are. Raises ``NetError`` where there is none."""
+    known = {*values, *(top for layer in model.layers for top in layer.tops)}
+    unknown = [*strangers, *(name for name in scales if name not in known)]
+    zero = [name for name, scale in scales.items() if not scale and name in known]
+    usable = {name: scale for name, scale in scales.items() if scale and name in known}
+    if not usable:
+        blobs = [top for layer in model.layers for top in layer.tops]
+        raise NetError(
+            "has no scale for this net",
+            where=file,
+            because=f"it names {_listed(unknown or zero) or 'nothing'}, but the blobs are {_listed(blobs)}",
+            fix="calibrate it",
+        )
+    warnings = []
+    if unknown:
+        warnings.append(f"{file}: not used, because the net has no such blob: {_listed(unknown)}")
+    if zero:
+        warnings.append(f"{file}: not used, because the scale is 0: {_listed(zero)}")
+    return GivenScales(usable, file, tuple(warnings))
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    rest = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

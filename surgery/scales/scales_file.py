@@ -1,0 +1,192 @@
+"""The file that calibration writes: a scale for each value, what it was made from, and what was counted."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.wording import Option, Worded
+
+FORMAT = 1
+INT8 = 127
+"""The largest magnitude of int8, which a range becomes."""
+_WRITE_IT = "write it with prototrt calibrate"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A histogram of magnitudes: ``counts[k]`` are in the bin from ``k * width``."""
+
+    width: float
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What the file says of a value. ``scale`` is what one step of int8 stands for; 0 if the value was always zero.
+
+    ``largest`` is the largest magnitude that was seen, ``clipped`` the share of numbers beyond the scale's range.
+    """
+
+    scale: float
+    largest: float | None = None
+    clipped: float | None = None
+    histogram: Counts | None = None
+
+    @property
+    def range(self) -> float:
+        """The largest magnitude that int8 represents."""
+        return self.scale * INT8
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """``samples`` are calls of the net; ``sha256`` is that of their inputs, in hexadecimal."""
+
+    samples: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """A file of scales. ``sources`` are names and hashes of the model's files, by role, as in a manifest."""
+
+    records: Mapping[str, Record]
+    network: str = ""
+    method: str = ""
+    sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    data: tuple[DataSet, ...] = ()
+
+    def text(self) -> str:
+        """As it stands in the file: a line for each value, then one for each histogram."""
+        head = {
+            "format": FORMAT,
+            "network": self.network,
+            "method": self.method,
+            "sources": self.sources,
+            "data": [{"samples": each.samples, "sha256": each.sha256} for each in self.data],
+        }
+        histograms = {
+            name: {"width": record.histogram.width, "counts": [*record.histogram.counts]}
+            for name, record in self.records.items()
+            if record.histogram is not None
+        }
+        blobs = {name: _facts(record) for name, record in self.records.items()}
+        members = [
+            f"  {json.dumps(key)}: {json.dumps(item, ensure_ascii=False)}" for key, item in head.items()
+        ]
+        members += [_lines("blobs", blobs), _lines("histograms", histograms)]
+        return "{\n" + ",\n".join(members) + "\n}\n"
+
+
+def _facts(record: Record) -> dict[str, float]:
+    facts = {"scale": record.scale, "largest": record.largest, "clipped": record.clipped}
+    return {name: fact for name, fact in facts.items() if fact is not None}
+
+
+def _lines(key: str, members: Mapping[str, object]) -> str:
+    if not members:
+        return f'  "{key}": {{}}'
+    lines = (
+        f"    {json.dumps(name, ensure_ascii=False)}: {json.dumps(item)}" for name, item in members.items()
+    )
+    return f'  "{key}": {{\n' + ",\n".join(lines) + "\n  }"
+
+
+def read_scales(file: str) -> Scales:
+    """Raises ``UnreadableFileError`` for a file that is no file of scales, ``ConversionError`` for a wrong scale."""
+    try:
+        text = Path(file).read_text("utf-8")
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+        raise UnreadableFileError(problem, where=file, fix="give a file of scales") from error
+    except UnicodeDecodeError as error:
+        raise UnreadableFileError("is not a file of scales", where=file, fix=_WRITE_IT) from error
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        fix: str = _WRITE_IT
+        if not text.lstrip().startswith("{"):
+            fix = Worded("for a table of TensorRT, ncnn or Caffe use {}", Option("calibration_cache", file))
+        raise UnreadableFileError(
+            "is not a file of scales", where=file, because=f"it is not JSON: {error}", fix=fix
+        ) from error
+    return _Reading(file).scales(found)
+
+
+class _Reading:
+    """JSON becomes scales. All problems name the file."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def scales(self, found: Any) -> Scales:
+        version = found.get("format") if isinstance(found, dict) else None
+        blobs = found.get("blobs") if isinstance(found, dict) else None
+        if not isinstance(blobs, dict):
+            raise self.error('has no "blobs"', _WRITE_IT)
+        if version != FORMAT:
+            raise self.error(
+                f'"format" is {json.dumps(version)}, expected {FORMAT}', "install a newer prototrt"
+            )
+        histograms = self.mapping(found, "histograms")
+        records = {name: self.record(name, facts, histograms.get(name)) for name, facts in blobs.items()}
+        sources = {
+            role: facts for role, facts in self.mapping(found, "sources").items() if isinstance(facts, dict)
+        }
+        return Scales(
+            records,
+            str(found.get("network", "")),
+            str(found.get("method", "")),
+            sources,
+            tuple(self.data(found.get("data", []))),
+        )
+
+    def mapping(self, found: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+        member = found.get(key, {})
+        if not isinstance(member, dict):
+            raise self.error(f'"{key}" is not an object', _WRITE_IT)
+        return member
+
+    def record(self, name: str, facts: Any, histogram: Any) -> Record:
+        given = facts if isinstance(facts, dict) else {}
+        return Record(
+            self.number(name, "scale", given.get("scale")),
+            self.number(name, "largest", given["largest"]) if "largest" in given else None,
+            self.number(name, "clipped", given["clipped"]) if "clipped" in given else None,
+            None if histogram is None else self.counts(name, histogram),
+        )
+
+    def number(self, name: str, key: str, given: Any) -> float:
+        """A number of a blob that is finite and not negative."""
+        is_number = isinstance(given, (int, float)) and not isinstance(given, bool)
+        if not is_number or not math.isfinite(given) or given < 0:
+            raise self.error(
+                f'"{name}": {key} is {json.dumps(given)}, expected a number of 0 or more',
+                "calibrate again, or correct the number",
+            )
+        return float(given)
+
+    def counts(self, name: str, histogram: Any) -> Counts:
+        given = histogram if isinstance(histogram, dict) else {}
+        counts, width = given.get("counts"), given.get("width")
+        is_sound = isinstance(counts, list) and all(isinstance(count, int) and count >= 0 for count in counts)
+        if not is_sound or not isinstance(width, float) or math.frexp(width)[0] != 0.5:
+            raise self.error(
+                f'"{name}": the histogram is damaged',
+                f'remove "{name}" from "histograms": only merging needs it',
+            )
+        return Counts(width, tuple(counts or ()))
+
+    def data(self, found: Any) -> Iterator[DataSet]:
+        for each in found if isinstance(found, list) else []:
+            if isinstance(each, dict) and isinstance(each.get("samples"), int):
+                yield DataSet(each["samples"], str(each.get("sha256", "")))
+
+    def error(self, problem: str, fix: str) -> ConversionError:
+        return ConversionError(problem, where=self.file, fix=fix)
