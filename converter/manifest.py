@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,6 +13,7 @@ from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.caffe_proto.files import identity_of
 from prototrt.converter.files import atomic_write, is_device
 from prototrt.converter.json_text import json_text
+from prototrt.converter.sessions.indices import IndexRange, index_ranges
 from prototrt.surgery.ir import AtMost, Graph, LeftOut, Value
 from prototrt.surgery.ops import Scan, While
 from prototrt.surgery.passes.precision import precision_of
@@ -24,13 +25,14 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
     """What a manifest says of the graph, whatever it was lowered to. Reads the source files whole."""
     from prototrt import __version__
 
+    ranges = index_ranges(graph)
     return {
         "format": MANIFEST_FORMAT,
         "tool": {"name": "prototrt", "version": __version__},
         "network": graph.name,
         "precision": precision_of(graph),
         "sources": provenance(graph),
-        "inputs": [_binding(value, graph) for value in graph.inputs],
+        "inputs": [_input(value, graph, ranges) for value in graph.inputs],
         "outputs": [_binding(value, graph) for value in graph.outputs],
         "recurrences": [
             {"input": pair.input.name, "output": pair.output.name, "exposed": pair.exposed}
@@ -94,3 +96,14 @@ def _binding(value: Value, graph: Graph) -> dict[str, Any]:
     binding = {"name": value.name, "dtype": value.dtype.value, "shape": list(value.shape), "profile": profile}
     counts = {str(axis): dim.count for axis, dim in enumerate(value.shape) if isinstance(dim, AtMost)}
     return {**binding, "counted_by": counts} if counts else binding
+
+
+def _input(value: Value, graph: Graph, ranges: Sequence[IndexRange]) -> dict[str, Any]:
+    """``indices`` is there for an input whose numbers pick rows of tables."""
+    own = [
+        {"below": each.below, "every": each.every, "start": each.start}
+        for each in ranges
+        if each.input == value.name
+    ]
+    binding = _binding(value, graph)
+    return {**binding, "indices": own} if own else binding

@@ -25,7 +25,7 @@ from prototrt.converter.runtime.ports import Ports, bytes_of
 from prototrt.converter.runtime.transfers import InputRoute, OutputRoute
 from prototrt.converter.sessions.signature import concrete, refuse_lost
 from prototrt.converter.sessions.steps import shape_of_step
-from prototrt.surgery.ir import Value
+from prototrt.surgery.ir import Array, Value
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -34,7 +34,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 class Call:
     """What a call queues. Routes are in the order of the engine's inputs and outputs.
 
-    Shapes are those of one step. ``streams`` are those of others whose work must be waited for.
+    Shapes are those of one step. ``streams`` are those of others whose work must be waited for. ``indices`` are
+    the arrays in the host's memory whose numbers are checked each time.
     """
 
     input_shapes: Shapes
@@ -45,6 +46,7 @@ class Call:
     streams: Sequence[int]
     waits: bool
     results: Mapping[str, Any]
+    indices: Mapping[str, Array]
 
 
 class CallMaker:
@@ -80,9 +82,14 @@ class CallMaker:
         operands = (*inputs.values(), *targets.values())
         waits = self._has_own_stream or not all(isinstance(operand, DeviceArray) for operand in operands)
         results = {name: outputs.get(name, target) for name, target in targets.items()}
-        return Call(
-            shapes, written, input_routes, output_routes, run, self._streams(operands), waits, results
-        )
+        picking = {indices.input for indices in self._signature.indices}
+        indices = {
+            name: operand
+            for name, operand in inputs.items()
+            if name in picking and isinstance(operand, np.ndarray)
+        }
+        streams = self._streams(operands)
+        return Call(shapes, written, input_routes, output_routes, run, streams, waits, results, indices)
 
     def _fed(self, feeds: Mapping[str, Any], is_repeated: bool) -> dict[Value, Operand]:
         self._signature.refuse_missing(feeds)

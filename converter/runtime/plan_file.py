@@ -14,6 +14,7 @@ from prototrt.caffe_proto.errors import EngineError, UnreadableFileError
 from prototrt.caffe_proto.files import open_regular, read_regular
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.manifest import MANIFEST_FORMAT
+from prototrt.converter.sessions.indices import IndexRange
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import AtMost, DType, Range, Recurrence, Value
 
@@ -151,7 +152,21 @@ def _signature(manifest: Mapping[str, Any]) -> Signature:
             for pair in manifest["recurrences"]
         ),
         symbols,
+        tuple(
+            _indices(binding["name"], stated, symbols)
+            for binding in manifest["inputs"]
+            for stated in binding.get("indices", ())
+        ),
     )
+
+
+def _indices(name: str, stated: Mapping[str, Any], symbols: Container[str]) -> IndexRange:
+    """Raises ``ValueError`` for what is no range."""
+    below, every, start = stated["below"], stated["every"], stated["start"]
+    is_known = below in symbols if isinstance(below, str) else isinstance(below, int) and below >= 0
+    if not (is_known and isinstance(every, int) and isinstance(start, int) and 0 <= start < every):
+        raise ValueError(f"the indices of {name!r}: below is {below!r}, every {every!r}, start {start!r}")
+    return IndexRange(name, below, every, start)
 
 
 def _refuse_sizes(value: Value, symbols: Mapping[str, Range], known: Container[str]) -> None:

@@ -112,6 +112,8 @@ class EngineRunner:
 
     def _executed(self, call: Call) -> dict[str, Any]:
         """Queue copies to the GPU, the run, and copies back; wait for them where that is asked for."""
+        if call.indices:
+            self.signature.refuse_indices(call.indices, self.signature.sizes(call.input_shapes))
         is_saved = False
         try:
             self._launcher.set_shapes(call.input_shapes)

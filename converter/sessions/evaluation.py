@@ -82,6 +82,7 @@ class EvaluatorRunner:
             elif name not in fed:
                 refuse_lost(value, given[name].shape, wanted)
         arrays = {value.name: self._fitting(value, given[value.name], sizes) for value in signature.inputs}
+        signature.refuse_indices(arrays, sizes)
         results = self._evaluator.run(arrays)
         # Copies: an evaluator may give an array that it was given, or the caller gets it, too.
         return (

@@ -8,7 +8,8 @@ from functools import cached_property
 
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.surgery.ir import Dim, Graph, Range, Recurrence, Shape, Value
+from prototrt.converter.sessions.indices import IndexRange, index_ranges
+from prototrt.surgery.ir import Array, Dim, Graph, Range, Recurrence, Shape, Value
 
 Sizes = Mapping[Dim, int]
 """What symbols stand for in one call."""
@@ -28,10 +29,11 @@ class Signature:
     outputs: tuple[Value, ...]
     recurrences: tuple[Recurrence, ...]
     symbols: Mapping[str, Range]
+    indices: tuple[IndexRange, ...] = ()
 
     @classmethod
     def of_graph(cls, graph: Graph) -> Signature:
-        return cls(graph.inputs, graph.outputs, graph.recurrences, graph.symbols)
+        return cls(graph.inputs, graph.outputs, graph.recurrences, graph.symbols, index_ranges(graph))
 
     @cached_property
     def states(self) -> dict[str, Value]:
@@ -81,6 +83,12 @@ class Signature:
                 if is_fixed and value.name not in self.states
                 else None,
             )
+
+    def refuse_indices(self, given: Mapping[str, Array], sizes: Sizes) -> None:
+        """Raise ``ShapeError`` for numbers of inputs that pick no row of their table."""
+        for indices in self.indices:
+            if indices.input in given:
+                indices.refuse(given[indices.input], sizes)
 
     def refuse_state(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Raise unless there is a fitting array for every state, or for none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,13 +41,12 @@ class Gather(Op):
     def shape(self, table: Shape, index: Shape) -> list[Shape]:
         return [(*index, *table[1:])]
 
+    def refuse_outside(self, index: Array, rows: int) -> None:
+        """Raise ``ShapeError`` for a number that picks none of so many rows."""
+        _refuse_outside(index, rows, self.index_name, self.rows_name)
+
     def evaluate(self, table: Array, index: Array) -> list[Array]:
-        outside = index[(index < 0) | (index >= len(table))]
-        if outside.size:
-            raise ShapeError(
-                f"{self.index_name} {outside[0]} is outside the {len(table)} {self.rows_name}",
-                fix=f"give indices from 0 to {len(table) - 1}",
-            )
+        self.refuse_outside(index, len(table))
         return [table[index]]
 
 
@@ -65,17 +64,30 @@ class Scatter(Op):
         assert x == index, f"{x} and {index}"
         return [(*x[:-1], self.size)]
 
+    def refuse_outside(self, index: Array, places: int) -> None:
+        """Raise ``ShapeError`` for a number that is none of so many places."""
+        _refuse_outside(index, places, "index", "places that there are")
+
     def evaluate(self, x: Array, index: Array) -> list[Array]:
-        outside = index[(index < 0) | (index >= self.size)]
-        if outside.size:
-            raise ShapeError(
-                f"index {outside[0]} is outside the {self.size} places that there are",
-                fix=f"give indices from 0 to {self.size - 1}",
-            )
+        self.refuse_outside(index, self.size)
         y = np.zeros((*x.shape[:-1], self.size), x.dtype)
         for row, places, elements in zip(*(a.reshape(-1, a.shape[-1]) for a in (y, index, x)), strict=True):
             row[places] = elements
         return [y]
+
+
+def _refuse_outside(index: Array, count: int, index_name: str, rows_name: str) -> None:
+    """Numbers held in floats lose what is behind the point."""
+    outside = index[~((index > -1) & (index < count))]
+    if outside.size:
+        raise ShapeError(
+            f"{index_name} {_number(outside[0])} is outside the {count} {rows_name}",
+            fix=f"give indices from 0 to {count - 1}",
+        )
+
+
+def _number(number: Any) -> str:
+    return f"{number:g}" if isinstance(number, np.floating) else str(number)
 
 
 @dataclass(frozen=True, slots=True)

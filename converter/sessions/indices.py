@@ -1,0 +1,71 @@
+"""Inputs whose numbers pick rows of a table: a number that picks none is refused before anything runs.
+
+The ways to run a net disagree on such a number: an engine reads zeros beyond the last row, and ONNX counts negative
+numbers from the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from prototrt.caffe_proto.errors import ConversionError, Origin
+from prototrt.surgery.ir import Array, Dim, Graph, Node, Value
+from prototrt.surgery.ops import Cast, Gather, Identity, Reshape, Scatter, Slice, Transpose
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRange:
+    """Numbers of an input that must be from 0 to ``below - 1``. ``below`` is a size, or the symbol of one.
+
+    They are every ``every``-th number from ``start`` on, in the order of memory: of rois, the first of each five.
+    """
+
+    input: str
+    below: Dim
+    every: int = 1
+    start: int = 0
+    reader: Gather | Scatter = Gather()  # noqa: RUF009  it is frozen
+    origin: Origin | None = None
+
+    def refuse(self, array: Array, sizes: Mapping[Dim, int]) -> None:
+        """Raise ``ShapeError`` for a number in the input's array that is outside."""
+        below = sizes[self.below] if isinstance(self.below, str) else self.below
+        try:
+            self.reader.refuse_outside(array.reshape(-1)[self.start :: self.every], below)
+        except ConversionError as error:
+            error.origin, error.where = self.origin, f'input "{self.input}"'
+            raise
+
+
+def index_ranges(graph: Graph) -> tuple[IndexRange, ...]:
+    """Of the inputs that reach an index unchanged. What the net computes itself is not among them."""
+    return tuple(_ranges(graph))
+
+
+def _ranges(graph: Graph) -> Iterator[IndexRange]:
+    writers = {value: node for node in graph.nodes for value in node.outputs}
+    for node in graph.nodes:
+        if isinstance(node.op, (Gather, Scatter)):
+            found = _source(node.inputs[1], writers)
+            if found is not None and found[0] in graph.inputs:
+                source, every, start = found
+                below = node.op.size if isinstance(node.op, Scatter) else node.inputs[0].shape[0]
+                yield IndexRange(source.name, below, every, start, node.op, node.origin)
+
+
+def _source(index: Value, writers: Mapping[Value, Node]) -> tuple[Value, int, int] | None:
+    """The value that an index was copied from, with ``every`` and ``start``; None if it was computed."""
+    every, start = 1, 0
+    while index in writers:
+        node = writers[index]
+        op, shape = node.op, node.inputs[0].shape
+        if isinstance(op, Slice) and every == 1:
+            row = shape[op.axis :]
+            if op.size != 1 or any(dim != 1 for dim in row[1:]) or not isinstance(row[0], int):
+                return None
+            every, start = row[0], op.start
+        elif not isinstance(op, (Cast, Identity, Reshape)) and not (isinstance(op, Transpose) and every == 1):
+            return None
+        index = node.inputs[0]
+    return index, every, start
