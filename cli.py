@@ -5,7 +5,6 @@ Everything beyond click is imported when a command runs: ``--help`` must be quic
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 import click
@@ -132,11 +131,8 @@ def convert_main() -> None:
 
 
 def prototrt_main() -> None:
-    """``prototrt``, as it is installed: TensorRT's builder may crash, and no other command runs it."""
-    if "convert" in sys.argv[1:]:
-        survive(main)
-    else:
-        main()
+    """``prototrt``, as it is installed."""
+    survive(main)
 
 
 @main.command(short_help="Cut a training net down to its deploy net.")

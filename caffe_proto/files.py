@@ -9,11 +9,12 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.caffe_proto.suggestions import close_names
 
+Identity: TypeAlias = tuple[int, ...]
 HEAD = 1 << 16
 """How many bytes of a file tell what it is: enough for the first operators of a Caffe2 net."""
 PROTOTXT_FIRST = "give the prototxt first and the weights second"
@@ -71,13 +72,22 @@ def read_regular(file: str | os.PathLike[str], what: str) -> bytes:
         return stream.read()
 
 
-def identity_of(file: str | os.PathLike[str]) -> tuple[int, ...] | None:
+def identity_of(file: str | os.PathLike[str]) -> Identity | None:
     """What changes when a file is replaced or written to; None if there is no such file."""
     try:
         found = os.stat(file)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a NUL in the name
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def changed(file: str) -> UnreadableFileError:
+    """What to say of a file that is another one, by its identity, than when it was opened."""
+    return UnreadableFileError(
+        "the file changed while it was read",
+        where=file,
+        fix="try again when nothing writes to the file",
+    )
 
 
 def mapped(stream: BinaryIO) -> mmap.mmap | bytes:

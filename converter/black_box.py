@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 
 _SIZE = 4096  # bytes of a note
-_TASK, _FILE = 0, 1
+_TASK, _FOLDER = 0, 1
 
 _notes: mmap.mmap | None = None
 
@@ -25,17 +25,17 @@ def note_task(text: str) -> None:
     _write(_TASK, text)
 
 
-def note_file(path: str) -> None:
-    """The file that is being written, to be removed if it stays unfinished. Empty if there is none."""
-    _write(_FILE, path)
+def note_folder(path: str) -> None:
+    """Note the folder in which files are being written, to be tidied if they stay unfinished."""
+    _write(_FOLDER, path)
 
 
 def task() -> str:
     return _read(_TASK)
 
 
-def file() -> str:
-    return _read(_FILE)
+def folder() -> str:
+    return _read(_FOLDER)
 
 
 def _write(place: int, text: str) -> None:

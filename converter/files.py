@@ -5,16 +5,15 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from prototrt.caffe_proto.errors import ConversionError, OptionsError
+from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.converter import black_box
+from prototrt.converter.publication import is_device, publication
 
 
 class HashedStream:
@@ -60,50 +59,20 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A stream whose bytes become the file only when the block ends well.
 
     They are written beside the target and renamed. What cannot be replaced by renaming
-    (``/dev/null``, a pipe) is written as it stands.
+    (``/dev/null``, a pipe) is written as it stands. Raises ``ConversionError``.
     """
-    target = Path(os.path.realpath(path))
-    try:
-        with _plain(target) if is_device(target) else _renamed(target) as stream:
-            yield stream
-    except OSError as error:
-        raise ConversionError(
-            f"cannot be written: {error.strerror or error}",
-            where=str(path),
-            fix="give another output file, or make room for this one",
-        ) from error
-
-
-@contextmanager
-def placing(source: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Make ``path`` the very file that ``source`` is; a copy where the file system does not let it.
-
-    Yields the name under which the file is until the block ends well. Raises ``OSError``.
-    """
-    target = Path(os.path.realpath(path))
-    beside = _beside(target)
-    # Of a process that died; copying into it would change what it is linked to.
-    beside.unlink(missing_ok=True)
-    try:
-        try:
-            os.link(source, beside)
-        except OSError:
-            shutil.copy2(source, beside)  # with its times, which identify it
-        yield beside
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)  # replacing a file by itself leaves both names
+    with publication(path) as files, files.create(path) as stream:
+        yield stream
 
 
 def why_unwritable(path: str | os.PathLike[str]) -> str | None:
     """Why a file cannot be written there, as far as can be seen beforehand; None if it can."""
     target = Path(os.path.realpath(path))
-    for name in (target, _beside(target)):
-        try:
-            name.stat()
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                return "its name is too long"
+    try:
+        target.stat()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return "its name is too long"
     if target.is_dir():
         return f'"{path}" is a folder'
     if not target.parent.is_dir():
@@ -119,7 +88,7 @@ PRODUCT_SUFFIXES = ("", ".json", ".data")
 
 def product_files(target: str) -> list[str]:
     """What a conversion may write, under the target's name and under that of the file which it links to."""
-    if is_device(Path(target)):
+    if is_device(target):
         return [target]
     places = dict.fromkeys((target, os.path.realpath(target)))
     return [f"{place}{suffix}" for place in places for suffix in PRODUCT_SUFFIXES]
@@ -133,7 +102,7 @@ def refuse_overwriting(written: Iterable[tuple[Option, str]], read: Iterable[str
     inputs = {_identity(file): os.fspath(file) for file in read if os.path.isfile(file)}
     outputs: dict[object, Option] = {}
     for option, file in written:
-        if is_device(Path(file)):
+        if is_device(file):
             continue
         if source := inputs.get(_identity(file)):
             raise OptionsError(
@@ -155,32 +124,3 @@ def _identity(file: str | os.PathLike[str]) -> object:
     except OSError:
         return os.path.realpath(file)
     return found.st_dev, found.st_ino
-
-
-def is_device(target: Path) -> bool:
-    """Whether it is there, and no file: ``/dev/null``, a pipe."""
-    return os.path.exists(target) and not os.path.isfile(target)
-
-
-@contextmanager
-def _plain(target: Path) -> Iterator[BinaryIO]:
-    with target.open("wb") as stream:
-        yield stream
-
-
-@contextmanager
-def _renamed(target: Path) -> Iterator[BinaryIO]:
-    beside = _beside(target)
-    beside.unlink(missing_ok=True)  # of a process that died: a container gives each the same number
-    try:
-        black_box.note_file(str(beside))
-        with beside.open("xb") as stream:  # unlike tempfile's, readable for whom the umask allows
-            yield stream
-        beside.replace(target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-
-
-def _beside(target: Path) -> Path:
-    return target.with_name(f".{target.name}.{os.getpid()}.part")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from prototrt.caffe_proto.errors import UnreadableFileError
-from prototrt.caffe_proto.files import identity_of
-from prototrt.converter.files import atomic_write, is_device
+from prototrt.caffe_proto.files import changed, identity_of
 from prototrt.converter.json_text import json_text
 from prototrt.converter.sessions.indices import IndexRange, index_ranges
 from prototrt.surgery.ir import AtMost, Graph, LeftOut, Value
@@ -44,15 +40,9 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def beside(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A stream that becomes ``PATH.json`` when the block ends well; nothing is written beside a device."""
-    with (
-        nullcontext(io.BytesIO())
-        if is_device(Path(path))
-        else atomic_write(f"{os.fspath(path)}.json") as stream
-    ):
-        yield stream
+def manifest_of(path: str | os.PathLike[str]) -> str:
+    """The file of the manifest, beside an engine or a model."""
+    return f"{os.fspath(path)}.json"
 
 
 def as_text(manifest: Mapping[str, Any]) -> bytes:
@@ -74,11 +64,7 @@ def refuse_changed(graph: Graph) -> None:
     """
     for source in graph.sources:
         if source.identity is not None and identity_of(source.file) != source.identity:
-            raise UnreadableFileError(
-                "the file changed while the model was converted",
-                where=source.file,
-                fix="convert the model again when nothing writes to the file",
-            )
+            raise changed(source.file)
 
 
 def _left_out(layer: LeftOut) -> dict[str, Any]:

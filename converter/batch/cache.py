@@ -11,7 +11,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import FILES, file_of
 from prototrt.converter.batch.work import written_files
-from prototrt.converter.files import placing
+from prototrt.converter.publication import link_or_copy, publication
 
 FORMAT = 2
 _NOTES = "outcome.json"
@@ -130,14 +129,19 @@ class Cache:
             if any(self._hashes.of(path) != digest for path, digest in notes["further_files"].items()):
                 return None
             os.utime(folder)  # `prune` goes by when an entry was last of use
-            with ExitStack() as placed:
-                for suffix, facts in notes["files"].items():
-                    target, kept = entry.target + suffix, _Kept(**facts)
-                    if not kept.is_in(target):
-                        beside = placed.enter_context(placing(_file(folder, suffix), target))
-                        if not kept.is_in(beside):
+            missing = {
+                suffix: kept
+                for suffix, facts in notes["files"].items()
+                if not (kept := _Kept(**facts)).is_in(entry.target + suffix)
+            }
+            if missing:
+                with publication(entry.target, durable=False) as files:
+                    for suffix, kept in missing.items():
+                        place = files.place(entry.target + suffix)
+                        link_or_copy(_file(folder, suffix), place)
+                        if not kept.is_in(place):
                             raise ValueError(f"{suffix} is damaged")
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ConversionError, OSError, ValueError, KeyError, TypeError):
             return None
         seconds = time.perf_counter() - began
         return Outcome(entry, Status.CACHED, 0, seconds, "", tuple(notes["warnings"]), notes["facts"])
@@ -150,8 +154,9 @@ class Cache:
             files = {}
             for path in written_files(outcome.entry.target):
                 suffix = path.removeprefix(outcome.entry.target)
-                with placing(path, _file(complete, suffix)) as beside:
-                    files[suffix] = asdict(_Kept.of(beside))
+                kept = _file(complete, suffix)
+                link_or_copy(path, kept)
+                files[suffix] = asdict(_Kept.of(kept))
             # Mean images and the like: which they are is known only now.
             further = {path: self._hashes.of(path) for path in outcome.facts.get("further_files", [])}
             notes = {

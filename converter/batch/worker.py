@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import glob
 import os
 import pickle
 import signal
@@ -12,15 +10,19 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import IO
 
+from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.files import Identity, changed, identity_of
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.watch import Watch
 from prototrt.converter.batch.work import out_of_memory, work
+from prototrt.converter.processes import end_with
+from prototrt.converter.publication import tidy
 
 _LAST_LINES = 5
-_PR_SET_PDEATHSIG = 1
-"""Of Linux' ``sys/prctl.h``."""
 
 
 class Worker:
@@ -37,6 +39,7 @@ class Worker:
     def run(self, entry: Entry) -> Outcome:
         """The outcome, whatever happens to the process."""
         began = time.perf_counter()
+        read = {file: identity_of(file) for file in (entry.prototxt, entry.weights) if file is not None}
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -49,9 +52,12 @@ class Worker:
         except (EOFError, OSError, pickle.UnpicklingError):
             process.kill()
             process.wait()
-            _remove_leftovers(entry, process.pid)
+            tidy(Path(os.path.realpath(entry.target)).parent)
+            seconds = time.perf_counter() - began
+            if process.returncode == -signal.SIGBUS and (error := _cut_short(read)):
+                return Outcome(entry, Status.FAILED, error.exit_code, seconds, str(error))
             status, message = self._death(entry, process.returncode, watch.verdict)
-            return Outcome(entry, status, 4, time.perf_counter() - began, message)
+            return Outcome(entry, status, 4, seconds, message)
         finally:
             watch.stop()
 
@@ -105,11 +111,9 @@ class Worker:
         return "".join(f"\n  {line}" for line in lines[-_LAST_LINES:])
 
 
-def _remove_leftovers(entry: Entry, pid: int) -> None:
-    """The files that the dead process was writing; see converter/files.py."""
-    folder, name = os.path.split(os.path.realpath(entry.target))
-    for path in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name)}*.{pid}.part")):
-        os.unlink(path)
+def _cut_short(read: Mapping[str, Identity | None]) -> ConversionError | None:
+    """What to say of a process that could not read on in a mapped file, if one has changed."""
+    return next((changed(file) for file, identity in read.items() if identity_of(file) != identity), None)
 
 
 def _close_quietly(stream: IO[bytes] | None) -> None:
@@ -124,7 +128,7 @@ def _close_quietly(stream: IO[bytes] | None) -> None:
 def serve(parent: int) -> None:
     """The process: entries come on stdin, outcomes go to stdout. It ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to hear
-    _ask_to_be_killed_with_the_parent()
+    end_with(parent)
     threading.Thread(target=_end_with, args=[parent], daemon=True).start()
     outcomes = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a library that prints must not write between the outcomes
@@ -135,15 +139,6 @@ def serve(parent: int) -> None:
             return
         pickle.dump(work(entry), outcomes)
         outcomes.flush()
-
-
-def _ask_to_be_killed_with_the_parent() -> None:
-    """Linux does it even while a library holds Python's lock, in which no thread of ours would run.
-
-    The parent is, to Linux, the thread that started us: the one that uses the ``Worker``.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _end_with(parent: int) -> None:

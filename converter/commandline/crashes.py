@@ -1,7 +1,8 @@
-"""Crashes of native libraries, reported as crashes.
+"""Commands that are ended from outside: by a crash of a native library, or by a signal.
 
 The command runs in a child process that is forked before anything is imported, which takes a millisecond.
-Source of the need: TensorRT for RTX 1.7.1 ends the process for some networks.
+Source of the need: TensorRT for RTX 1.7.1 ends the process for some networks, and the system ends a process
+whose mapped weights are cut short. See docs/decisions/0017-converting-in-a-child-process.md.
 """
 
 from __future__ import annotations
@@ -10,59 +11,79 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
+from prototrt.caffe_proto.files import Identity, changed, identity_of
 from prototrt.converter import black_box
 from prototrt.converter.commandline.terminal import show
+from prototrt.converter.processes import end_with
+from prototrt.converter.publication import tidy
 
 _EXIT_CODE = 4
 _CRASHES = {
-    signal.SIGABRT: "aborted",
-    signal.SIGBUS: "bus error",
-    signal.SIGFPE: "arithmetic error",
-    signal.SIGILL: "illegal instruction",
-    signal.SIGKILL: "killed: most likely memory ran out",
-    signal.SIGSEGV: "segmentation fault",
+    "SIGABRT": "aborted",
+    "SIGBUS": "bus error",
+    "SIGFPE": "arithmetic error",
+    "SIGILL": "illegal instruction",
+    "SIGKILL": "killed: most likely memory ran out",
+    "SIGSEGV": "segmentation fault",
 }
-_FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 
 
 def survive(command: Callable[[], None]) -> None:
     """Run the command in a child process, and end as it ends; a crash is reported, with exit code 4.
 
-    Ctrl-C reaches both processes, and the child answers it.
+    Signals that ask this process to end are passed on. What the child was writing is removed.
     """
     if not hasattr(os, "fork"):
         command()
         return
     black_box.share()
-    # A signal that comes too early waits until there is a handler for it.
-    signals = {signal.SIGINT, *_FORWARDED}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    child = os.fork()
+    read = {name: identity_of(name) for name in sys.argv[1:]}
+    passed_on = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {*passed_on, signal.SIGCHLD})
+    parent, child = os.getpid(), os.fork()
     if child == 0:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+        end_with(parent)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         command()
         return
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for each in _FORWARDED:
-        signal.signal(each, lambda number, frame: os.kill(child, number))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
-    _, status = os.waitpid(child, 0)
+    status = _awaited(child, passed_on)
     if os.WIFEXITED(status):
         sys.exit(os.WEXITSTATUS(status))
-    sys.exit(_after(signal.Signals(os.WTERMSIG(status))))
+    sys.exit(_after(signal.Signals(os.WTERMSIG(status)), read))
 
 
-def _after(ended_by: signal.Signals) -> int:
+def _awaited(child: int, passed_on: set[signal.Signals]) -> int:
+    """The status of the child when it has ended. Ctrl-C reaches both processes, so it is not passed on."""
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status
+        if hasattr(signal, "sigwaitinfo"):
+            found = signal.sigwaitinfo({*passed_on, signal.SIGCHLD})
+            number, is_from_terminal = found.si_signo, found.si_signo == signal.SIGINT and found.si_code > 0
+        else:  # as on macOS, which does not say who sent it
+            number = signal.sigwait({*passed_on, signal.SIGCHLD})
+            is_from_terminal = number == signal.SIGINT
+        if number in passed_on and not is_from_terminal:
+            os.kill(child, number)
+
+
+def _after(ended_by: signal.Signals, read: dict[str, Identity | None]) -> int:
     """Tell what ended the command; the exit code."""
-    if black_box.file():
-        Path(black_box.file()).unlink(missing_ok=True)
-    if ended_by not in _CRASHES:  # somebody asked for it
+    if black_box.folder():
+        tidy(black_box.folder())
+    if ended_by.name not in _CRASHES:  # somebody asked for it
         return 128 + ended_by
+    if ended_by.name == "SIGBUS":
+        for file, identity in read.items():
+            if identity is not None and identity_of(file) != identity:
+                error = changed(file)
+                show(f"error: {error}", err=True)
+                return error.exit_code
     task = black_box.task()
     where = f" while {task}" if task else ""
-    show(f"error: the command crashed{where} ({_CRASHES[ended_by]})", err=True)
+    show(f"error: the command crashed{where} ({_CRASHES[ended_by.name]})", err=True)
     show(
         "  fix: write an ONNX model instead (-o FILE.onnx), or try another release of TensorRT;"
         " -v shows TensorRT's log",

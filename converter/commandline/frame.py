@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +15,7 @@ from prototrt.caffe_proto.visible import visible
 from prototrt.converter.commandline.options.common import Verbosity, verbosity
 from prototrt.converter.commandline.options.parameter_types import with_state_in_one_word
 from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
+from prototrt.converter.commandline.stopping import Stopped
 from prototrt.converter.commandline.terminal import show
 
 EXIT_CODES = """\b
@@ -69,9 +71,9 @@ class Guarded(_Command):
             return result
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             _say("stopped")
-            ctx.exit(130)
+            ctx.exit(128 + (error.signal if isinstance(error, Stopped) else signal.SIGINT))
         except BrokenPipeError:  # the reader of our output has seen enough, as in `| head`
             _forget_output()
             ctx.exit(0)

@@ -11,6 +11,7 @@ from prototrt.caffe_proto.errors import BuildError, ConversionError
 from prototrt.converter.onnx.api import imported
 from prototrt.converter.onnx.export import onnx_from_graph
 from prototrt.converter.onnx.file import write_model
+from prototrt.converter.publication import publication
 from prototrt.surgery.ir import Array, Graph
 
 _ERRORS_ONLY = 3
@@ -25,7 +26,8 @@ class OnnxEvaluator:
         model, lowered = onnx_from_graph(graph, onnx_lstm)
         with tempfile.TemporaryDirectory(prefix="prototrt-") as folder:
             path = Path(folder) / "model.onnx"
-            write_model(path, model, lowered.weights)
+            with publication(path, durable=False) as files:
+                write_model(files, path, model, lowered.weights)
             self._session = self._opened(path)
         self._inputs = {item.name for item in self._session.get_inputs()}
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from prototrt.caffe_proto.errors import BuildError
-from prototrt.converter.manifest import as_text, beside, graph_facts, refuse_changed
+from prototrt.converter.manifest import as_text, graph_facts, manifest_of, refuse_changed
 from prototrt.converter.onnx import (  # noqa: F401  register the lowerings
     activation,
     convolution,
@@ -29,6 +29,7 @@ from prototrt.converter.onnx.file import write_model
 from prototrt.converter.onnx.lowering import lower
 from prototrt.converter.onnx.model import OnnxModel, Proto
 from prototrt.converter.options import ExportOptions
+from prototrt.converter.publication import publication
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.pipeline import lowered
 
@@ -54,13 +55,14 @@ def export_onnx(
         facts = background.submit(graph_facts, graph)
         model, weights = onnx_from_graph(graph, onnx_lstm)
         _check(model, weights)
-        with beside(path) as stream:
+        with publication(path) as files:
+            write_model(files, path, model, weights.weights)
             refuse_changed(graph)
-            write_model(path, model, weights.weights)
             counts = {"opset": OPSET, "nodes": len(model.graph.node)}
             nodes = {"nodes": weights.primitives}
             manifest = {**facts.result(), **nodes, "onnx": counts, **(notes or {})}
-            stream.write(as_text(manifest))
+            with files.create(manifest_of(path)) as stream:
+                stream.write(as_text(manifest))
     return manifest
 
 

@@ -16,9 +16,9 @@ from typing import BinaryIO
 import numpy as np
 
 from prototrt.caffe_proto.weights.wire_writer import field_head
-from prototrt.converter.files import atomic_write
 from prototrt.converter.onnx.api import element_type, imported
 from prototrt.converter.onnx.model import Proto
+from prototrt.converter.publication import Publication
 from prototrt.surgery.ir import Array
 
 EXTERNAL_FROM = 1 << 30
@@ -49,7 +49,9 @@ class _Piece:
         stream.write(_bytes(self.array))
 
 
-def write_model(path: str | os.PathLike[str], model: Proto, weights: Mapping[str, Array]) -> None:
+def write_model(
+    files: Publication, path: str | os.PathLike[str], model: Proto, weights: Mapping[str, Array]
+) -> None:
     """Write a model, whose graph has no initializers yet, with these weights.
 
     Large weights go to ``PATH.data``, which belongs to the model and moves with it.
@@ -57,10 +59,10 @@ def write_model(path: str | os.PathLike[str], model: Proto, weights: Mapping[str
     target = Path(os.path.realpath(path))
     outside = _outside(weights)
     with ExitStack() as stack:
-        stream = stack.enter_context(atomic_write(target))
+        stream = stack.enter_context(files.create(path))
         pieces = [_inside_piece(name, array) for name, array in weights.items() if name not in outside]
         if outside:
-            data = stack.enter_context(atomic_write(f"{target}.data"))
+            data = stack.enter_context(files.create(f"{target}.data"))
             pieces += _write_outside(data, f"{target.name}.data", outside)
         _write(stream, model, pieces)
 

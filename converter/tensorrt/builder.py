@@ -14,9 +14,10 @@ from typing import Any
 
 from prototrt.caffe_proto.options import takes_options
 from prototrt.converter import black_box
-from prototrt.converter.files import HashedStream, atomic_write
-from prototrt.converter.manifest import as_text, beside, graph_facts, refuse_changed
+from prototrt.converter.files import HashedStream
+from prototrt.converter.manifest import as_text, graph_facts, manifest_of, refuse_changed
 from prototrt.converter.options import BuildOptions, Progress
+from prototrt.converter.publication import Publication, publication
 from prototrt.converter.tensorrt import (  # noqa: F401  register the lowerings
     activation,
     convolution,
@@ -58,9 +59,10 @@ class Plan:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the plan, and the manifest as ``PATH.json``; both or nothing."""
-        with atomic_write(path) as file, HashedStream(file) as stream:
-            stream.write(self.plan)
-            _write_manifest(path, _manifest(self.facts, stream.bytes, stream.sha256))
+        with publication(path) as files:
+            with files.create(path) as stream:
+                stream.write(self.plan)
+            _write_manifest(files, path, self.manifest)
 
 
 STREAMED_FROM = 1 << 28
@@ -86,10 +88,11 @@ def build_file(
     Returns the manifest; ``notes`` are written into it. See docs/decisions/0005-plans-are-streamed.md.
     Raises ``BuildError``, and ``ConversionError`` where the file cannot be written.
     """
-    with _prepared(graph, options) as job, atomic_write(path) as file, HashedStream(file) as stream:
-        job.stream(stream.write)
-        manifest = _manifest({**job.facts(), **(notes or {})}, stream.bytes, stream.sha256)
-        _write_manifest(path, manifest)
+    with _prepared(graph, options) as job, publication(path) as files:
+        with files.create(path) as file, HashedStream(file) as stream:
+            job.stream(stream.write)
+            manifest = _manifest({**job.facts(), **(notes or {})}, stream.bytes, stream.sha256)
+        _write_manifest(files, path, manifest)
         return manifest
 
 
@@ -97,10 +100,9 @@ def _manifest(facts: Mapping[str, Any], size: int, sha256: str) -> dict[str, Any
     return {**facts, "plan": {"bytes": size, **facts["plan"], "sha256": sha256}}
 
 
-def _write_manifest(path: str | os.PathLike[str], manifest: Mapping[str, Any]) -> None:
-    """Last, while the plan can still be dropped: both are written or nothing."""
-    with beside(path) as notes:
-        notes.write(as_text(manifest))
+def _write_manifest(files: Publication, path: str | os.PathLike[str], manifest: Mapping[str, Any]) -> None:
+    with files.create(manifest_of(path)) as stream:
+        stream.write(as_text(manifest))
 
 
 @dataclass

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.errors import ConversionError, Origin, ShapeError
+from prototrt.caffe_proto.files import Identity
 from prototrt.caffe_proto.wording import Option, Surface, Worded, worded
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -192,7 +193,7 @@ class Source:
     role: str
     file: str
     digest: Callable[[], str | None]
-    identity: tuple[int, ...] | None = None
+    identity: Identity | None = None
 
 
 @dataclass(frozen=True, slots=True)

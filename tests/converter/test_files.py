@@ -41,15 +41,6 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(
     assert os.listdir(tmp_path) == ["engine.plan"]
 
 
-def test_what_a_killed_run_left_is_no_obstacle(tmp_path: Path) -> None:
-    """In containers, one process after the other has the same number."""
-    (tmp_path / f".engine.plan.{os.getpid()}.part").write_bytes(b"half a plan")
-    with atomic_write(tmp_path / "engine.plan") as stream:
-        stream.write(b"plan")
-    assert (tmp_path / "engine.plan").read_bytes() == b"plan"
-    assert os.listdir(tmp_path) == ["engine.plan"]
-
-
 def test_permissions_are_those_of_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:

@@ -80,7 +80,6 @@ def test_a_file_that_changes_under_way_is_refused(tmp_path: Path, suffix: str) -
     with pytest.raises(UnreadableFileError) as caught:
         product.write(graph)
     assert str(caught.value) == (
-        f"{weights}: the file changed while the model was converted\n"
-        "  fix: convert the model again when nothing writes to the file"
+        f"{weights}: the file changed while it was read\n  fix: try again when nothing writes to the file"
     )
     assert list(tmp_path.iterdir()) == [weights]

@@ -28,6 +28,7 @@ from prototrt.converter.batch.spec import read_models
 from prototrt.converter.batch.versions import versions
 from prototrt.converter.commandline.batch.display import display
 from prototrt.converter.commandline.batch.options import BatchOptions
+from prototrt.converter.commandline.stopping import stoppable
 from prototrt.converter.files import product_files, refuse_overwriting
 from prototrt.surgery.options import RewriteOptions
 
@@ -50,7 +51,7 @@ def run_batch(options: BatchOptions, quiet: bool = False) -> BatchResult:
     try:
         backends = {entry.options["backend"] for entry in entries}
         cache = Cache(options.cache, installed(backends)) if options.cache else None
-        with display(len(entries), quiet) as listener:
+        with stoppable(), display(len(entries), quiet) as listener:
             outcomes = run_entries(entries, pool, cache, options.keep_going, listener)
     finally:
         pool.close()

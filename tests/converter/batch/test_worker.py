@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from prototrt.converter.batch.entry import Outcome, Status
+from prototrt.converter.batch.entry import Entry, Outcome, Status
+from prototrt.converter.batch.keys import default_options
 from prototrt.converter.batch.worker import Worker
+from prototrt.converter.publication import publication
 from prototrt.tests.converter.batch.support import NET, entry, long_entry
+from prototrt.tests.cut_weights import cut_short
 
 pytestmark = pytest.mark.trt
 
@@ -129,19 +132,27 @@ def test_what_is_printed_does_not_come_between(
 
 def test_a_dead_process_leaves_no_half_written_files(worker: Worker, tmp_path: Path) -> None:
     converts(worker, tmp_path)
-    assert worker._process is not None
-    mine, other = f".long.plan.{worker._process.pid}.part", ".long.plan.1.part"
-    (tmp_path / mine).touch()
-    (tmp_path / other).touch()
-    worker.run(long_entry(tmp_path, timeout=0.2))
-    assert not (tmp_path / mine).exists()
-    assert (tmp_path / other).exists()
+    with publication(tmp_path / "other.plan") as files, files.create(tmp_path / "other.plan"):
+        (mine,) = tmp_path.glob(".*.part")
+        (tmp_path / ".prototrt-0123456789abcdef.part").mkdir()
+        worker.run(long_entry(tmp_path, timeout=0.2))
+        assert list(tmp_path.glob(".*")) == [mine]
+
+
+def test_weights_that_are_cut_short_are_no_crash(worker: Worker, tmp_path: Path) -> None:
+    cut = cut_short(tmp_path)
+    options = {**default_options(), "rules": str(cut.rules), "backend": "rtx"}
+    outcome = worker.run(
+        Entry("large", "models.yaml:2", str(cut.net), str(cut.weights), str(tmp_path / "a.plan"), options)
+    )
+    assert (outcome.status, outcome.exit_code, outcome.message) == (Status.FAILED, 3, cut.message)
 
 
 PARENT = """
 import sys, threading
 from pathlib import Path
 from prototrt.converter.batch.worker import Worker
+from prototrt.converter.publication import publication
 from prototrt.tests.converter.batch.support import {entry}
 
 worker = Worker()

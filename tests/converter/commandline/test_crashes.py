@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from prototrt.converter.files import atomic_write
+from prototrt.tests.cut_weights import SIZE, cut_short
+from prototrt.tests.fresh_python import ROOT, run_python
 
 PROLOGUE = """
 import os, signal, sys, time
@@ -62,6 +68,84 @@ def test_what_was_half_written_is_removed(tmp_path: Path) -> None:
     )
     assert done.returncode == 4
     assert list(tmp_path.iterdir()) == []
+
+
+INSTALLED = "import sys\nfrom prototrt.cli import prototrt_main\nsys.argv[0] = 'prototrt'\nprototrt_main()"
+"""The command as it is installed."""
+
+
+@pytest.mark.parametrize("command", ["convert", "run", "verify"])
+def test_weights_that_are_cut_short_are_no_crash(command: str, tmp_path: Path) -> None:
+    cut = cut_short(tmp_path)
+    arguments = {"convert": ["-o", "a.onnx"], "run": ["-o", "a.npz", "--inputs", "x.npz"]}.get(command, [])
+    np.savez(tmp_path / "x.npz", x=np.ones((1, SIZE), np.float32))
+    before = sorted(os.listdir(tmp_path))
+    done = run_python(
+        "-c",
+        INSTALLED,
+        command,
+        cut.net,
+        cut.weights,
+        "--rules",
+        cut.rules,
+        *arguments,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", f"error: {cut.message}\n")
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+WAITING = """
+import sys, threading
+from pathlib import Path
+from prototrt import cli
+from prototrt.converter.commandline.crashes import survive
+from prototrt.converter.files import atomic_write
+
+def command():
+    with atomic_write("net.plan") as stream:
+        stream.write(b"half")
+        print("begun", flush=True)
+        threading.Event().wait(60)
+
+survive(command)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_ends_the_command_and_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+    process = begun(WAITING, tmp_path)
+    process.send_signal(number)
+    assert process.wait(20) == 128 + number
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_killed_command_ends_with_its_child_and_the_next_one_tidies_up(tmp_path: Path) -> None:
+    process = begun(WAITING, tmp_path)
+    process.kill()
+    process.wait(20)
+    assert process.stdout is not None
+    assert process.stdout.read() == b""  # the child, which held it, is gone
+    (left,) = tmp_path.iterdir()
+    with atomic_write(tmp_path / "net.plan") as stream:
+        stream.write(b"whole")
+    assert not left.exists()
+    assert os.listdir(tmp_path) == ["net.plan"]
+
+
+def begun(code: str, folder: Path) -> subprocess.Popen[bytes]:
+    """A process that has begun to write."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT / ".dev")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"begun\n"
+    return process
 
 
 @pytest.mark.parametrize("code", [0, 3])

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto.errors import BuildError, ConversionError, Origin
-from prototrt.converter import files
 from prototrt.converter.options import BuildOptions
+from prototrt.converter.publication import Publication
 from prototrt.converter.readback import NetworkInterpreter
 from prototrt.converter.tensorrt import builder
 from prototrt.converter.tensorrt.api import Backend, find_backend
@@ -139,14 +139,14 @@ def test_both_are_written_or_nothing_when_the_disk_is_full(
         def write(self, data: object) -> int:
             raise OSError(28, "No space left on device")
 
-    original = files._renamed
+    original = Publication.create
 
     @contextmanager
-    def renamed(target: Path) -> Iterator[BinaryIO]:
-        with original(target) as stream:
-            yield Full() if target.name == full else stream
+    def created(files: Publication, path: Path | str) -> Iterator[BinaryIO]:
+        with original(files, path) as stream:
+            yield Full() if Path(path).name == full else stream
 
-    monkeypatch.setattr(files, "_renamed", renamed)
+    monkeypatch.setattr(Publication, "create", created)
     with pytest.raises(ConversionError, match=f"{full}: cannot be written: No space left on device"):
         write(TANH, tmp_path / "a.plan")
     assert os.listdir(tmp_path) == []

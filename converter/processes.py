@@ -1,0 +1,24 @@
+"""Processes that do not outlive the one that started them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+"""Of Linux' ``sys/prctl.h``."""
+
+
+def end_with(parent: int) -> None:
+    """Let Linux end this process when the parent has ended, even while a library holds Python's lock.
+
+    To Linux, the parent is the thread that started this process. The caller names the process, since it may have
+    ended before anybody could ask.
+    """
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)

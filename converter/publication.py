@@ -1,0 +1,264 @@
+"""Files that appear together: all of them new or all as they were, whenever the process dies or a rename fails.
+
+They are written into a folder of their own beside their targets, ``.prototrt-*.part``, which the process holds
+locked: when the process dies, the system drops the lock, and the next run into that folder tidies up.
+See docs/decisions/0023-files-appear-together.md.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from prototrt.caffe_proto.errors import ConversionError
+from prototrt.converter import black_box
+
+if sys.platform != "win32":
+    import fcntl
+
+log = logging.getLogger(__name__)
+
+_NO_LOCKS = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
+_PREFIX, _SUFFIX = ".prototrt-", ".part"
+_OLD, _NEW, _NOW = "old", "new", "now"
+"""In the folder of a stage: files as they were, files as they will be, and the link to those that count."""
+
+
+@contextmanager
+def publication(path: str | os.PathLike[str], durable: bool = True) -> Iterator[Publication]:
+    """Make files which appear when the block ends well, and none of which appears when it fails.
+
+    ``path`` is the file that gives the others their names. Unless ``durable``, nothing waits for the disk: a loss
+    of power may cost what was written. Raises ``ConversionError`` for what the system refuses.
+    """
+    for name in (path, os.path.realpath(path)):
+        tidy(Path(name).parent)  # before a link is followed that a dead process left
+    files = Publication(path, durable)
+    try:
+        yield files
+        with _told(path):
+            files.commit()
+    finally:
+        files.close()
+
+
+class Publication:
+    """Files in the making. What stands in one folder appears in one moment."""
+
+    def __init__(self, path: str | os.PathLike[str], durable: bool) -> None:
+        self._on_device = is_device(path)
+        self._durable = durable
+        self._stages: dict[Path, _Stage] = {}
+
+    @contextmanager
+    def create(self, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+        """A stream that becomes the file. A device is written as it stands, and nothing beside it."""
+        with _told(path):
+            if self._on_device:
+                with open(path if is_device(path) else os.devnull, "wb") as stream:
+                    yield stream
+            else:
+                # Unlike a file of tempfile's, it is readable for whom the umask allows.
+                with self.place(path).open("xb") as stream:
+                    yield stream
+
+    def place(self, path: str | os.PathLike[str]) -> Path:
+        """Where to make the file, whatever way, before the block ends. Raises ``OSError``."""
+        target = Path(os.path.realpath(path))
+        if target.parent not in self._stages:
+            self._stages[target.parent] = _Stage(target.parent)
+        return self._stages[target.parent].new / target.name
+
+    def commit(self) -> None:
+        """Let the files appear. Raises ``OSError``."""
+        for stage in self._stages.values():
+            stage.commit(self._durable)
+
+    def close(self) -> None:
+        """Remove what is left of files that did not appear."""
+        for stage in self._stages.values():
+            stage.close()
+
+
+def is_device(path: str | os.PathLike[str]) -> bool:
+    """Whether it is there, and no file: ``/dev/null``, a pipe."""
+    return os.path.exists(path) and not os.path.isfile(path)
+
+
+def link_or_copy(source: str | os.PathLike[str], target: Path) -> None:
+    """Make ``target`` the very file that ``source`` is; a copy where the file system does not let it."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)  # with its times, which identify it
+
+
+def tidy(folder: str | os.PathLike[str]) -> None:
+    """Finish or remove what processes that died were writing into a folder."""
+    place = Path(os.path.realpath(folder))
+    with suppress(OSError):
+        left = [name for name in os.listdir(place) if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
+        for name in left:
+            with _locked(place, wait=True), suppress(OSError), _locked(place / name, wait=False):
+                if _settle(place / name):
+                    _remove(place / name)
+
+
+class _Stage:
+    """The files of one folder until they appear."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._place = folder / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
+        self._lock = ExitStack()
+        self.new = self._place / _NEW
+        black_box.note_folder(str(folder))
+        with _locked_if_possible(folder):  # nobody takes it for one of the dead before it is locked
+            self._place.mkdir()
+            try:
+                self.new.mkdir()
+                self._lock.enter_context(_locked_if_possible(self._place))
+            except OSError:
+                shutil.rmtree(self._place, ignore_errors=True)
+                raise
+
+    def commit(self, durable: bool) -> None:
+        """Let all files appear in one moment. Raises ``OSError`` if none appears."""
+        names = os.listdir(self.new)
+        if durable:
+            for name in names:
+                _sync(self.new / name)
+        with _locked_if_possible(self._folder):
+            if len(names) > 1 and self._are_links_made(names):
+                self._switch(names)
+            else:
+                for name in names:
+                    os.replace(self.new / name, self._folder / name)
+        if durable:
+            _sync(self._folder)
+
+    def _are_links_made(self, names: list[str]) -> bool:
+        """Link the files as they are, and say that these count; False where the file system has no links."""
+        try:
+            (self._place / _OLD).mkdir()
+            for name in names:
+                if os.path.lexists(self._folder / name):
+                    link_or_copy(self._folder / name, self._place / _OLD / name)
+            os.symlink(_OLD, self._place / _NOW)
+        except OSError as error:
+            log.info("%s: no links can be made: %s", self._folder, error)
+            return False
+        return True
+
+    def _switch(self, names: list[str]) -> None:
+        """Each name becomes a link that leads to the old file, one link turns them all, and each becomes its file."""
+        try:
+            link = self._place / "link"
+            for name in names:
+                os.symlink(f"{self._place.name}/{_NOW}/{name}", link)
+                os.replace(link, self._folder / name)
+            os.symlink(_NEW, link)
+            os.replace(link, self._place / _NOW)
+        finally:
+            _settle(self._place)
+
+    def close(self) -> None:
+        with suppress(OSError), _locked_if_possible(self._folder), self._lock:
+            if not _settle(self._place):
+                log.warning("%s holds files until the next run into %s", self._place, self._folder)
+                return
+            _remove(self._place)
+
+
+def _remove(place: Path) -> None:
+    """Remove a stage, first what makes it one to settle."""
+    (place / _NOW).unlink(missing_ok=True)
+    shutil.rmtree(place)
+
+
+def _settle(place: Path) -> bool:
+    """Replace each link into a stage by the file that it leads to. Whether none is left."""
+    now = place / _NOW
+    if not now.is_symlink():
+        return True
+    which = os.readlink(now)
+    names = {name for folder in (_OLD, _NEW) for name in os.listdir(place / folder)}
+    settled = which in (_OLD, _NEW)
+    for name in names if settled else ():
+        target, source = place.parent / name, place / which / name
+        try:
+            if not target.is_symlink() or os.readlink(target) != f"{place.name}/{_NOW}/{name}":
+                continue
+            if source.exists():
+                os.replace(source, target)
+            else:
+                target.unlink()
+        except OSError as error:
+            log.info("%s is still a link: %s", target, error)
+            settled = False
+    return settled
+
+
+@contextmanager
+def _told(path: str | os.PathLike[str]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConversionError(
+            f"cannot be written: {error.strerror or error}",
+            where=str(path),
+            fix="give another output file, or make room for this one",
+        ) from error
+
+
+class _NoLocksError(OSError):
+    """The system, or the file system, has no locks."""
+
+
+@contextmanager
+def _locked(folder: Path, wait: bool) -> Iterator[None]:
+    """Lock a folder; the system drops the lock when the process dies. Raises ``OSError``."""
+    if sys.platform == "win32":
+        raise _NoLocksError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError as error:
+            if error.errno in _NO_LOCKS:
+                raise _NoLocksError(*error.args) from error
+            raise
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _locked_if_possible(folder: Path) -> Iterator[None]:
+    """Where there are no locks, files are written all the same, and nobody tidies up after the dead."""
+    with ExitStack() as stack:
+        with suppress(_NoLocksError):
+            stack.enter_context(_locked(folder, wait=True))
+        yield
+
+
+def _sync(path: Path) -> None:
+    """Wait until it is on the disk. Some file systems cannot say that of folders."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,222 @@
+"""Files that belong together are all new or all as they were, whatever fails or dies, and whenever."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prototrt.converter.files import atomic_write
+from prototrt.converter.onnx import file
+from prototrt.converter.onnx.export import export_onnx
+from prototrt.converter.publication import publication, tidy
+from prototrt.converter.tensorrt.builder import Plan
+from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir.builder import Builder
+from prototrt.tests.command_line import DEPLOY, WEIGHTS
+from prototrt.tests.faults import KILLED, Fault, faults
+from prototrt.tests.fresh_python import run_python
+
+Files = dict[str, bytes]
+
+
+def files_in(folder: Path) -> Files:
+    """What a user sees there: links are followed, and what is hidden or leads nowhere is left out."""
+    return {
+        path.name: path.read_bytes()
+        for path in folder.iterdir()
+        if not path.name.startswith(".") and path.is_file()
+    }
+
+
+@cache
+def small_graph() -> Graph:
+    random = np.random.default_rng(1).standard_normal((300, 3)).astype(np.float32)
+    build = Builder()
+    return build.graph("small", [build.product(build.input("x", (2, 3)), build.constant(random))])
+
+
+def plan(content: bytes) -> Plan:
+    return Plan(memoryview(content), {"plan": {"build_seconds": 0}, "of": content.decode()})
+
+
+def save(folder: Path, content: str) -> None:
+    """An engine and its manifest."""
+    plan(content.encode()).save(folder / "net.plan")
+
+
+def export(folder: Path, content: str) -> None:
+    """A model, its weights and its manifest."""
+    export_onnx(small_graph(), folder / "net.onnx", notes={"of": content})
+
+
+def deploy(folder: Path, content: str) -> None:
+    """One file."""
+    with atomic_write(folder / "deploy.prototxt") as stream:
+        stream.write(content.encode())
+
+
+ACTIONS = {"engine": save, "model": export, "text": deploy}
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """In memory, if possible: waiting for a disk is what takes the time here."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
+        yield Path(name)
+
+
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize(
+    ("action", "replaces"),
+    [("engine", True), ("engine", False), ("model", True), ("text", True)],
+)
+def test_all_are_new_or_all_are_old(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, replaces: bool, fault: Fault
+) -> None:
+    monkeypatch.setattr(file, "EXTERNAL_FROM", 0)
+    write, new = ACTIONS[action], files_after(action, tmp_path, "new")
+    old = files_after(action, folder, "old") if replaces else Files()
+    for place, code in faults(lambda: write(folder, "new"), fault):
+        found = files_in(folder)
+        assert found in ((old, new) if code else (new,)), place
+        assert (code == KILLED) == (fault is Fault.KILL), place
+        assert files_after(action, folder, "old"), place
+        if not replaces:
+            for path in folder.iterdir():
+                path.unlink()
+
+
+def files_after(action: str, folder: Path, content: str) -> Files:
+    """What a run that nothing disturbs leaves: files, and nothing hidden."""
+    ACTIONS[action](folder, content)
+    found = files_in(folder)
+    assert sorted(os.listdir(folder)) == sorted(found)
+    assert not any((folder / name).is_symlink() for name in found)
+    return found
+
+
+def test_files_in_several_folders_follow_their_links(tmp_path: Path) -> None:
+    """An engine may be a link to another folder; its manifest stands beside the link."""
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "net.plan").symlink_to(tmp_path / "net.plan")
+    save(tmp_path / "links", "new")
+    assert (tmp_path / "links" / "net.plan").is_symlink()
+    assert sorted(os.listdir(tmp_path)) == ["links", "net.plan"]
+    assert sorted(os.listdir(tmp_path / "links")) == ["net.plan", "net.plan.json"]
+    assert (tmp_path / "net.plan").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("call", ["link", "symlink"])
+def test_a_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    def refused(source: object, target: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, call, refused)
+    for content in ("old", "new"):
+        save(tmp_path, content)
+        assert (tmp_path / "net.plan").read_text() == content
+        assert json.loads((tmp_path / "net.plan.json").read_text())["of"] == content
+        assert sorted(os.listdir(tmp_path)) == ["net.plan", "net.plan.json"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EWOULDBLOCK])
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Nothing is tidied where nobody can tell whether its writer is alive."""
+    (tmp_path / ".prototrt-0123456789abcdef.part" / "new").mkdir(parents=True)
+
+    def refused(descriptor: int, operation: int) -> None:
+        if number == errno.ENOLCK or operation & fcntl.LOCK_NB:
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    save(tmp_path, "new")
+    assert sorted(os.listdir(tmp_path)) == [".prototrt-0123456789abcdef.part", "net.plan", "net.plan.json"]
+
+
+def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
+    with publication(tmp_path / "a") as files:
+        with files.create(tmp_path / "a") as stream:
+            stream.write(b"a")
+        save(tmp_path, "other")
+    assert sorted(os.listdir(tmp_path)) == ["a", "net.plan", "net.plan.json"]
+
+
+def test_tidying_touches_no_other_file(tmp_path: Path) -> None:
+    """A folder of that name which somebody else has made cannot lead out of itself."""
+    secret = tmp_path / "secret"
+    secret.write_text("mine")
+    folder = tmp_path / "folder"
+    left = folder / ".prototrt-0123456789abcdef.part"
+    for name in ("old", "new"):
+        (left / name).mkdir(parents=True)
+        (left / name / "secret").touch()
+    (left / "now").symlink_to(tmp_path)
+    (folder / "secret").symlink_to(f"{left.name}/now/secret")
+    (folder / ".prototrt-file.part").touch()
+    (folder / ".prototrt-link.part").symlink_to(tmp_path)
+    tidy(folder)
+    assert secret.read_text() == "mine"
+    assert sorted(os.listdir(tmp_path)) == ["folder", "secret"]
+
+
+@pytest.mark.parametrize("room", [0, 4000])
+def test_a_limit_on_the_size_of_files(tmp_path: Path, room: int) -> None:
+    """The system sends SIGXFSZ, which Python ignores: the write fails."""
+    code = f"""
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))
+from prototrt.cli import prototrt_main
+sys.argv = ["prototrt", "convert", {DEPLOY!r}, {WEIGHTS!r}, "-o", "net.onnx"]
+prototrt_main()
+"""
+    (tmp_path / "net.onnx").write_bytes(b"old")
+    done = run_python("-c", code, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stderr) == (
+        3,
+        "error: net.onnx: cannot be written: File too large\n"
+        "  fix: give another output file, or make room for this one\n",
+    )
+    assert files_in(tmp_path) == {"net.onnx": b"old"}
+    assert os.listdir(tmp_path) == ["net.onnx"]
+
+
+@pytest.mark.trt
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", Fault)
+def test_a_real_engine_is_new_or_old(folder: Path, fault: Fault) -> None:
+    """The command as it is installed, with the same faults in the process that builds."""
+    target = folder / "net.plan"
+    code = f"""
+import sys
+from prototrt.tests.faults import Fault, inject
+from prototrt.cli import convert
+inject(Fault.{fault.name}, int(sys.argv.pop(1)), 1, home="publication")
+convert()
+"""
+    old = Files()
+    for number in range(100):
+        done = run_python("-c", code, str(number), DEPLOY, WEIGHTS, "-q", "-o", target, check=False)
+        found = files_in(folder)
+        assert found == old or is_whole(found), done.stdout
+        old = found
+        if not done.stdout:
+            assert number > 30
+            assert sorted(os.listdir(folder)) == ["net.plan", "net.plan.json"]
+            return
+    raise AssertionError("the command never ends without a fault")
+
+
+def is_whole(found: Files) -> bool:
+    stated = json.loads(found["net.plan.json"])["plan"]["sha256"]
+    return bool(stated == hashlib.sha256(found["net.plan"]).hexdigest())

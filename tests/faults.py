@@ -1,0 +1,97 @@
+"""Each call to the operating system fails, or ends the process, once: in a process that is forked for it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from enum import Enum
+from types import FrameType
+from typing import Any
+
+from prototrt.caffe_proto.errors import ConversionError
+
+NAMES = {"open", "write", "fsync", "flock", "mkdir", "rmdir", "rename", "replace", "unlink", "remove"}
+LINKS_AND_LISTS = {"link", "symlink", "readlink", "listdir", "scandir"}
+KILLED, NOT_REACHED = 9, 77
+
+
+class Fault(Enum):
+    """How the call ends."""
+
+    FAIL = "fails"
+    KILL = "kills"
+
+
+def faults(action: Callable[[], object], fault: Fault) -> Iterator[tuple[str, int]]:
+    """Run ``action`` with the fault in its first call, in its second, and so on, until it has no further call.
+
+    Gives the place of the fault, to be printed, and the exit code: 0 if the action did not raise, 3 for a
+    ``ConversionError``, ``KILLED``.
+    """
+    for number in range(10_000):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _run(action, fault, number, writing)
+        os.close(writing)
+        with open(reading, encoding="utf-8") as told:
+            place = told.read()
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if code == NOT_REACHED:
+            assert number, "the action has no calls"
+            return
+        assert code in (0, 3, KILLED), f"{place}: exit code {code}"
+        yield f"call {number}, {place}, {fault.value}", code
+
+
+def _run(action: Callable[[], object], fault: Fault, number: int, told: int) -> None:
+    """The child: it never returns."""
+    code = NOT_REACHED
+    try:
+        reached = inject(fault, number, told)
+        action()
+        code = 0 if reached else NOT_REACHED
+    except ConversionError:
+        code = 3
+    except BaseException as error:
+        os.write(told, f" {type(error).__name__}: {error}".encode())
+        code = 1
+    finally:
+        os._exit(code)
+
+
+def _is_system_call(called: Any) -> bool:
+    """Whether it is such a function, or such a method of a file: strings, too, have a ``replace``."""
+    home = called.__module__ or type(called.__self__).__module__
+    return called.__name__ in NAMES | LINKS_AND_LISTS and home in ("posix", "fcntl", "io", "_io")
+
+
+def inject(fault: Fault, number: int, told: int, home: str = "") -> list[str]:
+    """Let the call with this number fail or kill, and write to the descriptor ``told`` where it was.
+
+    Only calls made by modules with ``home`` in their path count. The list has an element once it has happened.
+    """
+    left, reached = [number], list[str]()
+
+    def snap(frame: FrameType, event: str, called: Any) -> None:
+        if event != "c_call" or reached or not _is_system_call(called):
+            return
+        if home not in frame.f_code.co_filename:
+            return
+        if left[0]:
+            left[0] -= 1
+            return
+        reached.append(called.__name__)
+        sys.setprofile(None)
+        os.write(told, f"{called.__name__} in {frame.f_code.co_name}".encode())
+        if fault is Fault.KILL:
+            os._exit(KILLED)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    threading.setprofile(snap)
+    sys.setprofile(snap)
+    return reached
