@@ -4,7 +4,7 @@
 #   make coverage  runs every test, and lists the lines that none of them reaches
 #   make gpu-kit   packs the checks for a GPU, for a machine without internet
 #   make oracle    holds random nets against real Caffe, if CAFFE_PYTHON is a command that has it
-#   make fuzz      looks for inputs that break the readers, FUZZ_SECONDS for each of two targets
+#   make fuzz      looks for inputs that break it, FUZZ_SECONDS for each target
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -51,12 +51,14 @@ oracle: $(VENV)/installed-dev
 	CAFFE_PYTHON='$(CAFFE_PYTHON)' $(BIN)/python -m pytest tests/oracle --hypothesis-profile thorough
 
 # Crashes are kept in build/fuzz. atheris has wheels for a few versions of Python only.
+TARGETS := text wire hdf5 npz caffe2 models manifest entry built
+
 fuzz: $(VENV)/installed-dev
 	$(BIN)/pip install --quiet --editable '.[fuzz]'
 	@mkdir -p build/fuzz
-	for target in text wire; do \
+	for target in $(TARGETS); do \
 		PYTHONPATH=.dev $(BIN)/python tests/fuzz/fuzz.py $$target build/fuzz/$$target \
-			-max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/fuzz/ || exit 1; \
+			-max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/fuzz/$$target- || exit 1; \
 	done
 
 # protoc comes with grpcio-tools, in an environment of its own: it pins protobuf.

@@ -1,73 +1,52 @@
-"""Fuzzing guided by coverage: ``python tests/fuzz/fuzz.py text|wire CORPUS [options of libFuzzer]``.
+"""Fuzzing guided by coverage: ``python tests/fuzz/fuzz.py TARGET CORPUS [options of libFuzzer]``.
 
-``text`` takes bytes for a prototxt and looks at the net, ``wire`` takes them for weights and for a mean
-file. The corpus begins as the goldens. Whatever leaves but a ConversionError is a crash, and libFuzzer
-keeps the bytes that made it.
+The targets stand in targets.py. The corpus begins as ours and the goldens. Whatever leaves a target but a
+ConversionError is a crash, and libFuzzer keeps the bytes that made it; so are runs that take more than 20 seconds
+or 1.5 GB.
 """
 
 from __future__ import annotations
 
-import contextlib
-import shutil
+import os
+import random
 import sys
 import tempfile
-from collections.abc import Callable
+import warnings
 from pathlib import Path
 
 import atheris
 
 with atheris.instrument_imports(include=["prototrt"]):
-    import prototrt
-    from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
-    from prototrt.surgery.expansion.expand import expand
+    from prototrt.tests.fuzz.targets import TARGETS, Mutation, run
 
-GOLDENS = Path(__file__).parents[1] / "goldens" / "caffe"
-# Layers that share and layers that do not, under names that the goldens store weights for.
-NET = "".join(
-    f"layer {{ name: '{name}' type: 'InnerProduct' top: '{name}' param {{ name: '{name[0]}' }} }}\n"
-    for name in ("conv1", "conv2", "ip1", "ip2", "fc", "fc2", "lstm1", "bn1", "scale1")
-)
-SEEDS = {"text": "*/*.prototxt", "wire": "*/model.caffemodel"}
-LARGEST = 1 << 14  # bytes: larger goldens slow the search down and teach it nothing
-
-
-def text(folder: Path, data: bytes) -> None:
-    """Read a net and find the shapes of its blobs."""
-    (folder / "net.prototxt").write_bytes(data)
-    with contextlib.suppress(prototrt.ConversionError):
-        expand(
-            prototrt.load(folder / "net.prototxt", allow_unknown=len(data) % 2 == 0), require_weights=False
-        )
-
-
-def wire(folder: Path, data: bytes) -> None:
-    """Read weights and all of their numbers, and a mean file."""
-    (folder / "weights").write_bytes(data)
-    with contextlib.suppress(prototrt.ConversionError):
-        for layer in prototrt.load(folder / "net.prototxt", folder / "weights").layers:
-            for blob in layer.blobs or ():
-                assert blob.array.shape == blob.shape
-    with contextlib.suppress(prototrt.ConversionError):
-        read_binaryproto(folder / "weights")
-
-
-def seed(target: str, corpus: Path) -> None:
-    """Put the goldens into a new corpus."""
-    corpus.mkdir(parents=True, exist_ok=True)
-    for path in sorted(GOLDENS.glob(SEEDS[target])):
-        if path.stat().st_size <= LARGEST:
-            shutil.copyfile(path, corpus / f"{path.parent.name}-{path.name}")
+LIMITS = ("-rss_limit_mb=1500", "-malloc_limit_mb=512", "-timeout=20")
+MEMORY = "/dev/shm"
 
 
 def main(target: str, corpus: str, *options: str) -> None:
     """Run libFuzzer, which ends the process."""
-    targets: dict[str, Callable[[Path, bytes], None]] = {"text": text, "wire": wire}
-    seed(target, Path(corpus))
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "net.prototxt").write_text(NET)
-        arguments = [sys.argv[0], corpus, "-rss_limit_mb=1500", "-malloc_limit_mb=64", *options]
-        atheris.Setup(arguments, lambda data: targets[target](Path(folder), data))
+    Path(corpus).mkdir(parents=True, exist_ok=True)
+    found = TARGETS[target]
+    for name, data in [*found.seeds(), *found.corpus()]:
+        Path(corpus, name).write_bytes(data)
+    hooks = {} if found.mutated is None else {"custom_mutator": mutator(found.mutated)}
+    warnings.simplefilter("ignore")
+    memory = MEMORY if os.path.isdir(MEMORY) else None  # a disk takes longer than what is tried
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        arguments = [sys.argv[0], corpus, *LIMITS, *options]
+        atheris.Setup(arguments, lambda data: run(target, Path(folder), data), **hooks)
         atheris.Fuzz()
+
+
+def mutator(mutated: Mutation) -> object:
+    """Mostly whole nets; one change in eight is to the bytes, as without a mutator."""
+
+    def changed(data: bytes, most: int, seed: int) -> bytes:
+        chance = random.Random(seed)
+        found = atheris.Mutate(data, most) if chance.random() < 1 / 8 else mutated(data, chance)
+        return bytes(found[:most])
+
+    return changed
 
 
 if __name__ == "__main__":
