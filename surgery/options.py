@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.options import Names, Options, Shapes, one_of, only_in_python
+from prototrt.caffe_proto.options import ONLY_IN_PYTHON, Names, Options, Shapes, one_of, only_in_python
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.forks import FORKS
 
@@ -18,7 +18,7 @@ States: TypeAlias = "str | Mapping[str, Array]"
 
 SEQUENCES = ("auto", "loop", "unroll", "step")
 TILES = ("broadcast", "keep", "native", "plugin")
-PRECISIONS = ("fp32", "fp16")
+PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8", "int8,bf16", "fp8,bf16")
 """The types that products compute in."""
 NMS = ("primitives", "native")
 OF_THE_NET = ("shapes", "outputs", "cont", "fork", "settings", "rules")
@@ -40,11 +40,14 @@ class RewriteOptions(Options):
     arrays by the names of these inputs. ``tile`` ``"broadcast"`` leaves out every Tile whose reader
     broadcasts; the others keep them, as ``"native"`` layers or as a ``"plugin"`` if ``build`` gets
     the same option. ``precision`` ``"fp16"`` lets products compute in float16; inputs, outputs and
-    state stay float32. ``quantize_all`` also quantizes the first convolution and the last product, and
-    ``keep_float`` names layers that are not quantized. ``preprocess`` makes mean and scale of the
-    data layers the first nodes of the graph. ``fork`` names the fork of Caffe that the model is from,
-    where a type of layer means different things in different forks. ``settings`` are numbers that the
-    program kept outside of the model, by name or in a JSON file; ``rules`` is a Python file with rules
+    state stay float32. ``"bf16"`` is the same with bfloat16. ``"int8"`` and ``"fp8"`` quantize the
+    factors of products, with float16 around them, or bfloat16: ``"int8,bf16"``. They need ``ranges``:
+    the largest magnitudes of values, by name; see docs/precision.md. ``quantize_all`` also quantizes the
+    first convolution and the last product, and ``keep_float`` names layers that are not quantized.
+    ``preprocess`` makes mean and scale of the data layers the first nodes of the graph. ``fork`` names
+    the fork of Caffe that the model is from, where a type of layer means different things in different
+    forks. ``settings`` are numbers that the program kept outside of the model, by name or in a JSON
+    file; ``rules`` is a Python file with rules
     for further layers: see docs/forks.md. ``nms`` ``"native"`` leaves suppression to a layer of the backend where that
     decides as the fork does.
     ``strict`` refuses weights that are NaN or infinite, and nets that would end before a layer unless
@@ -62,6 +65,7 @@ class RewriteOptions(Options):
     state: States = "bind"
     tile: str = one_of(TILES)
     precision: str = one_of(PRECISIONS)
+    ranges: Mapping[str, float] | None = field(default=None, metadata=ONLY_IN_PYTHON)
     quantize_all: bool = False
     keep_float: Names = ()
     force: bool = False
@@ -81,6 +85,11 @@ class RewriteOptions(Options):
             )
             fix = Worded("use {} or {}", Option("state", "bind"), Option("state", "zero"))
             raise OptionsError(problem, fix=fix)
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether products read 8 bits."""
+        return self.precision.startswith(("int8", "fp8"))
 
     @property
     def topology(self) -> RewriteOptions:

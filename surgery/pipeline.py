@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from prototrt.caffe_proto import Model
+from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import takes_options
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.forms import refuse_impossible_form
 from prototrt.surgery.ir import Graph, Node
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.passes.compute_in_half import compute_in_half
+from prototrt.surgery.passes.compute_in_half import compute_in_bfloat16, compute_in_half
 from prototrt.surgery.passes.drop_identities import drop_identities
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.elide_tiles import elide_tiles
@@ -26,6 +29,8 @@ from prototrt.surgery.passes.join_products import join_products
 from prototrt.surgery.passes.keep_unit_axes import keep_unit_axes
 from prototrt.surgery.passes.merge_reshapes import merge_reshapes
 from prototrt.surgery.passes.precision import precision_of
+from prototrt.surgery.passes.quantization_plan import quantized_values
+from prototrt.surgery.passes.quantize_products import quantize_products
 from prototrt.surgery.passes.rejoin_rows import rejoin_rows
 from prototrt.surgery.passes.scale_products import scale_products
 from prototrt.surgery.passes.share_products import share_products
@@ -59,7 +64,9 @@ PRECISIONS = {
     "fp32": PassList("float32"),
     # Before Scans are unrolled: afterwards states cannot be recognized.
     "fp16": PassList("float16", (compute_in_half,)),
+    "bf16": PassList("bfloat16", (compute_in_bfloat16,)),
 }
+"""What products compute in; ``quantization`` has the list for those of 8 bits."""
 
 BEFORE_QUANTIZATION = PassList("before quantization", (fold_affines,))
 """For a net that is quantized: the values are those that scales are taken of."""
@@ -97,11 +104,11 @@ LOWERINGS = {
 }
 """The last passes for each backend, just before it reads the rewritten graph."""
 
-_NO_PRODUCT = "fp16 has no effect: the net has no product that float16 can compute"
+_SIXTEEN_BITS = {"fp16": "float16", "bf16": "bfloat16"}
 
 
 def all_passes() -> Mapping[str, Pass]:
-    """Every pass of every list, by name."""
+    """Every pass of every list, by name. ``quantization`` has another, which depends on the options."""
     lists = (
         CANONICAL,
         *TILES.values(),
@@ -116,6 +123,29 @@ def all_passes() -> Mapping[str, Pass]:
 def lowered(graph: Graph, backend: str) -> Graph:
     """The graph that a backend reads: ``"tensorrt"``, ``"onnx"``, ``"onnx-lstm"`` or ``"reference"``."""
     return run(graph, [LOWERINGS[backend]])
+
+
+def quantization(options: RewriteOptions) -> PassList:
+    """The passes that quantize a graph, with 16 bits around."""
+
+    @functools.wraps(quantize_products)
+    def quantize(graph: Graph) -> Graph:
+        return quantize_products(graph, _ranges(graph, options), options)
+
+    around = compute_in_bfloat16 if options.precision.endswith("bf16") else compute_in_half
+    return PassList("8 bits", (quantize, drop_unused, around))
+
+
+def _ranges(graph: Graph, options: RewriteOptions) -> Mapping[str, float]:
+    """The ranges that are given. A net without weights is not computed: its picture needs no numbers."""
+    if options.ranges is not None:
+        return options.ranges
+    if not options.require_weights:
+        return dict.fromkeys(quantized_values(graph, options), 1.0)
+    raise OptionsError(
+        Worded("{} needs the ranges of the values of the net", Option("precision", options.precision)),
+        fix=Worded("measure them with `prototrt calibrate`, and give {}", Option("ranges", "scales.json")),
+    )
 
 
 @takes_options(RewriteOptions)
@@ -134,8 +164,21 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
     expansion = expand(model, options=options)
     tiles = TILES["broadcast" if options.tile == "broadcast" else "keep"]
     sound: set[Node] = set()
-    graph = run(expansion.graph, [CANONICAL, tiles, PRECISIONS[options.precision]], sound)
-    if options.precision == "fp16" and precision_of(graph) == "fp32":
-        graph = replace(graph, warnings=(*graph.warnings, f"{model.file}: {_NO_PRODUCT}"))
+    graph = run(expansion.graph, [CANONICAL, tiles, *_precision_lists(options)], sound)
+    if precision_of(graph) != options.precision:
+        warning = f"{model.file}: {options.precision} has no effect: {_without_effect(options)}"
+        graph = replace(graph, warnings=(*graph.warnings, warning))
     refuse_impossible_form(graph, options.sequence, options.force)
     return run(graph, [FORMS[options.sequence]], sound)
+
+
+def _precision_lists(options: RewriteOptions) -> Sequence[PassList]:
+    if options.is_quantized:
+        return [BEFORE_QUANTIZATION, quantization(options)]
+    return [PRECISIONS[options.precision]]
+
+
+def _without_effect(options: RewriteOptions) -> str:
+    if options.is_quantized:
+        return "the net has no product that is quantized"
+    return f"the net has no product that {_SIXTEEN_BITS[options.precision]} can compute"

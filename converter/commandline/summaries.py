@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from prototrt.surgery.ir import Array, Graph, Shape
 
 _LAYERS = {"caffe": "Caffe layers", "caffe2": "Caffe2 operators"}
-_FLOATS = {"fp32": "", "fp16": " in float16"}
+_FLOATS = {
+    "fp32": "",
+    "fp16": " in float16",
+    "bf16": " in bfloat16",
+    "int8": " in int8 and float16",
+    "fp8": " in float8 and float16",
+    "int8,bf16": " in int8 and bfloat16",
+    "fp8,bf16": " in float8 and bfloat16",
+}
 
 
 @dataclass(frozen=True)

@@ -3,21 +3,56 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto.errors import BuildError
-from prototrt.surgery.ir import DType
-
-OPSET = 17
-IR_VERSION = 8
-"""The file format that came with opset 17: what reads the one reads the other."""
+from prototrt.surgery.ir import DType, Graph, walk
 
 # onnx.TensorProto's numbers, which are those of the file.
-ELEMENT_TYPES = {DType.FLOAT32: 1, DType.INT32: 6, DType.BOOL: 9, DType.FLOAT16: 10}
-_NUMPY_TYPES = {"float32": 1, "int32": 6, "int64": 7, "bool": 9, "float16": 10}
+ELEMENT_TYPES = {
+    DType.FLOAT32: 1,
+    DType.INT8: 3,
+    DType.INT32: 6,
+    DType.BOOL: 9,
+    DType.FLOAT16: 10,
+    DType.BFLOAT16: 16,
+    DType.FLOAT8: 17,
+}
+_NUMPY_TYPES = {dtype.value: number for dtype, number in ELEMENT_TYPES.items()} | {"int64": 7}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A set of ONNX's operators, and the file format that came with it: what reads the one reads the other."""
+
+    opset: int
+    ir_version: int
+
+
+PLAIN = Dialect(17, 8)
+INT8 = Dialect(19, 9)
+"""The first in which QuantizeLinear reads float16."""
+FLOAT8 = Dialect(21, 10)
+"""The first in which QuantizeLinear says without a zero point what it writes.
+
+onnxruntime 1.31 drops a ReLU before a QuantizeLinear that has a zero point of float8.
+"""
+BFLOAT16 = Dialect(22, 10)
+"""The first in which a Conv is of bfloat16."""
+
+
+def dialect_of(graph: Graph) -> Dialect:
+    """The oldest dialect that can say what a graph computes."""
+    dtypes = {value.dtype for node in walk(graph) for value in (*node.inputs, *node.outputs)}
+    if DType.BFLOAT16 in dtypes:
+        return BFLOAT16
+    if DType.FLOAT8 in dtypes:
+        return FLOAT8
+    return INT8 if DType.INT8 in dtypes else PLAIN
 
 
 def element_type(dtype: np.dtype[Any]) -> int:

@@ -13,28 +13,46 @@ from prototrt.surgery.ops import Convolution, Deconvolution, Patches
 
 
 @lowers(Convolution)
-def convolution(model: OnnxModel, op: Convolution, x: Tensor, kernel: Array, bias: Array) -> list[str]:
+def convolution(
+    model: OnnxModel, op: Convolution, x: Tensor, kernel: Array | Tensor, bias: Array
+) -> list[str]:
     return [_convolved(model, "Conv", op, x, kernel, bias)]
 
 
 @lowers(Deconvolution)
-def deconvolution(model: OnnxModel, op: Deconvolution, x: Tensor, kernel: Array, bias: Array) -> list[str]:
+def deconvolution(
+    model: OnnxModel, op: Deconvolution, x: Tensor, kernel: Array | Tensor, bias: Array
+) -> list[str]:
     return [_convolved(model, "ConvTranspose", op, x, kernel, bias)]
 
 
 def _convolved(
-    model: OnnxModel, kind: str, op: Convolution | Deconvolution, x: Tensor, kernel: Array, bias: Array
+    model: OnnxModel,
+    kind: str,
+    op: Convolution | Deconvolution,
+    x: Tensor,
+    kernel: Array | Tensor,
+    bias: Array,
 ) -> str:
     """A convolution over no axis becomes one over an axis of size 1, because ONNX needs one."""
     if not op.stride:
         axis = model.integers(2)
         lifted = type(op)((1,), (0,), (1,), op.group)
         image = Tensor(model.add("Unsqueeze", x, axis), x.dtype, (*x.shape, 1))
-        y = _convolved(model, kind, lifted, image, kernel.reshape(*kernel.shape, 1), bias)
+        y = _convolved(model, kind, lifted, image, _with_axis(model, kernel), bias)
         return model.add("Squeeze", y, axis)
-    weights = model.array(kernel), model.array(bias)
+    weights = kernel if isinstance(kernel, Tensor) else model.array(kernel)
     windows = {"strides": op.stride, "pads": op.pad * 2, "dilations": op.dilation}
-    return model.add(kind, x, *weights, kernel_shape=kernel.shape[2:], group=op.group, **windows)
+    sizes = kernel.shape[2:]
+    return model.add(kind, x, weights, model.array(bias), kernel_shape=sizes, group=op.group, **windows)
+
+
+def _with_axis(model: OnnxModel, kernel: Array | Tensor) -> Array | Tensor:
+    """A kernel with one axis more, of size 1."""
+    if isinstance(kernel, Tensor):
+        name = model.add("Unsqueeze", kernel, model.integers(kernel.rank))
+        return Tensor(name, kernel.dtype, (*kernel.shape, 1))
+    return kernel.reshape(*kernel.shape, 1)
 
 
 @lowers(Patches)

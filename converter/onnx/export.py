@@ -17,6 +17,7 @@ from prototrt.converter.onnx import (  # noqa: F401  register the lowerings
     lstm,
     normalization,
     pooling,
+    quantize,
     reduction,
     repetition,
     scan,
@@ -24,7 +25,7 @@ from prototrt.converter.onnx import (  # noqa: F401  register the lowerings
     shape,
     suppression,
 )
-from prototrt.converter.onnx.api import IR_VERSION, OPSET, element_type, imported
+from prototrt.converter.onnx.api import element_type, imported
 from prototrt.converter.onnx.file import write_model
 from prototrt.converter.onnx.lowering import lower
 from prototrt.converter.onnx.model import OnnxModel, Proto
@@ -58,7 +59,7 @@ def export_onnx(
         with publication(path) as files:
             write_model(files, path, model, weights.weights)
             refuse_changed(graph)
-            counts = {"opset": OPSET, "nodes": len(model.graph.node)}
+            counts = {"opset": model.opset_import[0].version, "nodes": len(model.graph.node)}
             nodes = {"nodes": weights.primitives}
             manifest = {**facts.result(), **nodes, "onnx": counts, **(notes or {})}
             with files.create(manifest_of(path)) as stream:
@@ -79,8 +80,8 @@ def onnx_from_graph(graph: Graph, onnx_lstm: bool = False) -> tuple[Proto, OnnxM
         [written.info(value) for value in prepared.outputs],
         value_info=[written.info(value) for value in values],
     )
-    opset = [helper.make_opsetid("", OPSET)]
-    model = helper.make_model(body, opset_imports=opset, ir_version=IR_VERSION, producer_name="prototrt")
+    opset, ir_version = [helper.make_opsetid("", written.dialect.opset)], written.dialect.ir_version
+    model = helper.make_model(body, opset_imports=opset, ir_version=ir_version, producer_name="prototrt")
     helper.set_model_props(
         model, {f"recurrence {pair.input.name}": pair.output.name for pair in prepared.recurrences}
     )

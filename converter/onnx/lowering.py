@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from prototrt.converter.onnx.model import OnnxModel
-from prototrt.surgery.ir import Graph, Node, Op, Value
+from prototrt.surgery.ir import Graph, Node, Op, Value, takes_array
 from prototrt.surgery.ir.registry import Registry
 
 Lowering: TypeAlias = Callable[..., list[str]]
 """``lowering(model, op, *inputs) -> names of the outputs``. Inputs that the op lists in
-``constants`` come as arrays, the others as tensors."""
+``constants`` come as arrays, those in ``weights`` if they are constant; the others as tensors."""
 
 lowers: Registry[type[Op], Lowering] = Registry("ONNX lowering")
 
@@ -48,7 +48,7 @@ def distinct(model: OnnxModel, values: Sequence[Value], body: Graph) -> list[str
 
 def _inputs(model: OnnxModel, node: Node) -> list[object]:
     return [
-        value.data if position in node.op.constants else model.tensor(value)
+        value.data if takes_array(node, position) else model.tensor(value)
         for position, value in enumerate(node.inputs)
     ]
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from prototrt.caffe_proto.naming import Names
-from prototrt.converter.onnx.api import ELEMENT_TYPES, imported
+from prototrt.converter.onnx.api import ELEMENT_TYPES, dialect_of, imported
 from prototrt.surgery.ir import Array, DType, Graph, Node, Shape, Value, fixed, node_count
 
 Proto: TypeAlias = Any
@@ -42,6 +42,7 @@ class OnnxModel:
 
     def __init__(self, graph: Graph) -> None:
         self.helper = imported("onnx.helper")
+        self.dialect = dialect_of(graph)
         self.primitives = node_count(graph)
         """How many it is made of, those in bodies among them."""
         self.nodes: list[Proto] = []

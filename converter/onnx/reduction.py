@@ -9,12 +9,16 @@ from prototrt.converter.onnx.shape import reversed_along
 from prototrt.surgery.ir import DType, fixed
 from prototrt.surgery.ops import Reduce, ReduceKind, TopK
 
+_AXES_ARE_INPUTS = 18
+"""The opset since which the axes are an input of every reduction, as they were of ReduceSum before."""
+
 
 @lowers(Reduce)
 def reduce(model: OnnxModel, op: Reduce, x: Tensor) -> list[str]:
-    if op.kind is ReduceKind.SUM:  # the first whose axes became an input
-        return [model.add("ReduceSum", x, model.integers(*op.axes), keepdims=int(op.keep))]
-    return [model.add(f"Reduce{op.kind.value.title()}", x, axes=op.axes, keepdims=int(op.keep))]
+    kind = f"Reduce{op.kind.value.title()}"
+    if op.kind is ReduceKind.SUM or model.dialect.opset >= _AXES_ARE_INPUTS:
+        return [model.add(kind, x, model.integers(*op.axes), keepdims=int(op.keep))]
+    return [model.add(kind, x, axes=op.axes, keepdims=int(op.keep))]
 
 
 @lowers(TopK)

@@ -14,6 +14,7 @@ _HELD: dict[str, type[np.generic]] = {
     "FLOAT": np.float32,
     "HALF": np.float32,
     "BF16": np.float32,
+    "FP8": np.float32,
     "INT8": np.int8,
     "UINT8": np.uint8,
     "INT32": np.int32,
@@ -48,7 +49,7 @@ class NetworkTensor:
 
     @property
     def user_dtype(self) -> np.dtype[Any]:
-        """The dtype of the arrays that go in and come out. numpy has no bfloat16: it travels as float32."""
+        """The dtype of the arrays that go in and come out. numpy has no BF16 and no FP8: they travel as float32."""
         return np.dtype(np.float16) if self.dtype == "HALF" else self.held_dtype
 
     @property
@@ -81,6 +82,8 @@ def _rounded(value: Array, dtype: str) -> Array:
         return value.astype(np.float16).astype(np.float32)
     if dtype == "BF16":
         return _rounded_to_bfloat16(value)
+    if dtype == "FP8":
+        return _rounded_to_float8(value)
     return value
 
 
@@ -91,3 +94,11 @@ def _rounded_to_bfloat16(value: Array) -> Array:
     last_kept = (bits >> np.uint32(16)) & np.uint32(1)
     cut = (bits + np.uint32(0x7FFF) + last_kept) & np.uint32(0xFFFF0000)
     return np.where(np.isnan(value), np.float32(np.nan), cut.view(np.float32))
+
+
+def _rounded_to_float8(value: Array) -> Array:
+    # e4m3 keeps 3 bits after the first one, and 2^-9 is its smallest number. 448 is the largest; the layer that
+    # writes the tensor clamps to it.
+    _, exponent = np.frexp(value)
+    unit = np.ldexp(np.float32(1), np.maximum(exponent - 4, -9))
+    return np.asarray(np.rint(value / unit) * unit, np.float32)

@@ -26,7 +26,7 @@ def pooling(layer: Layer) -> Evaluate:
 
 
 def _maximum(x: Array, walks: list[Walk]) -> Array:
-    y = padded(x, walks, -np.inf)
+    y = padded(x, walks, -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
     for axis, walk in enumerate(walks, x.ndim - len(walks)):
         y = windows_along(y, axis, walk).max(-1)
     return y

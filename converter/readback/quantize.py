@@ -1,4 +1,4 @@
-"""To 8-bit integers and back, with one scale for the tensor or one for each channel."""
+"""To numbers of 8 bits and back, with one scale for the tensor or one for each channel."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ import numpy as np
 from prototrt.caffe_proto.errors import UnsupportedLayerError
 from prototrt.converter.readback.registry import Array, Evaluate, Layer, evaluates
 
+_LARGEST_FP8 = 448
+
 
 @evaluates("QUANTIZE")
 def quantize(layer: Layer) -> Evaluate:
-    """Rounded to nearest, ties to even, and clamped to -128..127."""
-    axis = layer.axis
+    """INT8: rounded to nearest, ties to even, and clamped to -128..127. FP8: clamped to -448..448, then rounded."""
+    axis, kind = layer.axis, layer.get_output(0).dtype.name
 
     def evaluate(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
-        y = np.rint(x / _aligned(scale, zero_point, x, axis))
-        return np.clip(y, -128, 127).astype(np.int8)
+        y = x / _aligned(scale, zero_point, x, axis)
+        if kind == "FP8":
+            return np.clip(y, -_LARGEST_FP8, _LARGEST_FP8)  # the tensor rounds what it holds
+        return np.clip(np.rint(y), -128, 127).astype(np.int8)
 
     return evaluate
 

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 _MODULES = {"rtx": "tensorrt_rtx", "enterprise": "tensorrt"}
 _INSTALL = {"rtx": "pip install tensorrt-rtx", "enterprise": "pip install tensorrt"}
+_OWN_NAMES = {DType.FLOAT8: "fp8"}
+"""Element types that TensorRT does not call as NumPy does."""
 _OLDEST_ENTERPRISE = 10
 _OLDEST_AHEAD = (10, 9)
 
@@ -57,8 +59,7 @@ class Backend:
 
     def dtype(self, dtype: DType) -> Any:
         """TensorRT's name of an element type."""
-        names = {DType.FLOAT32: "float32", DType.FLOAT16: "float16", DType.INT32: "int32", DType.BOOL: "bool"}
-        return getattr(self.trt, names[dtype])
+        return getattr(self.trt, _OWN_NAMES.get(dtype, dtype.value))
 
     def network_flags(self) -> int:
         """Strong typing where it is a choice: in ``tensorrt`` 10."""

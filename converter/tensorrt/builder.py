@@ -25,6 +25,7 @@ from prototrt.converter.tensorrt import (  # noqa: F401  register the lowerings
     linear,
     normalization,
     pooling,
+    quantize,
     reduction,
     repetition,
     scan,

@@ -10,6 +10,7 @@ import numpy as np
 
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
+from prototrt.converter.tensorrt.shape import shuffled
 from prototrt.converter.tensorrt.windows import (
     laid_out,
     lift_of,
@@ -17,47 +18,68 @@ from prototrt.converter.tensorrt.windows import (
     padded_around,
     refuse_many_spatial_axes,
 )
-from prototrt.surgery.ir import Array
+from prototrt.surgery.ir import Array, DType
 from prototrt.surgery.ops import Convolution, Deconvolution, Patches
 
 
 @lowers(Convolution)
-def convolution(network: Network, op: Convolution, x: Tensor, kernel: Array, bias: Array) -> list[Tensor]:
+def convolution(
+    network: Network, op: Convolution, x: Tensor, kernel: Array | Tensor, bias: Array
+) -> list[Tensor]:
     refuse_many_spatial_axes(network, len(op.stride))
     return [_convolved(network, op, x, kernel, bias)]
 
 
 @lowers(Deconvolution)
-def deconvolution(network: Network, op: Deconvolution, x: Tensor, kernel: Array, bias: Array) -> list[Tensor]:
+def deconvolution(
+    network: Network, op: Deconvolution, x: Tensor, kernel: Array | Tensor, bias: Array
+) -> list[Tensor]:
     refuse_many_spatial_axes(network, len(op.stride))
-    if max(op.stride, default=1) > 1 and max(op.dilation, default=1) > 1:
+    is_known = isinstance(kernel, np.ndarray)
+    if is_known and max(op.stride, default=1) > 1 and max(op.dilation, default=1) > 1:
         # RTX: "Strided & Dilated Deconv are currently not supported".
         kernel, op = _with_holes(kernel, op.dilation), replace(op, dilation=(1,) * len(op.dilation))
     return [_convolved(network, op, x, kernel, bias)]
 
 
 def _convolved(
-    network: Network, op: Convolution | Deconvolution, x: Tensor, kernel: Array, bias: Array
+    network: Network, op: Convolution | Deconvolution, x: Tensor, kernel: Array | Tensor, bias: Array
 ) -> Tensor:
-    lift = lift_of(op.stride)
+    lift, window = lift_of(op.stride), tuple(kernel.shape)[2:]
+    weights = [_weights(network, each) for each in (kernel, bias)]
 
     def convolved(image: Tensor) -> Tensor:
-        window = (1,) * lift + kernel.shape[2:]
-        weights = network.weights(kernel), network.weights(bias)
         layer = network.add(
             "convolution_nd" if isinstance(op, Convolution) else "deconvolution_nd",
             image,
             bias.size,
-            window,
-            *weights,
+            (1,) * lift + window,
+            *(network.no_weights if each is None else each for each in weights),
         )
         layer.padding_nd = (0,) * lift + op.pad
         layer.stride_nd = (1,) * lift + op.stride
         layer.dilation_nd = (1,) * lift + op.dilation
         layer.num_groups = op.group
+        for position, (each, given) in enumerate(zip((kernel, bias), weights, strict=True), 1):
+            if given is None:
+                layer.set_input(position, _lifted_tensor(network, each, lift if position == 1 else 0))
         return layer.get_output(0)
 
     return lifted(network, x, lift, convolved)
+
+
+def _weights(network: Network, given: Array | Tensor) -> Any:
+    """``Weights`` of what is known; None for a tensor, and for bfloat16, which cannot be read back as weights."""
+    if not isinstance(given, np.ndarray) or given.dtype.name == DType.BFLOAT16.value:
+        return None
+    return network.weights(given)
+
+
+def _lifted_tensor(network: Network, given: Array | Tensor, lift: int) -> Tensor:
+    """A kernel as a tensor, with ``lift`` axes of size 1 after its channels."""
+    tensor = network.constant_array(given) if isinstance(given, np.ndarray) else given
+    sizes = tuple(tensor.shape)
+    return shuffled(network, tensor, (*sizes[:2], *(1,) * lift, *sizes[2:])) if lift else tensor
 
 
 def _with_holes(kernel: Array, dilation: tuple[int, ...]) -> Array:

@@ -48,7 +48,7 @@ def unary_layer(network: Network, x: Tensor, kind: str) -> Tensor:
 
 def number_like(network: Network, x: Tensor, number: float) -> Tensor:
     """A constant of the rank and type of x, which broadcasts against it."""
-    return network.constant_array(np.full((1,) * len(x.shape), number, network.trt.nptype(x.dtype)))
+    return network.constant_array(np.full((1,) * len(x.shape), number, network.dtype_of(x)))
 
 
 @lowers(Binary)

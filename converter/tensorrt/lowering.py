@@ -9,13 +9,13 @@ from prototrt.caffe_proto.errors import BuildError, UnsupportedLayerError, raise
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.converter.tensorrt.network import Network, Tensor
-from prototrt.surgery.ir import Graph, Node, Op, Value, walk
+from prototrt.surgery.ir import Graph, Node, Op, Value, takes_array, walk
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.ops import NonMaxSuppression
 
 Lowering: TypeAlias = Callable[..., list[Tensor]]
 """``lowering(network, op, *inputs) -> outputs``. Inputs that the op lists in ``constants``
-come as arrays, the others as tensors."""
+come as arrays, those in ``weights`` if they are constant; the others as tensors."""
 
 lowers: Registry[type[Op], Lowering] = Registry("TensorRT lowering")
 
@@ -108,7 +108,7 @@ def tensor_of(network: Network, value: Value, tensors: Mapping[Value, Tensor]) -
 
 def _inputs(network: Network, node: Node, tensors: Mapping[Value, Tensor]) -> list[object]:
     return [
-        value.data if position in node.op.constants else tensor_of(network, value, tensors)
+        value.data if takes_array(node, position) else tensor_of(network, value, tensors)
         for position, value in enumerate(node.inputs)
     ]
 

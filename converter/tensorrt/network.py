@@ -132,6 +132,11 @@ class Network:
         """The bytes of all arrays that were handed over: a plan is at least this large."""
         return sum(array.nbytes for array in self._kept)
 
+    @property
+    def no_weights(self) -> Any:
+        """For a layer that reads a tensor instead."""
+        return self.trt.Weights()
+
     def weights(self, array: Array) -> Any:
         """An array as ``Weights`` which point to it; copied only if it is not contiguous."""
         if not array.flags.c_contiguous:
@@ -148,8 +153,22 @@ class Network:
         return self._constants[value]
 
     def constant_array(self, array: Array) -> Tensor:
-        """A new constant tensor."""
+        """A new constant tensor.
+
+        TensorRT's bindings cannot read back bfloat16, which NumPy does not have: it is cast from float32, once, when
+        the engine is built.
+        """
+        if array.dtype.name == DType.BFLOAT16.value:
+            return self.add("cast", self._constant(array.astype(np.float32)), self.trt.bfloat16).get_output(0)
+        return self._constant(array)
+
+    def _constant(self, array: Array) -> Tensor:
         return self.add("constant", array.shape, self.weights(array)).get_output(0)
+
+    def dtype_of(self, tensor: Tensor) -> np.dtype[Any]:
+        """NumPy's name of a tensor's element type."""
+        known = {self.backend.dtype(dtype): dtype for dtype in DType}
+        return known[tensor.dtype].numpy
 
     def input(self, value: Value) -> Tensor:
         """A network input; symbols become -1."""

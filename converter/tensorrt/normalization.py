@@ -14,6 +14,10 @@ from prototrt.surgery.ops import LRN, Affine, Softmax
 
 @lowers(Affine)
 def affine(network: Network, op: Affine, x: Tensor, scale: Array, shift: Array) -> list[Tensor]:
+    if x.dtype == network.trt.bfloat16:  # TensorRT's bindings cannot read back weights of bfloat16
+        shape = (1, -1, *(1,) * (len(x.shape) - 2))
+        factors, summands = (network.constant_array(each.reshape(shape)) for each in (scale, shift))
+        return [elementwise(network, elementwise(network, x, factors, "PROD"), summands, "SUM")]
     power = network.trt.Weights(x.dtype)
     mode = network.enum("ScaleMode", "CHANNEL")
     layer = network.add("scale_nd", x, mode, network.weights(shift), network.weights(scale), power, 1)

@@ -109,7 +109,7 @@ def sliced(
     if any(isinstance(dim, str) for dim in shape):
         layer.set_input(2, network.sizes(shape))
     if fill:
-        layer.set_input(4, network.constant_array(np.array(fill, network.trt.nptype(x.dtype))))
+        layer.set_input(4, network.constant_array(np.array(fill, network.dtype_of(x))))
     return layer.get_output(0)
 
 

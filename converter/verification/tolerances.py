@@ -26,4 +26,5 @@ TOLERANCES = {
         1e-4, 1e-6, "a sum of thousands of products in another order moves by some hundred roundings of 2^-24"
     ),
     "fp16": Tolerance(2e-2, 1e-3, "values are rounded to 10 bits at every layer, and lose more below 2^-14"),
+    "bf16": Tolerance(1e-1, 1e-2, "values are rounded to 7 bits at every layer"),
 }

@@ -2,6 +2,9 @@
 
 from prototrt.surgery.ir.digest import sha256_of_graph
 from prototrt.surgery.ir.graph import (
+    EIGHT_BITS,
+    FLOATS,
+    HALVES,
     Array,
     AtMost,
     DataSize,
@@ -22,11 +25,15 @@ from prototrt.surgery.ir.graph import (
     fixed,
     node_count,
     read,
+    takes_array,
     walk,
     wiring,
 )
 
 __all__ = [
+    "EIGHT_BITS",
+    "FLOATS",
+    "HALVES",
     "Array",
     "AtMost",
     "DType",
@@ -48,6 +55,7 @@ __all__ = [
     "node_count",
     "read",
     "sha256_of_graph",
+    "takes_array",
     "walk",
     "wiring",
 ]

@@ -32,12 +32,30 @@ class DType(enum.Enum):
 
     FLOAT32 = "float32"
     FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    FLOAT8 = "float8_e4m3fn"
+    INT8 = "int8"
     INT32 = "int32"
     BOOL = "bool"
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        return np.dtype(self.value)
+        """NumPy's type. Those that NumPy does not have come from ml_dtypes, which few nets need."""
+        kind: Any = self.value
+        if self in (DType.BFLOAT16, DType.FLOAT8):
+            import ml_dtypes
+
+            kind = getattr(ml_dtypes, kind)
+        found: np.dtype[Any] = np.dtype(kind)
+        return found
+
+
+FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+"""Types to compute in."""
+HALVES = (DType.FLOAT16, DType.BFLOAT16)
+"""Types of 16 bits: primitives compute in float32 and round at the end, as matrix units do."""
+EIGHT_BITS = (DType.INT8, DType.FLOAT8)
+"""Types of quantized numbers, which only Quantize writes and which are worth a scale each."""
 
 
 class AtMost(int):
@@ -68,13 +86,15 @@ class Op:
     """A primitive: frozen attributes, a shape rule, and a meaning in NumPy.
 
     ``constants`` lists the positions of inputs which must be known when the graph is made
-    (kernels, biases): backends take them as weights, not as tensors. The output sizes of a
+    (kernels, biases): backends take them as weights, not as tensors. ``weights`` lists those that
+    backends take as weights only if they are known: a kernel of 8 bits is dequantized. The output sizes of a
     ``data_dependent`` primitive depend on its input values: no engine can be built from it.
     ``graphs`` names the attributes that are graphs: bodies, which passes and checks enter.
     """
 
     __slots__ = ()
     constants: ClassVar[tuple[int, ...]] = ()
+    weights: ClassVar[tuple[int, ...]] = ()
     data_dependent: ClassVar[bool] = False
     graphs: ClassVar[tuple[str, ...]] = ()
 
@@ -91,9 +111,9 @@ class Op:
 
         By default: they mix two floating-point types, and no backend supports that.
         """
-        has_half = any(value.dtype is DType.FLOAT16 for value in inputs)
-        is_mixed = has_half and any(value.dtype is DType.FLOAT32 for value in inputs)
-        return ["it reads float32 and float16"] if is_mixed else []
+        read = {value.dtype for value in inputs}
+        mixed = [dtype.value for dtype in FLOATS if dtype in read]
+        return [f"it reads {' and '.join(mixed)}"] if len(mixed) > 1 else []
 
     def evaluate(self, *inputs: Any) -> list[Array]:
         """What the primitive means, in plain NumPy."""
@@ -150,7 +170,7 @@ class Node:
     def evaluate(self, *inputs: Array) -> list[Array]:
         """Compute the op's NumPy meaning. Errors carry the layer's origin.
 
-        Float16 is computed in float32 and rounded at the end, as matrix units do.
+        Types of 16 bits are computed in float32 and rounded at the end, as matrix units do.
         """
         try:
             results = self.op.evaluate(*map(_widened, inputs))
@@ -294,17 +314,26 @@ class Graph:
             yield f"{indent}  recurrence {pair.output.name} -> {pair.input.name}"
 
 
+_NAMES_OF_HALVES = [dtype.value for dtype in HALVES]
+
+
 def _widened(array: Array) -> Array:
-    return array.astype(np.float32) if array.dtype == np.float16 else array
+    return array.astype(np.float32) if array.dtype.name in _NAMES_OF_HALVES else array
 
 
 def _rounded(array: Array, value: Value) -> Array:
-    return array.astype(np.float16) if value.dtype is DType.FLOAT16 else array
+    return array.astype(value.dtype.numpy) if value.dtype in HALVES else array
 
 
 def read(value: Value, held: Mapping[Value, Array]) -> Array:
     """What a value holds: its own data if it is constant, else what was computed."""
     return value.data if value.data is not None else held[value]
+
+
+def takes_array(node: Node, position: int) -> bool:
+    """Whether backends take this input of a node as an array rather than a tensor."""
+    is_weights = position in node.op.weights and node.inputs[position].is_constant
+    return is_weights or position in node.op.constants
 
 
 def bodies(op: Op) -> list[Graph]:

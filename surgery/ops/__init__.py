@@ -45,6 +45,7 @@ from prototrt.surgery.ops.elementwise import (
 from prototrt.surgery.ops.linear import MatMul
 from prototrt.surgery.ops.normalization import LRN, Affine, Softmax
 from prototrt.surgery.ops.pooling import AveragePool, MaxPool, MaxPoolIndex, StochasticPool
+from prototrt.surgery.ops.quantize import Dequantize, Quantize
 from prototrt.surgery.ops.reduction import Reduce, ReduceKind, TopK
 from prototrt.surgery.ops.repetition import While
 from prototrt.surgery.ops.scan import Scan, ScanInputs, ScanOutputs, steps_of
@@ -98,6 +99,7 @@ __all__ = [
     "Concat",
     "Convolution",
     "Deconvolution",
+    "Dequantize",
     "Gather",
     "HardSigmoid",
     "Identity",
@@ -110,6 +112,7 @@ __all__ = [
     "Pad",
     "Patches",
     "Power",
+    "Quantize",
     "Reduce",
     "ReduceKind",
     "Reshape",

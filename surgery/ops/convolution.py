@@ -27,7 +27,8 @@ class Convolution(Op):
     dilation: tuple[int, ...]
     group: int = 1
 
-    constants: ClassVar[tuple[int, ...]] = (1, 2)
+    constants: ClassVar[tuple[int, ...]] = (2,)
+    weights: ClassVar[tuple[int, ...]] = (1,)
 
     def shape(self, x: Shape, kernel: Shape, bias: Shape) -> list[Shape]:
         spatial = tuple(self._out(x, kernel, axis) for axis in range(len(self.stride)))
@@ -75,7 +76,8 @@ class Deconvolution(Op):
     dilation: tuple[int, ...]
     group: int = 1
 
-    constants: ClassVar[tuple[int, ...]] = (1, 2)
+    constants: ClassVar[tuple[int, ...]] = (2,)
+    weights: ClassVar[tuple[int, ...]] = (1,)
 
     def shape(self, x: Shape, kernel: Shape, bias: Shape) -> list[Shape]:
         spatial = tuple(self._out(x, kernel, axis) for axis in range(len(self.stride)))

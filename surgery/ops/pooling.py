@@ -46,8 +46,10 @@ class MaxPool(Windows):
 
     def evaluate(self, x: Array) -> list[Array]:
         (out,) = self.shape(x.shape)
-        largest = np.full([fixed(size, "a size") for size in out], np.finfo(x.dtype).min, x.dtype)
-        for seen in self._seen(x, -np.inf):
+        is_float = x.dtype.kind == "f"
+        lowest, padding = (np.finfo(x.dtype).min, -np.inf) if is_float else (np.iinfo(x.dtype).min,) * 2
+        largest = np.full([fixed(size, "a size") for size in out], lowest, x.dtype)
+        for seen in self._seen(x, padding):
             largest = np.where(seen > largest, seen, largest)
         return [largest]
 

@@ -1,4 +1,4 @@
-"""Pass: compute products in float16."""
+"""Passes: compute products in float16, or in bfloat16."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from prototrt.surgery.ir import DType, Graph, Node, Op, Value
 from prototrt.surgery.ir.builder import Builder, names_in
-from prototrt.surgery.ops import Cast, Scan
+from prototrt.surgery.ops import Cast, Dequantize, Scan
 from prototrt.surgery.passes.half_weights import HalfWeights, why_not_half
-from prototrt.surgery.passes.precision import InHalf, in_half
+from prototrt.surgery.passes.precision import NOT_IN_BFLOAT16, InHalf, in_half
 
-HALF, FULL = DType.FLOAT16, DType.FLOAT32
+FULL = DType.FLOAT32
 
 
 def compute_in_half(graph: Graph) -> Graph:
@@ -24,8 +24,22 @@ def compute_in_half(graph: Graph) -> Graph:
     Left alone: inputs, outputs and the states of Scans, which stay float32; integers; a
     primitive with numbers that float16 cannot hold, which a warning reports.
     """
+    return _computed_in(DType.FLOAT16, graph)
+
+
+def compute_in_bfloat16(graph: Graph) -> Graph:
+    """Compute products in bfloat16: as ``compute_in_half``, but bfloat16 holds all numbers of float32.
+
+    Before: ``p = MatMul(x, const w)``, ``z = Softmax(p)``, all float32
+    After:  ``p = MatMul(Cast(x), const w)`` in bfloat16, ``z = Softmax(Cast(p))`` in float32
+    Left alone: inputs, outputs and the states of Scans, which stay float32; integers; a Deconvolution.
+    """
+    return _computed_in(DType.BFLOAT16, graph)
+
+
+def _computed_in(dtype: DType, graph: Graph) -> Graph:
     build = Builder(names_in(graph))
-    half = _Halving(build, HalfWeights(), [*graph.outputs, *graph.state_outputs])
+    half = _Halving(build, HalfWeights(dtype), [*graph.outputs, *graph.state_outputs])
     half.rewrite(graph.nodes)
     if tuple(build.nodes) == graph.nodes and not build.warnings:
         return graph
@@ -42,6 +56,7 @@ class _Halving:
         self, build: Builder, weights: HalfWeights, kept: Iterable[Value] = (), *, is_body: bool = False
     ) -> None:
         self.build, self.weights, self.kept, self.is_body = build, weights, set(kept), is_body
+        self.half = weights.dtype
         self.stands_for: dict[Value, Value] = {}
         self._casts: dict[tuple[Value, DType], Value] = {}
 
@@ -53,15 +68,19 @@ class _Halving:
                 self._add_scan(node, node.op, read)
             elif in_half(node) is InHalf.AS_IT_IS:
                 self._write(node, node.op, read)
+            elif in_half(node) is InHalf.SCALED:
+                numbers, scale = read
+                dtype = self.half if isinstance(node.op, Dequantize) else numbers.dtype
+                self._write(node, node.op, [numbers, self.cast(scale, dtype)])
             else:
                 dtype = self._working_type(node, read)
                 self._write(node, node.op, [self.cast(value, dtype) for value in read])
 
     def cast(self, value: Value, dtype: DType) -> Value:
         """A value as this floating-point type, cast at most once. Other types are not changed."""
-        if value.dtype is dtype or value.dtype not in (HALF, FULL):
+        if value.dtype is dtype or value.dtype not in (self.half, FULL):
             return value
-        if value.is_constant and dtype is HALF:
+        if value.is_constant and dtype is self.half:
             return self.weights.of(value)
         if (value, dtype) not in self._casts:
             self._casts[value, dtype] = self.build.cast(value, dtype)
@@ -69,14 +88,18 @@ class _Halving:
 
     def _working_type(self, node: Node, read: Sequence[Value]) -> DType:
         kind = in_half(node)
-        varying = [value.dtype for value in read if not value.is_constant and value.dtype in (HALF, FULL)]
+        if self.half is DType.BFLOAT16 and isinstance(node.op, NOT_IN_BFLOAT16):
+            return FULL
+        varying = [
+            value.dtype for value in read if not value.is_constant and value.dtype in (self.half, FULL)
+        ]
         follows_half = kind is InHalf.FOLLOWS and not self.is_body and varying and FULL not in varying
         if kind is not InHalf.PRODUCT and not follows_half:
             return FULL
         constants = [value for value in read if value.is_constant and value.dtype is FULL]
-        reason = why_not_half(node.op, constants)
+        reason = why_not_half(node.op, constants) if self.half is DType.FLOAT16 else None
         if reason is None:
-            return HALF
+            return self.half
         self.build.warn(f"stays in float32: {reason}")
         return FULL
 
@@ -100,7 +123,7 @@ class _Halving:
         return replace(value, dtype=dtype)
 
     def _stand_for(self, old: Value, new: Value) -> None:
-        """Make the readers of a value read it as float16. Readers outside get it cast back."""
+        """Make the readers of a value read it in 16 bits. Readers outside get it cast back."""
         self.stands_for[old] = new
         if old in self.kept:
             name = self.build.fresh("full")

@@ -36,14 +36,13 @@ def fold_affines(graph: Graph) -> Graph:
 
 
 def _folded(convolution: Node, affine: Node) -> Node | None:
-    """The convolution that writes what the Affine writes; None where its weights would not be numbers."""
+    """The convolution that writes what the Affine writes; None if its weights are unknown or would not be numbers."""
     x, kernel, bias = convolution.inputs
     _, scale, shift = (value.data for value in affine.inputs)
-    assert kernel.data is not None
     assert bias.data is not None
     assert scale is not None
     assert shift is not None
-    if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
+    if kernel.data is None or not (np.isfinite(scale).all() and np.isfinite(shift).all()):
         return None
     factors = _by_channel(convolution, kernel.data, scale)
     weights = map_elements(np.multiply, kernel.data, factors)

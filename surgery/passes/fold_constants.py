@@ -12,6 +12,7 @@ from prototrt.surgery.ops import (
     AveragePool,
     Convolution,
     Deconvolution,
+    Dequantize,
     MaxPool,
     MaxPoolIndex,
     Patches,
@@ -31,7 +32,7 @@ def fold_constants(graph: Graph) -> Graph:
 
     Before: ``y = Concat(const a, const b)``, ``z = Add(x, y)``
     After:  ``z = Add(x, const y)``
-    Left alone: Scans, sliding windows, values larger than ``LARGEST``, nodes that write a graph
+    Left alone: Scans, sliding windows, weights of 8 bits, values larger than ``LARGEST``, nodes that write a graph
     output, and all nodes after ``MOST`` elements.
     """
     stands_for: dict[Value, Value] = {}
@@ -54,7 +55,7 @@ def _is_foldable(node: Node, graph: Graph) -> bool:
     return (
         all(value.is_constant for value in node.inputs)
         and not bodies(node.op)
-        and not isinstance(node.op, _SLIDING)
+        and not isinstance(node.op, (*_SLIDING, Dequantize))
         and not node.op.data_dependent
         and not any(value in graph.outputs for value in node.outputs)
         and max(_count(node.inputs), _count(node.outputs)) <= LARGEST

@@ -1,4 +1,4 @@
-"""Weights as float16, and weights that do not fit into float16."""
+"""Weights of 16 bits, and weights that do not fit into float16."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ SMALLEST = float(np.finfo(np.float16).smallest_normal)
 
 
 class HalfWeights:
-    """Casts each constant once, however often it is read."""
+    """Casts each constant to float16, or bfloat16, once, however often it is read."""
 
-    def __init__(self) -> None:
+    def __init__(self, dtype: DType = DType.FLOAT16) -> None:
+        self.dtype = dtype
         self._cast: dict[tuple[object, ...], Array] = {}
 
     def of(self, value: Value) -> Value:
-        """The constant as float16."""
+        """The constant in 16 bits."""
         assert value.data is not None
         key = _memory(value.data)
         if key not in self._cast:
             with np.errstate(all="ignore"):  # NaN and infinity are reported when weights are read
-                self._cast[key] = map_elements(_half, value.data)
-        return replace(value, dtype=DType.FLOAT16, data=self._cast[key])
+                self._cast[key] = map_elements(self._rounded, value.data)
+        return replace(value, dtype=self.dtype, data=self._cast[key])
 
-
-def _half(array: Array) -> Array:
-    return array.astype(np.float16)
+    def _rounded(self, array: Array) -> Array:
+        return array.astype(self.dtype.numpy)
 
 
 def _memory(array: Array) -> tuple[object, ...]:

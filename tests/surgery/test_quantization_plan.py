@@ -118,7 +118,7 @@ def test_a_residual_sum_reads_the_shortcut_in_8_bits(tmp_path: Path) -> None:
     graph = net(tmp_path, (1, 3, 4, 4), *block)
     assert products(graph, RewriteOptions()) == ["short", "a", "b"]
     assert quantized_values(graph, RewriteOptions()) == ["stem", "a", "short"]
-    assert quantized_values(graph, EVERYTHING) == ["x", "stem", "a", "short", "sum"]
+    assert quantized_values(graph, EVERYTHING) == ["x", "stem", "a", "sum", "short"]
 
 
 def test_unusable_weights_stay_float(tmp_path: Path) -> None:

@@ -33,8 +33,18 @@ rewrite_options = options(
     declared(
         RewriteOptions,
         "precision",
-        help="fp16: products (convolutions, InnerProduct, those of an LSTM) compute in float16; inputs, outputs"
-        " and state stay float32.",
+        help="What products (convolutions, InnerProduct, those of an LSTM) compute in; inputs, outputs and state stay"
+        " float32. int8 and fp8 need scales.",
+    ),
+    declared(
+        RewriteOptions, "quantize_all", help="Also quantize the first convolution and the last product."
+    ),
+    declared(
+        RewriteOptions,
+        "keep_float",
+        multiple=True,
+        metavar="LAYER",
+        help="Do not quantize this layer; repeatable.",
     ),
     declared(
         RewriteOptions,

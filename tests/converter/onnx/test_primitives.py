@@ -15,6 +15,7 @@ from prototrt.surgery.ops import (
     Clip,
     Convolution,
     Deconvolution,
+    Dequantize,
     Gather,
     MaxPool,
     MaxPoolIndex,
@@ -22,6 +23,7 @@ from prototrt.surgery.ops import (
     Pad,
     Patches,
     Power,
+    Quantize,
     Reduce,
     ReduceKind,
     Reverse,
@@ -33,7 +35,7 @@ from prototrt.surgery.ops import (
     Tile,
     TopK,
 )
-from prototrt.tests.small_nets import numbers
+from prototrt.tests.small_nets import float32, numbers
 
 TIES = np.array([[1, 3, 3, 2], [5, 5, 5, 5]], np.float32)
 LOWEST = np.full((1, 1, 4, 4), np.finfo(np.float32).min, np.float32)
@@ -87,6 +89,9 @@ CASES: dict[str, tuple[Op, list[Array]]] = {
         ReverseSequence(),
         [numbers(4, 3, 2), np.array([4, 0, 3], np.int32)],
     ),
+    "to 8 bits": (Quantize(), [numbers(2, 3), float32(0.01)]),
+    "to 8 bits, by channel": (Quantize(axis=1), [numbers(2, 3), float32([0.01, 0.02, 0.03])]),
+    "from 8 bits": (Dequantize(), [np.arange(-3, 3, dtype=np.int8).reshape(2, 3), float32(0.1)]),
     "a part": (Slice(1, 1, 2), [numbers(2, 4)]),
 }
 

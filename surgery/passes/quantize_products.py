@@ -1,0 +1,243 @@
+"""Pass: read the factors of products in 8 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from prototrt.caffe_proto.wording import Worded
+from prototrt.surgery.ir import Array, DType, Graph, Node, Op, Value
+from prototrt.surgery.ir.builder import Builder, names_in
+from prototrt.surgery.ir.uniform_constants import is_repeated, map_elements, seen_once
+from prototrt.surgery.ops import Convolution, Deconvolution, Dequantize, MatMul, Quantize, Scan
+from prototrt.surgery.ops.quantize import LARGEST
+from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.passes.quantization_plan import Placement, carries, chosen_products, measured, scopes
+from prototrt.surgery.passes.value_bounds import value_bounds
+
+
+def quantize_products(graph: Graph, ranges: Mapping[str, float], options: RewriteOptions) -> Graph:
+    """Quantize the factors of products; the primitives that compute and the results stay what they are.
+
+    Before: ``y = MatMul(x, const w)``
+    After:  ``y = MatMul(Dequantize(Quantize(x, s)), Dequantize(const w8, s_w))``
+    ``ranges`` has the largest magnitude of each of the ``quantized_values``; it becomes 127, or 448 of float8. Weights
+    have a scale for each channel of the result. There is one Quantize for all readers of a value, before Concat,
+    Reshape, ReLU and maximum pooling. The other summand of a residual sum is quantized as well.
+    Left alone: the first convolution and the last product without ``quantize_all``, ``keep_float``, and,
+    with a warning, products whose inputs have no range.
+    """
+    build = Builder(names_in(graph))
+    scheme = _Scheme.of(options)
+    plan = _Plan.of(graph, ranges, options, build)
+    nodes = _Quantizing(build, graph, plan, scheme).rewritten()
+    if not plan.products and not build.warnings:
+        return graph
+    return replace(graph.with_nodes(nodes), warnings=(*graph.warnings, *build.warnings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scheme:
+    """The type of 8 bits, and the type of the numbers around it, which scales must fit into."""
+
+    to: DType
+    around: DType
+
+    @classmethod
+    def of(cls, options: RewriteOptions) -> _Scheme:
+        eight, _, sixteen = options.precision.partition(",")
+        to = DType.FLOAT8 if eight == "fp8" else DType.INT8
+        return cls(to, DType.BFLOAT16 if sixteen == "bf16" else DType.FLOAT16)
+
+    def scale(self, largest: Array) -> Array:
+        """The scale for these largest magnitudes, as a number of 16 bits, which is not 0."""
+        with np.errstate(over="ignore"):
+            wanted = np.where(largest > 0, largest / np.float32(LARGEST[self.to]), np.float32(1))
+        if self.around is DType.FLOAT16:
+            half = np.finfo(np.float16)
+            wanted = np.clip(wanted, half.smallest_subnormal, half.max)
+        return np.asarray(wanted, self.around.numpy).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The products to quantize, and for each graph and body where and by which largest magnitudes."""
+
+    products: frozenset[Node]
+    placements: Mapping[Graph, Placement]
+    largest: Mapping[Graph, Mapping[int, float]]
+    """By the number of the group of values that share a scale."""
+
+    @classmethod
+    def of(cls, graph: Graph, ranges: Mapping[str, float], options: RewriteOptions, build: Builder) -> _Plan:
+        wanted, bounds = chosen_products(graph, options), value_bounds(graph)
+        unknown: dict[Value, str] = {}
+        while True:
+            products = frozenset(node for node in wanted if unknown.keys().isdisjoint(node.inputs))
+            placements: dict[Graph, Placement] = {}
+            largest: dict[Graph, dict[int, float]] = {}
+            lost = dict[Value, str]()
+            for scope in scopes(graph):
+                known = _Ranges(scope, ranges, bounds)
+                placement = Placement.of(
+                    scope, products, options.precision, is_body=scope is not graph, without=unknown
+                )
+                placements[scope], largest[scope] = placement, {}
+                for value in placement.read:
+                    found, group = known.of(value), placement.group_of[value]
+                    if found is None:
+                        lost[value] = known.name(value)
+                    else:
+                        largest[scope][group] = max(found, largest[scope].get(group, 0.0))
+            if not lost:
+                break
+            unknown |= lost
+        for node in wanted:
+            _warn_of_unknown(build, node, unknown)
+        return cls(products, placements, largest)
+
+
+def _warn_of_unknown(build: Builder, node: Node, unknown: Mapping[Value, str]) -> None:
+    for name in dict.fromkeys(unknown[value] for value in node.inputs if value in unknown):
+        build.origin = node.origin
+        build.warn(Worded('is not quantized: there is no scale for its input "{}"', name))
+
+
+class _Ranges:
+    """The largest magnitudes of the values of one graph or body."""
+
+    def __init__(self, graph: Graph, given: Mapping[str, float], bounds: Mapping[Value, float]) -> None:
+        self.given, self.bounds = given, bounds
+        self.writers = {value: node for node in graph.nodes for value in node.outputs}
+
+    def name(self, value: Value) -> str:
+        return measured(value, self.writers).name
+
+    def of(self, value: Value) -> float | None:
+        """As given, or a bound, or that of what the value is chosen from."""
+        for name in (value.name, self.name(value)):
+            if name in self.given:
+                return float(self.given[name])
+        if value in self.bounds:
+            return self.bounds[value]
+        node = self.writers.get(value)
+        if node is None or not carries(node, "int8"):
+            return None
+        found = [self.of(source) for source in node.inputs]
+        known = [each for each in found if each is not None]
+        return max(known) if len(known) == len(found) else None
+
+
+class _Quantizing:
+    """The nodes of a graph, or of a body, with 8 bits between them."""
+
+    def __init__(self, build: Builder, graph: Graph, plan: _Plan, scheme: _Scheme) -> None:
+        self.build, self.graph, self.plan, self.scheme = build, graph, plan, scheme
+        self.placement, self.largest = plan.placements[graph], plan.largest[graph]
+        self.writers = {value: node for node in graph.nodes for value in node.outputs}
+        self._eight: dict[Value, Value] = {}
+        self._read: dict[Value, Value] = {}
+        self._weights: dict[tuple[int, int], Value] = {}
+
+    def rewritten(self) -> list[Node]:
+        for node in self.graph.nodes:
+            self.build.origin = node.origin
+            if isinstance(node.op, Scan):
+                self.build.nodes.append(self._scan(node, node.op))
+            else:
+                self.build.nodes.append(self._node(node))
+        return self.build.nodes
+
+    def _scan(self, node: Node, scan: Scan) -> Node:
+        inner = _Quantizing(self.build.body(), scan.body, self.plan, self.scheme)
+        nodes = tuple(inner.rewritten())
+        if nodes == scan.body.nodes:
+            return node
+        return replace(node, op=replace(scan, body=scan.body.with_nodes(nodes)))
+
+    def _node(self, node: Node) -> Node:
+        if node in self.plan.products:
+            axis = _output_axes(node.op, node.inputs)
+            factors = [
+                self._read_in_8_bits(value) if value.data is None else self._weight(value, axis[place])
+                for place, value in enumerate(node.inputs[:2])
+            ]
+            return replace(node, inputs=(*factors, *node.inputs[2:]))
+        residual = self.placement.residuals.get(node)
+        if residual is None:
+            return node
+        return node.reading({residual: self._read_in_8_bits(residual)})
+
+    def _read_in_8_bits(self, value: Value) -> Value:
+        """The value as products read it: quantized and dequantized, once for all readers."""
+        if value not in self._read:
+            numbers, scale = self._in_8_bits(value), self._scale_of(value)
+            with self._at_the_writer_of(value):
+                self._read[value] = self.build.add(Dequantize(), numbers, scale, hint="dequantized")
+        return self._read[value]
+
+    def _in_8_bits(self, value: Value) -> Value:
+        if value not in self._eight:
+            node = self.writers.get(value)
+            if node is not None and value in self.placement.carried:
+                read, op = [self._in_8_bits(source) for source in node.inputs], node.op
+            else:
+                read, op = [value, self._scale_of(value)], Quantize(self.scheme.to)
+            with self._at_the_writer_of(value):
+                hint = "in_8_bits" if value in self.placement.carried else "quantized"
+                self._eight[value] = self.build.add(op, *read, hint=hint)
+        return self._eight[value]
+
+    @contextmanager
+    def _at_the_writer_of(self, value: Value) -> Iterator[None]:
+        """New nodes belong to the layer that writes a value; those of an input, to the layer that reads it."""
+        reader = self.build.origin
+        self.build.origin = self.writers[value].origin if value in self.writers else reader
+        yield
+        self.build.origin = reader
+
+    def _scale_of(self, value: Value) -> Value:
+        largest = np.asarray(self.largest[self.placement.group_of[value]], np.float32)
+        return self.build.constant(self.scheme.scale(largest), "scale")
+
+    def _weight(self, value: Value, axis: int) -> Value:
+        assert value.data is not None
+        key = id(value.data), axis
+        if key not in self._weights:
+            scale, numbers = _weights_in_8_bits(value.data, axis, self.scheme)
+            hint = value.name.removeprefix(f"__{self.build.origin.layer}_")
+            constants = self.build.constant(numbers, hint), self.build.constant(scale, "scales")
+            self._weights[key] = self.build.add(Dequantize(axis), *constants, hint=f"{hint}_dequantized")
+        return self._weights[key]
+
+
+def _output_axes(op: Op, inputs: Sequence[Value]) -> list[int]:
+    """For both factors of a product, the axis that is an axis of the result: its channels, or rows and columns."""
+    if isinstance(op, Convolution):
+        return [1, 0]
+    if isinstance(op, Deconvolution):
+        return [1, 1]
+    assert isinstance(op, MatMul)
+    rank = len(inputs[0].shape)
+    return [rank - 2, rank - 2 if op.transpose_b else rank - 1]
+
+
+def _weights_in_8_bits(data: Array, axis: int, scheme: _Scheme) -> tuple[Array, Array]:
+    """One scale for each element of the axis, and the numbers of 8 bits; both ends of the range are used alike."""
+    count, others = data.shape[axis], tuple(other for other in range(data.ndim) if other != axis)
+    if is_repeated(data):
+        largest = np.broadcast_to(np.abs(seen_once(data)).reshape(()), (count,))
+    else:
+        largest = np.maximum(data.max(others, initial=0), -data.min(others, initial=0))
+    scale = map_elements(scheme.scale, largest)
+    aligned = seen_once(scale).reshape(-1, *(1,) * (data.ndim - 1 - axis))
+    limit, op = LARGEST[scheme.to], Quantize(scheme.to)
+
+    def numbers(weights: Array, scales: Array) -> Array:
+        (rounded,) = op.evaluate(np.clip(weights / scales, -limit, limit), np.ones((), np.float32))
+        return rounded
+
+    return scale, map_elements(numbers, data, np.broadcast_to(aligned, data.shape))
