@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -75,7 +76,8 @@ def load(prototxt: PathLike, options: LoadOptions) -> Model:
     source = _open_weights(options.weights, options.random_weights)
     model = _model(net, file, reading, source, options.allow_unknown)
     if reading is asked:
-        excluded = [entry for entry in written if entry not in asked.entries]
+        included = set(asked.entries)
+        excluded = [entry for entry in written if entry not in included]
         model = model.with_problems(lambda error: explained(error, excluded, readings, state))
     told = [] if reading is asked else [read_instead(reading, asked, file)]
     return replace(model, warnings=(*told, *_unread_shapes(net, file), *model.warnings))
@@ -240,9 +242,9 @@ def _blob_in_text(blob: Message, where: str, index: int) -> StoredBlob:
 
 
 def _warnings(entries: Sequence[LayerEntry], file: str, weights: Weights) -> list[str]:
-    names = [entry.message.name for entry in entries]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    unused = [name for name in weights.names() if name not in set(names)]
+    counts = Counter(entry.message.name for entry in entries)
+    twice = sorted(name for name, count in counts.items() if count > 1)
+    unused = [name for name in weights.names() if name not in counts]
     warnings = list(weights.warnings)
     warnings += [f'{file}: two layers are called "{name}"; stored weights go to the first' for name in twice]
     if unused:

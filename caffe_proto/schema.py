@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from prototrt.caffe_proto.layer_types import LAYER_TYPES
 from prototrt.caffe_proto.layer_types import layer_type as facts_of
@@ -49,12 +49,15 @@ def enum_name(enum: str, number: int) -> str | None:
     return value.name if value else None
 
 
+@cache
 def is_repeated(field: FieldDescriptor) -> bool:
     return _has_label(field, "repeated", 3)
 
 
-def is_required(field: FieldDescriptor) -> bool:
-    return _has_label(field, "required", 2)
+@cache
+def required_fields(descriptor: Descriptor) -> tuple[str, ...]:
+    """The names of the fields without which a message is not complete."""
+    return tuple(field.name for field in descriptor.fields if _has_label(field, "required", 2))
 
 
 def _has_label(field: Message, word: str, number: int) -> bool:

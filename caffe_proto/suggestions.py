@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 MOST_NAMES = 12
 _MOST_OFFERED = 3
 _SUFFIX = "_param"
+_MOST_COMPARED = 5000  # names; a net of many more is not written by hand
+_MOST_SLIPS = 2
 _LETTERS_OF_A_SLIP = 4  # one slip of the pen in so many letters, and never more than two
 
 
@@ -15,7 +18,8 @@ def close_names(name: str, known: Iterable[str]) -> list[str]:
 
     A name that only begins or ends like another one is a different name: ``ROIPooling`` is not ``Pooling``.
     """
-    distances = {candidate: _slips(*_without_suffix(name, candidate)) for candidate in known}
+    alike = (each for each in islice(known, _MOST_COMPARED) if abs(len(each) - len(name)) <= _MOST_SLIPS)
+    distances = {candidate: _slips(*_without_suffix(name, candidate)) for candidate in alike}
     possible = {candidate: slips for candidate, slips in distances.items() if slips is not None}
     least = min(possible.values(), default=0)
     return sorted(candidate for candidate, slips in possible.items() if slips == least)[:_MOST_OFFERED]
@@ -32,16 +36,19 @@ def _without_suffix(name: str, other: str) -> tuple[str, str]:
 def _slips(one: str, other: str) -> int | None:
     """The number of swapped, missing, added or wrong letters; None if there are too many for a misspelling."""
     short, long = sorted((one, other), key=len)
-    most = min(2, max(1, len(long) // _LETTERS_OF_A_SLIP)) if len(long) > 2 else 0
+    most = min(_MOST_SLIPS, max(1, len(long) // _LETTERS_OF_A_SLIP)) if len(long) > 2 else 0
     added = len(long) - len(short)
     if added > most or (added > 1 and (long.startswith(short) or long.endswith(short))):
         return None
-    slips = _distance(short, long)
+    slips = _distance(short, long, most)
     return slips if slips <= most else None
 
 
-def _distance(one: str, other: str) -> int:
-    """The number of edits from one text to the other. Swapping two neighbours is one edit."""
+def _distance(one: str, other: str, most: int) -> int:
+    """The number of edits from one text to the other. Swapping two neighbours is one edit.
+
+    Some number above ``most``, as soon as it is clear that there are more.
+    """
     before, row = [0] * (len(other) + 1), list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
         before, last, row = row, before, [i]
@@ -49,6 +56,8 @@ def _distance(one: str, other: str) -> int:
             row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + _change(letter, wanted)))
             if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
                 row[j] = min(row[j], last[j - 2] + 1)
+        if min(before) > most and min(row) > most:
+            break
     return row[-1]
 
 

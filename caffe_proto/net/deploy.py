@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from prototrt.caffe_proto.errors import NetError
 from prototrt.caffe_proto.layer_types import LayerType, Role, layer_type
@@ -63,9 +64,12 @@ def _is_measure(entry: LayerEntry) -> bool:
     return facts.role is Role.MEASURE
 
 
-@dataclass(slots=True)
+@dataclass
 class _Cut:
-    """Which values of a net are wanted. Values are named as ``untangle`` names them."""
+    """Which values of a net are wanted. Values are named as ``untangle`` names them.
+
+    What is asked for each layer is looked up, never searched for: nets have tens of thousands of layers.
+    """
 
     entries: Sequence[LayerEntry]
     names: Untangled
@@ -113,12 +117,13 @@ class _Cut:
         Such a loss compares with the very labels of another one of its type, and weighs less. Losses of
         several tasks have labels of their own.
         """
-        losses = [index for index, entry in enumerate(self.entries) if _facts(entry).answer]
-        for index in losses:
-            rivals = [other for other in losses if self._measured_alike(index) == self._measured_alike(other)]
-            main = max(rivals, key=self._weight)
-            if self._weight(index) < self._weight(main):
-                self.helped[index] = main
+        rivals: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+        for index, entry in enumerate(self.entries):
+            if _facts(entry).answer:
+                rivals.setdefault(self._measured_alike(index), []).append(index)
+        for losses in rivals.values():
+            main = max(losses, key=self._weight)
+            self.helped.update((index, main) for index in losses if self._weight(index) < self._weight(main))
 
     def _measured_alike(self, index: int) -> tuple[str, tuple[str, ...]]:
         return self.entries[index].message.type, self.names.bottoms[index][1:]
@@ -130,13 +135,12 @@ class _Cut:
     def _mark_wanted(self, index: int) -> None:
         entry, bottoms, tops = self.entries[index], self.names.bottoms[index], self.names.tops[index]
         if _is_measure(entry):
-            helping = {value for helper in self.helped for value in self._predictions(helper)}
-            if not helping.issuperset(self._predictions(index)):
+            if not self._helping.issuperset(self._predictions(index)):
                 self.wanted.update(self._predictions(index))
             return
         if not is_source(entry):
-            ends = (value for value in tops if value in self.names.outputs)
-            self.wanted.update(value for value in ends if value not in self.measured | self.labels)
+            ends = self._ends.intersection(tops)
+            self.wanted.update(ends - self.measured - self.labels)
         if count := _facts(entry).passes_on:
             pairs = zip(bottoms[:count], tops, strict=False)
             self.wanted.update(bottom for bottom, top in pairs if top in self.wanted)
@@ -147,14 +151,14 @@ class _Cut:
         """The bottoms of a measure that the net computes. Some losses do not care about their order."""
         bottoms = self.names.bottoms[index]
         count = _facts(self.entries[index]).predictions
-        fed = {value for number, tops in enumerate(self.names.tops) for value in tops if self._feeds(number)}
-        computed = [value for value in bottoms if value not in fed | self.labels | self.measured]
+        others = (self._fed, self.labels, self.measured)
+        computed = [value for value in bottoms if not any(value in values for values in others)]
         chosen = [value for value in bottoms[:count] if value in computed] or computed[:count]
         return [unmasked for value in chosen for unmasked in self._unmasked(value)]
 
     def _unmasked(self, value: str) -> list[str]:
         """The value; or what an Eltwise made it of together with labels, which only measure."""
-        index = next((number for number, tops in enumerate(self.names.tops) if value in tops), None)
+        index = self._makers.get(value)
         if index is None:  # no layer makes it
             return [value]
         bottoms = self.names.bottoms[index]
@@ -162,8 +166,48 @@ class _Cut:
             return [value]
         return [found for bottom in bottoms if bottom not in self.labels for found in self._unmasked(bottom)]
 
-    def _feeds(self, index: int) -> bool:
-        return is_source(self.entries[index]) or self.entries[index].message.type == "Input"
+    @cached_property
+    def _ends(self) -> frozenset[str]:
+        """The outputs of the net."""
+        return frozenset(self.names.outputs)
+
+    @cached_property
+    def _helping(self) -> frozenset[str]:
+        """What the auxiliary losses look at."""
+        return frozenset(value for helper in self.helped for value in self._predictions(helper))
+
+    @cached_property
+    def _makers(self) -> Mapping[str, int]:
+        """By each value, the layer that makes it."""
+        return {value: index for index, tops in enumerate(self.names.tops) for value in tops}
+
+    @cached_property
+    def _fed(self) -> frozenset[str]:
+        """The values that come from data layers and inputs."""
+        pairs = zip(self.entries, self.names.tops, strict=True)
+        feeding = (tops for entry, tops in pairs if is_source(entry) or entry.message.type == "Input")
+        return frozenset(value for tops in feeding for value in tops)
+
+    @cached_property
+    def _layer_names(self) -> frozenset[str]:
+        return frozenset(entry.message.name for entry in self.entries)
+
+    @cached_property
+    def _readers(self) -> frozenset[tuple[str, str]]:
+        """Each value that is read, with the type of its reader."""
+        pairs = zip(self.entries, self.names.bottoms, strict=True)
+        return frozenset((value, entry.message.type) for entry, bottoms in pairs for value in bottoms)
+
+    @cached_property
+    def _read_as_videos(self) -> frozenset[str]:
+        """The blobs over which kernels of three axes slide."""
+        readers = (entry.message for entry in self.entries if _slides_over_frames(entry.message))
+        return frozenset(blob for reader in readers for blob in reader.bottom)
+
+    @cached_property
+    def _losses(self) -> int:
+        """How many layers are there that become an answer."""
+        return sum(_facts(entry).answer is not None for entry in self.entries) - len(self.helped)
 
     def replacements(self, index: int) -> list[LayerEntry]:
         """What stands in the deploy net for one layer."""
@@ -193,7 +237,7 @@ class _Cut:
         blob = entry.message.top[number]
         layer = message_class("LayerParameter")(type="Input", top=[blob])
         layer.name = entry.message.name if alone else self._free_name(blob, entry)
-        shape = known_shape(entry, number, has_frames=self._is_read_as_videos(blob))
+        shape = known_shape(entry, number, has_frames=blob in self._read_as_videos)
         if shape is not None:
             self.shapes[blob] = shape
         told = (
@@ -205,11 +249,6 @@ class _Cut:
         if number == 0 and entry.message.HasField("transform_param"):
             layer.transform_param.CopyFrom(entry.message.transform_param)
         return LayerEntry(layer, entry.line)
-
-    def _is_read_as_videos(self, blob: str) -> bool:
-        """Whether kernels of three axes slide over the blob."""
-        readers = [entry.message for entry in self.entries if blob in entry.message.bottom]
-        return any(_slides_over_frames(reader) for reader in readers)
 
     def _passed_on(self, index: int) -> list[LayerEntry]:
         """What was only changed for training, as it is."""
@@ -234,8 +273,8 @@ class _Cut:
             self._warn(entry, f"dropped: it only helps training, because {because} as {told}")
             return []
         kind = _facts(entry).answer
-        if kind is None or not predictions or self._is_answered(predictions[0], kind):
-            self._warn(entry, "dropped: it only computes a metric")
+        if kind is None or not predictions or (predictions[0], kind) in self._readers:
+            self._warn(entry, "dropped: it only computes a metric")  # or the net shows the answer already
             return []
         position = self.names.bottoms[index].index(predictions[0])
         layer = message_class("LayerParameter")(type=kind, bottom=[entry.message.bottom[position]])
@@ -246,19 +285,12 @@ class _Cut:
         self._warn(entry, f'became a {kind}, which makes "{layer.top[0]}"')
         return [LayerEntry(layer, entry.line)]
 
-    def _is_answered(self, value: str, kind: str) -> bool:
-        """Whether the net has the answer already, as nets do that show it while they are trained."""
-        pairs = zip(self.entries, self.names.bottoms, strict=True)
-        return any(entry.message.type == kind and value in bottoms for entry, bottoms in pairs)
-
     def _free_blob(self, entry: LayerEntry) -> str:
-        losses = sum(_facts(other).answer is not None for other in self.entries) - len(self.helped)
-        name = "prob" if losses == 1 else f"{entry.message.name}_prob"
+        name = "prob" if self._losses == 1 else f"{entry.message.name}_prob"
         return name if name not in self.names.blobs else f"{name}_{entry.line}"
 
     def _free_name(self, name: str, entry: LayerEntry) -> str:
-        taken = any(other.message.name == name for other in self.entries)
-        return f"{name}_{entry.line}" if taken else name
+        return f"{name}_{entry.line}" if name in self._layer_names else name
 
     def _warn(self, entry: LayerEntry, what: str) -> None:
         self.warnings.append(f"{entry.origin(self.file)}: {what}")

@@ -42,11 +42,16 @@ class Untangled:
     missing: tuple[str, ...]
 
 
+_MOST_ADVISED = 20
+"""For how many missing blobs similar names are looked for. Where more are missing, they are not misspelt."""
+
+
 @dataclass(slots=True)
 class _Walk:
     """Values written so far, by blob, the first one first."""
 
     file: str
+    first_writers: dict[str, LayerEntry] = field(default_factory=dict)
     values: dict[str, list[_Value]] = field(default_factory=dict)
     errors: dict[LayerEntry, list[ConversionError]] = field(default_factory=dict)
     missing: dict[str, None] = field(default_factory=dict)
@@ -58,9 +63,11 @@ class _Walk:
 def untangle(entries: Sequence[LayerEntry], file: str) -> Untangled:
     """Name the values of a net. What no layer makes keeps the name of its blob."""
     walk = _Walk(file)
+    for entry in reversed(entries):
+        walk.first_writers.update(dict.fromkeys(entry.message.top, entry))
     bottoms, tops = [], []
-    for index, entry in enumerate(entries):
-        bottoms.append([_read(walk, entry, blob, entries[index:]) for blob in entry.message.bottom])
+    for entry in entries:
+        bottoms.append([_read(walk, entry, blob) for blob in entry.message.bottom])
         tops.append([_write(walk, entry, blob, position) for position, blob in enumerate(entry.message.top)])
     _blame_writers_of_what_others_read(walk)
     names = _names(walk)
@@ -74,11 +81,11 @@ def untangle(entries: Sequence[LayerEntry], file: str) -> Untangled:
     )
 
 
-def _read(walk: _Walk, entry: LayerEntry, blob: str, later: Sequence[LayerEntry]) -> _Value | str:
+def _read(walk: _Walk, entry: LayerEntry, blob: str) -> _Value | str:
     if blob in walk.values:
         walk.values[blob][-1].readers.append(entry)
         return walk.values[blob][-1]
-    writer = next((other for other in later if blob in other.message.top), None)
+    writer = walk.first_writers.get(blob)  # this layer or a later one: an earlier one has made a value
     problem = "no layer before this one makes it"
     because, fix = None, None
     if writer is entry:
@@ -86,7 +93,7 @@ def _read(walk: _Walk, entry: LayerEntry, blob: str, later: Sequence[LayerEntry]
     elif writer is not None:
         because = f'layer "{writer.message.name}", which writes it, comes later, in line {writer.line}'
         fix = "order the layers so that each reads only blobs written before it"
-    elif walk.values:
+    elif walk.values and len(walk.missing) < _MOST_ADVISED:
         close = close_names(blob, walk.values)
         fix = f"{'did you mean' if close else 'the blobs before it are'} {choices(blob, walk.values)}"
         fix += "?" if close else ""

@@ -14,7 +14,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from prototrt.caffe_proto.errors import UnreadableFileError, UnsupportedLayerError, raise_all
 from prototrt.caffe_proto.known_forks import FIELDS, ONCE_PER_AXIS
-from prototrt.caffe_proto.schema import Message, is_repeated, is_required, message_class
+from prototrt.caffe_proto.schema import Message, is_repeated, message_class, required_fields
 from prototrt.caffe_proto.suggestions import MOST_NAMES, choices, close_names
 from prototrt.caffe_proto.text.findings import BrokenTextError, Finding, OpenLayer
 from prototrt.caffe_proto.text.scalars import BadValueError, read_scalar
@@ -180,14 +180,14 @@ class _Reader:
             self.layer = None
 
     def _check_required(self, message: Message, name: Token, path: Path) -> None:
-        for known in message.DESCRIPTOR.fields:
-            if is_required(known) and not message.HasField(known.name):
+        for known in required_fields(message.DESCRIPTOR):
+            if not message.HasField(known):
                 self._find(
                     name,
                     path,
-                    f"{known.name} is missing",
-                    fix=f"add {known.name}: and its value",
-                    field=known.name,
+                    f"{known} is missing",
+                    fix=f"add {known}: and its value",
+                    field=known,
                 )
 
     def _read_value(self, message: Message, known: FieldDescriptor, path: Path) -> None:

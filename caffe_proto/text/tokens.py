@@ -31,18 +31,22 @@ class Token(NamedTuple):
         return self.text if len(self.text) <= 40 else f"{self.text[:37]}..."
 
 
+_BLANKS = r"[ \t\r\n\v\f]* (?: \#[^\n]* (?: \n [ \t\r\n\v\f]* | \Z ) )*"
 # Backslash pairs are taken whole, so that \" does not end a string. A string never spans lines.
 _TOKEN = re.compile(
-    r"""
-      (?: [ \t\r\n\v\f]+ | \#[^\n]* )+
-    | (?P<WORD> [A-Za-z_][A-Za-z0-9_]* )
+    rf"""
+    {_BLANKS} (?:
+      (?P<WORD> [A-Za-z_][A-Za-z0-9_]* )
     | (?P<INTEGER> 0[xX][0-9a-fA-F]+ | [0-9]+ ) (?![.\w])
     | (?P<FLOAT> (?: [0-9]+ (?: \.[0-9]* )? | \.[0-9]+ ) (?: [eE][+-]?[0-9]+ )? [fF]? ) (?![.\w])
     | (?P<STRING> "[^"\\\n]*(?:\\.[^"\\\n]*)*" | '[^'\\\n]*(?:\\.[^'\\\n]*)*' )
-    | (?P<SIGN> [{}<>\[\]:;,/-] )
+    | (?P<SIGN> [{{}}<>\[\]:;,/-] )
+    | (?P<END> \Z )
+    )
     """,
     re.VERBOSE | re.ASCII,
 )
+_KINDS = {kind.name: kind for kind in Kind}
 
 
 class Tokens:
@@ -86,16 +90,17 @@ class Tokens:
 
     def _cut(self) -> list[Token]:
         tokens = []
-        position = 0
-        while position < len(self._text):
-            match = _TOKEN.match(self._text, position)
-            if match is None:
-                raise self._unreadable(position)
-            if match.lastgroup:
-                tokens.append(Token(Kind[match.lastgroup], match.group(match.lastgroup), position))
-            position = match.end()
-        tokens.append(Token(Kind.END, "", max(len(self._text.rstrip()) - 1, 0)))
-        return tokens
+        text, position = self._text, 0
+        while match := _TOKEN.match(text, position):
+            name, position = match.lastgroup, match.end()
+            assert name is not None
+            if name == Kind.END.name:
+                tokens.append(Token(Kind.END, "", max(len(text.rstrip()) - 1, 0)))
+                return tokens
+            tokens.append(Token(_KINDS[name], match[name], match.start(name)))
+        blanks = re.compile(_BLANKS, re.VERBOSE).match(text, position)
+        assert blanks is not None
+        raise self._unreadable(blanks.end())
 
     def _unreadable(self, offset: int) -> UnreadableFileError:
         line = bisect_right(self._line_ends, offset - 1) + 1

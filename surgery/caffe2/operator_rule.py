@@ -60,7 +60,7 @@ def _computed(build: Builder, value: Value) -> Array | None:
     """The data of a constant, or of what nodes make of constants."""
     if value.data is not None:
         return np.asarray(value.data)
-    node = next((node for node in reversed(build.nodes) if value in node.outputs), None)
+    node = build.writer(value)
     if node is None:
         return None
     inputs = [_computed(build, read) for read in node.inputs]

@@ -190,8 +190,7 @@ class Unfolding:
 
     def _fed(self, value: Value) -> Value:
         """The value of which this one is a copy, or the same elements in another shape."""
-        makers = {output: node for node in self.build.nodes for output in node.outputs}
-        while (node := makers.get(value)) is not None and isinstance(node.op, Identity | Reshape):
+        while (node := self.build.writer(value)) is not None and isinstance(node.op, Identity | Reshape):
             value = node.inputs[0]
         return value
 

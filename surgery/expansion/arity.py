@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import cache
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
@@ -11,7 +12,7 @@ from prototrt.surgery.expansion.layer_builder import LayerRule
 
 def check_bottoms(rule: LayerRule, layer: Layer) -> None:
     """The rule's signature says which bottoms a layer has."""
-    _, _, *parameters = inspect.signature(rule).parameters.values()
+    _, _, *parameters = _signature(rule)
     named = [item for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
     least = sum(item.default is item.empty for item in named)
     most = len(named) if len(named) == len(parameters) else None
@@ -25,6 +26,12 @@ def check_bottoms(rule: LayerRule, layer: Layer) -> None:
             origin=layer.origin,
             fix=f"give it the {word}s {names}" if names else f"remove its {word}s",
         )
+
+
+@cache
+def _signature(rule: LayerRule) -> tuple[inspect.Parameter, ...]:
+    """Read once for each rule: a net has many layers of few types."""
+    return tuple(inspect.signature(rule).parameters.values())
 
 
 def counted(count: int, thing: str) -> str:

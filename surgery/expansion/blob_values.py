@@ -63,4 +63,5 @@ class BlobValues:
         starts = Counter(pair.input for pair in self._build.exposed)
         # If two states start from one input, the caller cannot feed both final values back.
         self._build.exposed = [pair for pair in self._build.exposed if starts[pair.input] == 1]
-        return [pair.output for pair in self._build.exposed if pair.input in self._build.inputs]
+        inputs = set(self._build.inputs)
+        return [pair.output for pair in self._build.exposed if pair.input in inputs]

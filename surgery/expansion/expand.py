@@ -137,7 +137,8 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
     refuse_states_of_nothing(model, options.state_arrays, build.used_states)
     if options.require_weights:
         refuse_missing_weights(model, build.without_weights)
-    unread = [layer.tops[0] for layer in model.layers if layer.type == "Input" and layer not in layers]
+    kept_layers = set(layers)
+    unread = [layer.tops[0] for layer in model.layers if layer.type == "Input" and layer not in kept_layers]
     build.warnings += [f'{model.file}: input "{name}" is not needed for the outputs' for name in unread]
     if options.preprocess and not any(map(framework.transforms, layers)):
         build.warnings.append(f"{model.file}: nothing to preprocess: no data layer states a mean or a scale")

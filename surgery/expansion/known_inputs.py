@@ -26,7 +26,7 @@ class KnownInputs:
 
     def ranges(self, name: str, stated: Sizes | None) -> list[Range]:
         """The range of each axis, where the file states this shape. Raises ``ShapeError``."""
-        return self.profile.ranges(name, self.shapes.get(name, stated), self.example(name))
+        return self.profile.ranges(name, self.shapes.get(name, stated), self.example)
 
 
 def given_shapes(options: RewriteOptions) -> dict[str, Sizes]:

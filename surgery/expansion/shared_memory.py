@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.ir import Value
@@ -13,10 +13,14 @@ from prototrt.surgery.ops import Identity
 
 @dataclass(slots=True, eq=False)
 class SharedPlace:
-    """The contents of one place in memory: tops, by the names of their values, and states, by number."""
+    """The contents of one place in memory: tops, by the names of their values, and states, by number.
 
-    tops: set[str]
-    states: set[int]
+    ``told`` is a warning for layers that write there: ``works in place on``, then this text.
+    """
+
+    tops: set[str] = field(default_factory=set)
+    states: set[int] = field(default_factory=set)
+    told: str | None = None
 
 
 class SharedMemory:
@@ -27,46 +31,47 @@ class SharedMemory:
     """
 
     def __init__(self) -> None:
-        self._places: list[SharedPlace] = []
-        self._told: dict[str, str] = {}
+        self._place_of: dict[str, SharedPlace] = {}
 
     def share(self, tops: Iterable[str], states: Iterable[int] = ()) -> None:
         """Record that these share one place in memory, with everything that shares it already."""
-        joined = SharedPlace(set(tops), set(states))
-        for place in [place for place in self._places if place.tops & joined.tops]:
-            joined.tops |= place.tops
-            joined.states |= place.states
-            self._places.remove(place)
-        self._places.append(joined)
-        for text in [self._told[top] for top in sorted(joined.tops) if top in self._told]:
-            self.tell(joined.tops, text)
+        names = {*tops}
+        places = {id(place): place for name in names if (place := self._place_of.get(name))}
+        joined = max(places.values(), key=lambda place: len(place.tops), default=SharedPlace())
+        joined.states.update(states)
+        for place in places.values():
+            if place is not joined:  # the largest stays as it is: a long chain joins it one by one
+                names |= place.tops
+                joined.states |= place.states
+                joined.told = joined.told or place.told
+        joined.tops |= names
+        self._place_of.update(dict.fromkeys(names, joined))
 
     def tell(self, tops: Iterable[str], text: str) -> None:
         """Add a warning for in-place layers on one of these tops: ``works in place on``, then this text."""
-        self._told.update(dict.fromkeys(tops, text))
+        for top in tops:
+            self._place_of.setdefault(top, SharedPlace({top})).told = text
 
     def write_through(self, build: Builder, layer: Layer, values: dict[str, Value]) -> None:
         """Update all blobs in the memory that the layer wrote in place."""
         blobs = zip(layer.message.bottom, layer.message.top, layer.bottoms, layer.tops, strict=False)
         for bottom, top in [(bottom, top) for read, written, bottom, top in blobs if read == written]:
-            changes = not _is_copied(build, values[bottom], values[top])
-            if bottom in self._told:
-                self.tell([top], self._told[bottom])
-                if changes:
-                    build.warn(f"works in place on {self._told[bottom]}")
-            for place in self._places:
-                if bottom in place.tops:
-                    if changes:
-                        _overwrite(build, place, {bottom, top}, values[top], values)
-                    place.tops = place.tops - {bottom} | {top}
+            place = self._place_of.pop(bottom, None)
+            if place is None:
+                continue
+            if not _is_copied(build, values[bottom], values[top]):
+                if place.told:
+                    build.warn(f"works in place on {place.told}")
+                _overwrite(build, place, {bottom, top}, values[top], values)
+            place.tops.discard(bottom)
+            place.tops.add(top)
+            self._place_of[top] = place
 
 
 def _is_copied(build: Builder, old: Value, new: Value) -> bool:
     """A layer that does nothing at inference leaves the memory as it was."""
-    return any(
-        isinstance(node.op, Identity) and node.inputs == (old,) and node.outputs == (new,)
-        for node in build.nodes
-    )
+    node = build.writer(new)
+    return node is not None and isinstance(node.op, Identity) and node.inputs == (old,)
 
 
 def _overwrite(

@@ -53,6 +53,10 @@ class Builder:
     def __init__(self, reserved: Iterable[str] = (), layers: Iterable[str] = ()) -> None:
         self.inputs: list[Value] = []
         self.nodes: list[Node] = []
+        # By value: which node writes it, and which read it, as places in the list.
+        self._writers: dict[Value, int] = {}
+        self._readers: dict[Value, list[int]] = {}
+        self._listed: set[Value] = set()  # those of recurrences and counts
         self.recurrences: list[Recurrence] = []
         self.exposed: list[Recurrence] = []
         self.counts: dict[str, Value] = {}
@@ -124,8 +128,17 @@ class Builder:
             Value(name if index == 0 else f"{name}:{index}", dtype, shape, is_surgical=True)
             for index, (dtype, shape) in enumerate(zip(dtypes, shapes, strict=True))
         ]
+        place = len(self.nodes)
         self.nodes.append(Node(name, op, inputs, tuple(outputs), self.origin, is_surgical=True))
+        self._writers.update(dict.fromkeys(outputs, place))
+        for value in inputs:
+            self._readers.setdefault(value, []).append(place)
         return outputs
+
+    def writer(self, value: Value) -> Node | None:
+        """The node that writes the value; None for inputs and constants."""
+        place = self._writers.get(value)
+        return None if place is None else self.nodes[place]
 
     def reshape(self, x: Value, shape: Shape, hint: str | None = None) -> Value:
         """``x`` in another shape, or ``x`` itself. A symbol means the axis of ``x`` of that symbol."""
@@ -186,9 +199,9 @@ class Builder:
         ``after`` becomes an output of the graph, called ``name``.
         """
         final = replace(after, name=self._names.free(name))
-        since = next(index for index, node in enumerate(self.nodes) if after in node.outputs)
-        self._substitute(after, final, since)
+        self._substitute(after, final)
         self.recurrences.append(Recurrence(before, final))
+        self._listed |= {before, final}
 
     def expose_state(self, before: Value, after: Value) -> None:
         """State that is an ordinary input and output of the net. The caller may feed it back.
@@ -196,11 +209,13 @@ class Builder:
         It is reported as a recurrence if both become an input and an output of the graph.
         """
         self.exposed.append(Recurrence(before, after, exposed=True))
+        self._listed |= {before, after}
 
     def count(self, name: str, count: Value) -> str:
         """Make a number (1,) an output of the graph, next to what it counts, under this name or a similar one."""
         name = self._names.free(name)
         self.counts[name] = replace(count, name=name)
+        self._listed.add(self.counts[name])
         self.write(count, self.counts[name], 0)
         return name
 
@@ -232,9 +247,9 @@ class Builder:
 
         With ``layer``, a node that surgery added becomes the node of this user's layer and takes its name.
         """
-        if not any(value in node.outputs for node in self.nodes[since:]):
+        if self._writers.get(value, -1) < since:
             value = self.add(Identity(), value)
-        self._substitute(value, target, since, layer)
+        self._substitute(value, target, layer)
 
     def overwritten(self, old: Value, new: Value) -> Value:
         """A copy of ``new`` that replaces ``old``: it takes the name, and the state if ``old`` is one.
@@ -246,33 +261,39 @@ class Builder:
         copy = self.add(Identity(), new)
         if old not in self.inputs:
             before = replace(old, name=self._surgical("overwritten"), is_surgical=True)
-            self._substitute(old, before, 0)
+            self._substitute(old, before)
             final = replace(copy, name=old.name, is_surgical=old.is_surgical)
-            self._substitute(copy, final, len(self.nodes) - 1)
+            self._substitute(copy, final)
             copy = final
+        self._listed.add(copy)
         for index in places:
             self.recurrences[index] = replace(self.recurrences[index], output=copy)
         for index in exposed:
             self.exposed[index] = replace(self.exposed[index], output=copy)
         return copy
 
-    def _substitute(self, old: Value, new: Value, since: int, layer: str | None = None) -> None:
-        """Put ``new`` in the place of ``old``, which a node from ``since`` on writes."""
-        for index in range(since, len(self.nodes)):
-            node = self.nodes[index].reading({old: new})
-            if old in node.outputs:
-                outputs = tuple(new if output is old else output for output in node.outputs)
-                node = replace(node, outputs=outputs)
-                if layer and node.is_surgical:
-                    node = replace(node, name=self._node_names.free(layer), is_surgical=False)
-            self.nodes[index] = node
-        self.recurrences = [pair.standing({old: new}) for pair in self.recurrences]
-        self.exposed = [pair.standing({old: new}) for pair in self.exposed]
-        self.counts = {name: new if value is old else value for name, value in self.counts.items()}
+    def _substitute(self, old: Value, new: Value, layer: str | None = None) -> None:
+        """Put ``new`` in the place of ``old``, which a node writes."""
+        place = self._writers[new] = self._writers.pop(old)
+        node = self.nodes[place]
+        node = replace(node, outputs=tuple(new if output is old else output for output in node.outputs))
+        if layer and node.is_surgical:
+            node = replace(node, name=self._node_names.free(layer), is_surgical=False)
+        self.nodes[place] = node
+        if readers := self._readers.pop(old, None):
+            self._readers[new] = readers
+            for reader in readers:
+                self.nodes[reader] = self.nodes[reader].reading({old: new})
+        if old in self._listed:
+            self._listed.add(new)
+            self.recurrences = [pair.standing({old: new}) for pair in self.recurrences]
+            self.exposed = [pair.standing({old: new}) for pair in self.exposed]
+            self.counts = {name: new if value is old else value for name, value in self.counts.items()}
 
     def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
         """The graph that was built. Its outputs are these, then their counts, then the states to feed back."""
-        exposed = [pair for pair in self.exposed if pair.input in self.inputs and pair.output in outputs]
+        fed, returned = set(self.inputs), set(outputs)
+        exposed = [pair for pair in self.exposed if pair.input in fed and pair.output in returned]
         return Graph(
             name,
             tuple(self.inputs),

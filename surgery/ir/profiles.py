@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from prototrt.caffe_proto.errors import ShapeError
@@ -26,12 +26,15 @@ class Profile:
     def names(self) -> set[str]:
         return {*self.min, *self.opt, *self.max}
 
-    def ranges(self, name: str, stated: Sizes | None, example: Option) -> list[Range]:
-        """The range of each axis of an input. Raises ``ShapeError``, with an example of an option that helps."""
+    def ranges(self, name: str, stated: Sizes | None, example: Callable[[str], Option]) -> list[Range]:
+        """The range of each axis of an input. Raises ``ShapeError``, with an example of an option that helps.
+
+        ``example`` returns one for a name.
+        """
         known = (self.opt.get(name, stated), self.max.get(name), self.min.get(name))
         usual = next((shape for shape in known if shape is not None), None)  # () is the shape of one number
         if usual is None:
-            fix = Worded("give one: {}", example)
+            fix = Worded("give one: {}", example(name))
             raise ShapeError("the file states no shape", blob=f'top "{name}"', fix=fix)
         least, most = self.min.get(name, usual), self.max.get(name, usual)
         if not len(least) == len(usual) == len(most):

@@ -107,11 +107,12 @@ def _types_by_rule(node: Node) -> Sequence[tuple[DType, Shape]]:
 
 
 def _check_recurrences(graph: Graph) -> None:
+    inputs, outputs = set(graph.inputs), set(graph.outputs)
     for pair in graph.recurrences:
         before, after = pair.input, pair.output
-        if before not in graph.inputs:
+        if before not in inputs:
             raise InvalidGraphError(f"state {before.name} is not an input of the graph")
-        if after not in graph.outputs:
+        if after not in outputs:
             raise InvalidGraphError(f"state {after.name} is not an output of the graph")
         if (before.dtype, before.shape) != (after.dtype, after.shape):
             raise InvalidGraphError(f"state {after} is fed back into {before}, which has another type")
