@@ -23,12 +23,11 @@ from prototrt.surgery.ir.builder import names_in
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.passes.quantization_plan import quantized_values
 from prototrt.surgery.pipeline import quantizable, rewrite
-from prototrt.surgery.scales.given import given_scales
+from prototrt.surgery.scales.given import given_scales, listed
 from prototrt.surgery.scales.scales_file import INT8, Counts, DataSet, Record, Scales, read_scales
 
 _MUCH = 0.01
 """Of all numbers: if more are clipped, the range is hardly what the net needs."""
-_SHOWN = 5
 Started = Callable[[int | None], Callable[[], object]]
 """Told how many parts the data have, if that is known; returns what to call after each part."""
 
@@ -94,7 +93,7 @@ def adopted(
     known = read_scales(scales) if scales is not None else Scales({}, method="table")
     records = {name: known.records.get(name, Record(scale)) for name, scale in given.scales.items()}
     wanted = [name for name in _quantized(graph) if name not in given.scales]
-    lacking = [f"{given.file}: no scale, and therefore not quantized: {', '.join(wanted)}"] if wanted else []
+    lacking = [f"{given.file}: no scale, and therefore not quantized: {listed(wanted)}"] if wanted else []
     found = replace(known, records=records, network=model.name, sources=provenance(graph))
     return Calibration(found, (*given.warnings, *lacking))
 
@@ -136,9 +135,9 @@ def doubts(scales: Scales) -> list[str]:
     if samples == 1:
         warnings.append("there was one call of the net: more data make ranges that other data do not exceed")
     if zero:
-        warnings.append(f"always 0, and therefore not quantized: {', '.join(zero)}")
+        warnings.append(f"always 0, and therefore not quantized: {listed(zero)}")
     if clipped:
-        told = ", ".join(f"{name} ({share:.0%})" for name, share in clipped.items())
+        told = listed([f"{name} ({share:.0%})" for name, share in clipped.items()])
         warnings.append(f"more than {_MUCH:.0%} of the numbers are beyond the range: {told}")
     return warnings
 
@@ -168,8 +167,7 @@ def _refuse_other(first: str, scales: Scales, file: str, others: Scales, *, is_m
     if scales.sources.get("weights") != others.sources.get("weights"):
         raise NetError(f"was made with other weights than {first}", where=file, fix=fix)
     if odd := sorted(scales.records.keys() ^ others.records.keys()):
-        problem = f"has other blobs than {first}: {', '.join(odd[:_SHOWN])}{', ...' if odd[_SHOWN:] else ''}"
-        raise NetError(problem, where=file, fix=fix)
+        raise NetError(f"has other blobs than {first}: {listed(odd)}", where=file, fix=fix)
     if scales.method != others.method and not is_method_stated:
         raise NetError(
             f"was made by the method {others.method}, but {first} by {scales.method}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -20,15 +21,24 @@ def table_text(model: Model, scales: Mapping[str, float], target: str) -> str:
 
     Raises ``NetError`` where no scale is of a blob that the table can name.
     """
-    if target.lower().endswith(".table"):
+    suffix = Path(target).suffix.lower()
+    if suffix == ".table":
         layers = [layer for layer in model.layers if layer.type in _PRODUCTS and layer.bottoms[0] in scales]
         found = {layer.name: scales[layer.bottoms[0]] for layer in layers}
         text = ncnn_text({layer.name: _largest_weights(layer) for layer in layers}, found)
+    elif suffix == ".json":
+        found = {
+            top if layer.type == "Input" else layer.name: scales[top]
+            for layer in model.layers
+            for top in layer.tops[: None if layer.type == "Input" else 1]
+            if top in scales
+        }
+        text = nvdla_text(found)
     else:
         tensors = tensors_by_value(model)
         order = [top for layer in model.layers for top in layer.tops]
         found = {tensors[name]: scales[name] for name in order if name in scales and name in tensors}
-        text = nvdla_text(found) if target.lower().endswith(".json") else cache_text(found)
+        text = cache_text(found)
     if not found:
         raise NetError("no blob of the net has a scale", where=model.file, fix="calibrate with data")
     return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from prototrt.caffe_proto import Model
+from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import NetError, OptionsError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.scales.scales_file import INT8, Scales, read_scales
@@ -64,11 +64,11 @@ def _of_file(model: Model, file: str, found: Scales, values: Iterable[str]) -> G
 
 def _of_table(model: Model, file: str, values: Iterable[str]) -> GivenScales:
     """Where entries for one value differ, the largest counts: it clips nothing that another one keeps."""
-    tensors, bottoms = values_by_tensor(model), {layer.name: layer.bottoms for layer in model.layers}
+    tensors, layers = values_by_tensor(model), {layer.name: layer for layer in model.layers}
     scales: dict[str, float] = {}
     strangers: dict[str, None] = {}
     for entry in read_table(file):
-        value = _value_of(entry, tensors, bottoms)
+        value = _value_of(entry, tensors, layers)
         if value is None:
             strangers[entry.name] = None
         else:
@@ -79,10 +79,14 @@ def _of_table(model: Model, file: str, values: Iterable[str]) -> GivenScales:
     return _matched(model, scales, strangers, file, values)
 
 
-def _value_of(entry: Entry, tensors: Mapping[str, str], bottoms: Mapping[str, Sequence[str]]) -> str | None:
+def _value_of(entry: Entry, tensors: Mapping[str, str], layers: Mapping[str, Layer]) -> str | None:
+    """The value that an entry is about; None where the net has none of that name."""
+    layer = layers.get(entry.name)
     if entry.named is Named.BOTTOM:
-        read = bottoms.get(entry.name, ())
+        read = layer.bottoms if layer is not None else ()
         return read[entry.place] if entry.place < len(read) else None
+    if entry.named is Named.TOP and layer is not None:
+        return layer.tops[0] if layer.tops else None
     return tensors.get(entry.name)
 
 
@@ -103,18 +107,18 @@ def _matched(
         raise NetError(
             "has no scale for this net",
             where=file,
-            because=f"it names {_listed(unknown or zero) or 'nothing'}, but the blobs are {_listed(blobs)}",
+            because=f"it names {listed(unknown or zero) or 'nothing'}, but the blobs are {listed(blobs)}",
             fix="calibrate it",
         )
     warnings = []
     if unknown:
-        warnings.append(f"{file}: not used, because the net has no such blob: {_listed(unknown)}")
+        warnings.append(f"{file}: not used, because the net has no such blob: {listed(unknown)}")
     if zero:
-        warnings.append(f"{file}: not used, because the scale is 0: {_listed(zero)}")
+        warnings.append(f"{file}: not used, because the scale is 0: {listed(zero)}")
     return GivenScales(usable, file, tuple(warnings))
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
     rest = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

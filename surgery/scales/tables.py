@@ -1,9 +1,10 @@
 """Tables of scales that other programs wrote: TensorRT's calibration cache, NVDLA's, and ncnn's for Caffe models.
 
 TensorRT's cache is a header and lines ``TENSOR: HEX``: the bits of the scale, a float32, in hexadecimal, the most
-significant first. NVDLA's compiler for Caffe reads the same scales from JSON. caffe-int8-convert-tools and ncnn2table
-write lines ``LAYER_param_0 NUMBER...`` for weights and ``LAYER NUMBER`` for what the layer reads; their number is
-127 / range. The first version of caffe-int8-convert-tools names blobs instead of layers.
+significant first. NVDLA's compiler for Caffe reads the same scales from JSON, which names layers for what they write;
+its converter of calibration caches leaves the names of tensors. caffe-int8-convert-tools and ncnn2table write lines
+``LAYER_param_0 NUMBER...`` for weights and ``LAYER NUMBER`` for what the layer reads; their number is 127 / range. The
+first version of caffe-int8-convert-tools names blobs instead of layers.
 Source: the lines that TensorRT 5 to 8 wrote; nvdla/sw ``umd/utils/calibdata/calib_txt_to_json.py``; BUG1989
 caffe-int8-convert-tools ``caffe-int8-convert-tool.py`` and ``caffe-int8-convert-tool-dev-weight.py``; Tencent/ncnn
 ``tools/quantize/ncnn2table.cpp``, ``save_table``.
@@ -26,6 +27,8 @@ from prototrt.surgery.scales.scales_file import INT8
 
 HEADER = "TRT-8601-EntropyCalibration2"
 """Of the cache that is written. TensorRT reads the cache of another release of its line with a warning at most."""
+UNNAMED = "(Unnamed Layer* "
+"""How the names of tensors begin that have no name of their own."""
 _CACHE_LINE = re.compile(r"(?P<name>.+): *(?P<bits>[0-9a-fA-F]{1,8})")
 _WEIGHTS = re.compile(r"(?P<layer>.+)_param_\d+")
 
@@ -36,6 +39,7 @@ class Named(enum.Enum):
     TENSOR = "a tensor of TensorRT's Caffe parser"
     BLOB = "a blob"
     BOTTOM = "a layer, for what it reads"
+    TOP = "a layer, for what it writes; or an input"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,7 @@ def _of_json(file: str, text: str) -> Iterator[Entry]:
             where=file,
             fix=Worded("use {}", Option("scales", file)),
         )
+    named = Named.TENSOR if any(name.startswith(UNNAMED) for name in found) else Named.TOP
     for name, facts in found.items():
         scale = facts.get("scale") if isinstance(facts, dict) else None
         if not isinstance(scale, (int, float)) or isinstance(scale, bool):
@@ -113,7 +118,7 @@ def _of_json(file: str, text: str) -> Iterator[Entry]:
                 because="int8 is symmetric here",
                 fix="calibrate with offsets of 0",
             )
-        yield Entry(name, float(scale), _line_of(name, text), Named.TENSOR)
+        yield Entry(name, float(scale), _line_of(name, text), named)
 
 
 def _line_of(name: str, text: str) -> int:
@@ -163,7 +168,7 @@ def cache_text(scales: Mapping[str, float]) -> str:
 
 
 def nvdla_text(scales: Mapping[str, float]) -> str:
-    """The table of NVDLA's compiler, by the names of tensors."""
+    """The table of NVDLA's compiler, by the names of inputs and layers."""
     facts = {name: {"scale": scale, "min": 0, "max": 0, "offset": 0} for name, scale in scales.items()}
     return json.dumps(facts, indent=4) + "\n"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prototrt.caffe_proto import Layer, Model
+from prototrt.surgery.scales.tables import UNNAMED
 
 _WITHOUT_LAYER = {"Dropout", "Flatten"}
 """Their top is their bottom's tensor, under one more name."""
@@ -61,7 +62,7 @@ def _unnamed(model: Model) -> Iterator[tuple[str, str]]:
             continue
         kinds = _kinds_of(layer)
         number += len(kinds)
-        yield f"(Unnamed Layer* {number - 1}) [{kinds[-1]}]_output", layer.tops[0]
+        yield f"{UNNAMED}{number - 1}) [{kinds[-1]}]_output", layer.tops[0]
 
 
 def _kinds_of(layer: Layer) -> tuple[str, ...]:

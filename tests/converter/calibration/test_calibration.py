@@ -146,7 +146,7 @@ BAD_MERGES = {
     ),
     "other blobs": (
         replace(FILE, records=dict.fromkeys("zabcdefg", RECORD)),
-        f"{{b}}: has other blobs than {{a}}: a, b, c, d, e, ...\n  {SAME_MODEL}",
+        f"{{b}}: has other blobs than {{a}}: a, b, c, d, e and 2 more\n  {SAME_MODEL}",
     ),
     "another method": (
         replace(FILE, method="mse"),

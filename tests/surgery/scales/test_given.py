@@ -93,6 +93,12 @@ def test_a_layer_stands_for_the_blob_that_it_reads(model: prototrt.Model, tmp_pa
     assert {name: found.scales[name] for name in ("data", "f")} == {"data": 2, "f": 4}
 
 
+def test_nvdla_names_layers_for_what_they_write(model: prototrt.Model, tmp_path: Path) -> None:
+    """But inputs by their blobs, whatever the layer is called; the blob c is something else than what c writes."""
+    found = given(model, tmp_path, '{"data": {"scale": 1}, "c": {"scale": 2}, "r": {"scale": 3}}')
+    assert {name: found.scales[name] for name in ("data", "c@c", "c")} == {"data": 1, "c@c": 2, "c": 3}
+
+
 def test_the_largest_of_several_scales_of_a_blob_counts(tmp_path: Path) -> None:
     product = 'type: "InnerProduct" bottom: "x" inner_product_param { num_output: 1 }'
     model = loaded(

@@ -57,9 +57,14 @@ def test_a_cache_without_a_header(tmp_path: Path) -> None:
 def test_a_table_of_nvdla(tmp_path: Path) -> None:
     text = '{\n    "data": {"scale": 0.5, "min": 0, "max": 0, "offset": 0},\n    "conv1": {"scale": 2}\n}'
     assert read(text, tmp_path) == [
-        Entry("data", 0.5, 2, Named.TENSOR),
-        Entry("conv1", 2.0, 3, Named.TENSOR),
+        Entry("data", 0.5, 2, Named.TOP),
+        Entry("conv1", 2.0, 3, Named.TOP),
     ]
+
+
+def test_a_table_that_was_converted_for_nvdla_names_tensors(tmp_path: Path) -> None:
+    text = '{"data": {"scale": 1}, "(Unnamed Layer* 0) [Convolution]_output": {"scale": 2}}'
+    assert {entry.named for entry in read(text, tmp_path)} == {Named.TENSOR}
 
 
 def test_a_table_of_ncnn_names_layers_for_what_they_read(tmp_path: Path) -> None:
