@@ -41,8 +41,9 @@ class RewriteOptions(Options):
     broadcasts; the others keep them, as ``"native"`` layers or as a ``"plugin"`` if ``build`` gets
     the same option. ``precision`` ``"fp16"`` lets products compute in float16; inputs, outputs and
     state stay float32. ``"bf16"`` is the same with bfloat16. ``"int8"`` and ``"fp8"`` quantize the
-    factors of products, with float16 around them, or bfloat16: ``"int8,bf16"``. They need ``ranges``:
-    the largest magnitudes of values, by name; see docs/precision.md. ``quantize_all`` also quantizes the
+    factors of products, with float16 around them, or bfloat16: ``"int8,bf16"``. They need ``scales``, a file
+    that calibration wrote, or ``calibration_cache``, a table of TensorRT, ncnn or another program, or
+    ``ranges``, the largest magnitudes of values by name; see docs/calibration.md. ``quantize_all`` also quantizes the
     first convolution and the last product, and ``keep_float`` names layers that are not quantized.
     ``preprocess`` makes mean and scale of the data layers the first nodes of the graph. ``fork`` names
     the fork of Caffe that the model is from, where a type of layer means different things in different
@@ -65,6 +66,8 @@ class RewriteOptions(Options):
     state: States = "bind"
     tile: str = one_of(TILES)
     precision: str = one_of(PRECISIONS)
+    scales: str | None = None
+    calibration_cache: str | None = None
     ranges: Mapping[str, float] | None = field(default=None, metadata=ONLY_IN_PYTHON)
     quantize_all: bool = False
     keep_float: Names = ()
@@ -85,6 +88,11 @@ class RewriteOptions(Options):
             )
             fix = Worded("use {} or {}", Option("state", "bind"), Option("state", "zero"))
             raise OptionsError(problem, fix=fix)
+        if self.scales is not None and self.calibration_cache is not None:
+            raise OptionsError(
+                Worded("{} and {} are both given", Option("scales"), Option("calibration_cache")),
+                fix=Worded("leave out {}", Option("calibration_cache")),
+            )
 
     @property
     def is_quantized(self) -> bool:

@@ -13,6 +13,7 @@ from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.forms import refuse_impossible_form
 from prototrt.surgery.ir import Graph, Node
+from prototrt.surgery.ir.builder import names_in
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.passes.compute_in_half import compute_in_bfloat16, compute_in_half
 from prototrt.surgery.passes.drop_identities import drop_identities
@@ -41,6 +42,7 @@ from prototrt.surgery.passes.turn_scans import turn_scans
 from prototrt.surgery.passes.unroll_scans import unroll_scans
 from prototrt.surgery.passes.widen_products import widen_products
 from prototrt.surgery.runner import Pass, PassList, inside_bodies, run
+from prototrt.surgery.scales.given import given_scales
 
 CANONICAL = PassList(
     "canonical",
@@ -144,7 +146,7 @@ def _ranges(graph: Graph, options: RewriteOptions) -> Mapping[str, float]:
         return dict.fromkeys(quantized_values(graph, options), 1.0)
     raise OptionsError(
         Worded("{} needs the ranges of the values of the net", Option("precision", options.precision)),
-        fix=Worded("measure them with `prototrt calibrate`, and give {}", Option("ranges", "scales.json")),
+        fix=Worded("measure them with `prototrt calibrate`, and give {}", Option("scales", "scales.json")),
     )
 
 
@@ -164,7 +166,12 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
     expansion = expand(model, options=options)
     tiles = TILES["broadcast" if options.tile == "broadcast" else "keep"]
     sound: set[Node] = set()
-    graph = run(expansion.graph, [CANONICAL, tiles, *_precision_lists(options)], sound)
+    graph = run(expansion.graph, [CANONICAL, tiles], sound)
+    if options.is_quantized and (options.scales or options.calibration_cache):
+        given = given_scales(model, options.scales, options.calibration_cache, names_in(graph))
+        graph = replace(graph, warnings=(*graph.warnings, *given.warnings))
+        options = replace(options, ranges=given.ranges)
+    graph = run(graph, _precision_lists(options), sound)
     if precision_of(graph) != options.precision:
         warning = f"{model.file}: {options.precision} has no effect: {_without_effect(options)}"
         graph = replace(graph, warnings=(*graph.warnings, warning))

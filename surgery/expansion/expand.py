@@ -275,6 +275,8 @@ def _sources(
         sources.append(Source(stored, weights.file, lambda: weights.sha256))
     sources += [Source("mean", file, partial(sha256_of, file)) for file in mean_files]
     given = {"rules": options.rules, "settings": options.settings}
+    if options.is_quantized:
+        given |= {"scales": options.scales, "calibration_cache": options.calibration_cache}
     sources += [
         Source(role, file, partial(sha256_of, file)) for role, file in given.items() if isinstance(file, str)
     ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.errors import NetError, OptionsError
+from prototrt.caffe_proto.errors import NetError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.scales.scales_file import INT8, Scales, read_scales
 from prototrt.surgery.scales.tables import Entry, Named, read_table
@@ -33,13 +33,8 @@ def given_scales(model: Model, scales: str | None, cache: str | None, values: It
     """The scales of a net whose values have these names.
 
     ``scales`` is a file that calibration wrote; ``cache`` is a calibration cache, or a table, of another program.
-    Raises ``ConversionError`` for a file that is not for this net, ``OptionsError`` if both are given, or none.
+    One of them is given. Raises ``ConversionError`` for a file that is not for this net.
     """
-    if scales is not None and cache is not None:
-        raise OptionsError(
-            Worded("{} and {} are both given", Option("scales"), Option("calibration_cache")),
-            fix=Worded("leave out {}", Option("calibration_cache")),
-        )
     if cache is not None:
         return _of_table(model, cache, values)
     assert scales is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prototrt.converter.commandline.options.groups import declared, options
-from prototrt.converter.commandline.options.parameter_types import BlobShapes, StateSource
+from prototrt.converter.commandline.options.parameter_types import BlobShapes, InputFile, StateSource
 from prototrt.surgery.options import RewriteOptions
 
 preprocess_option = declared(
@@ -35,6 +35,21 @@ rewrite_options = options(
         "precision",
         help="What products (convolutions, InnerProduct, those of an LSTM) compute in; inputs, outputs and state stay"
         " float32. int8 and fp8 need scales.",
+    ),
+    declared(
+        RewriteOptions,
+        "scales",
+        type=InputFile(),
+        metavar="FILE.json",
+        help="The scales for int8 and fp8, as calibrate writes them.",
+    ),
+    declared(
+        RewriteOptions,
+        "calibration_cache",
+        type=InputFile(),
+        metavar="FILE",
+        help="Scales that another program measured: a calibration cache of TensorRT, or a table of ncnn,"
+        " caffe-int8-convert-tools or NVDLA.",
     ),
     declared(
         RewriteOptions, "quantize_all", help="Also quantize the first convolution and the last product."

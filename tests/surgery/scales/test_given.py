@@ -10,6 +10,7 @@ import pytest
 import prototrt
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.surgery.ir.builder import names_in
+from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.pipeline import quantizable
 from prototrt.surgery.scales.given import GivenScales, given_scales
 from prototrt.surgery.scales.scales_file import Record, Scales
@@ -162,8 +163,8 @@ def test_scales_without_a_hash_are_taken_by_their_names(tmp_path: Path) -> None:
     assert given_scales(model, write(tmp_path, Scales({"c": Record(0.25)})), None, []).scales == {"c": 0.25}
 
 
-def test_two_sources_of_scales(model: prototrt.Model) -> None:
-    assert failure(lambda: given_scales(model, "a.json", "b.cache", []), OptionsError) == (
+def test_two_sources_of_scales() -> None:
+    assert failure(lambda: RewriteOptions(scales="a.json", calibration_cache="b.cache"), OptionsError) == (
         "scales and calibration_cache are both given\n  fix: leave out calibration_cache"
     )
 
