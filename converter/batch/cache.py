@@ -5,24 +5,27 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import logging
 import os
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.files import open_regular, sha256_of_stream
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.batch.entry import Entry, Outcome, Status
+from prototrt.converter.batch.kept import KeptFile, Notes
 from prototrt.converter.batch.keys import FILES, file_of
 from prototrt.converter.batch.work import written_files
 from prototrt.converter.publication import link_or_copy, publication
 
-FORMAT = 2
+log = logging.getLogger(__name__)
+
+FORMAT = 3
 _NOTES = "outcome.json"
 
 
@@ -45,36 +48,6 @@ class FileHashes:
             return self._known[path]
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """What a file was when it was kept.
-
-    As for make and git, one whose size and time are the same is the same. Only another is read:
-    a cache may have been moved by a program that sets the times anew.
-    """
-
-    size: int
-    mtime_ns: int
-    sha256: str
-
-    @classmethod
-    def of(cls, path: Path) -> _Kept:
-        found = path.stat()
-        with path.open("rb") as stream:
-            return cls(found.st_size, found.st_mtime_ns, sha256_of_stream(stream))
-
-    def is_in(self, path: str | os.PathLike[str]) -> bool:
-        """Whether a file is there, and this one."""
-        try:
-            found = os.stat(path)
-            if found.st_size != self.size or found.st_mtime_ns == self.mtime_ns:
-                return found.st_size == self.size
-            with open(path, "rb") as stream:
-                return sha256_of_stream(stream) == self.sha256
-        except OSError:
-            return False
-
-
 class Cache:
     """A folder of finished conversions. Any number of processes may use it at once.
 
@@ -82,10 +55,14 @@ class Cache:
     comes second drops its own. Files are hard links to what was written, where the file system
     has them: a program that writes into an engine, rather than replacing it, changes both. What is
     found damaged, so or otherwise, or half pruned counts as missing.
+
+    ``verify`` says whether files are hashed before they are used: all of them, none whose size and time are right, or,
+    by default, those that are not where they were written, as in a cache that was restored from an archive.
     """
 
-    def __init__(self, folder: str, versions: Mapping[str, str]) -> None:
+    def __init__(self, folder: str, versions: Mapping[str, str], verify: bool | None = None) -> None:
         self.folder = Path(folder)
+        self._verify = verify
         self._versions = dict(versions)
         self._hashes = FileHashes()
         try:
@@ -120,52 +97,65 @@ class Cache:
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
-    def fetch(self, key: str, entry: Entry) -> Outcome | None:
-        """Put the files where the entry wants them; None if they are not here."""
+    def fetch(self, key: str, entry: Entry, tell: Callable[[str], None] = log.warning) -> Outcome | None:
+        """Put the files where the entry wants them; None if they are not here.
+
+        What is here and makes no sense is not here; ``tell`` hears of that.
+        """
         began = time.perf_counter()
         folder = self._place(key)
+        if not folder.exists():
+            return None
         try:
-            notes = json.loads((folder / _NOTES).read_text())
-            if any(self._hashes.of(path) != digest for path, digest in notes["further_files"].items()):
+            notes = Notes.load(folder / _NOTES, key)
+            if not self._are_unchanged(notes.further_files):
                 return None
             os.utime(folder)  # `prune` goes by when an entry was last of use
-            missing = {
-                suffix: kept
-                for suffix, facts in notes["files"].items()
-                if not (kept := _Kept(**facts)).is_in(entry.target + suffix)
-            }
-            if missing:
-                with publication(entry.target, durable=False) as files:
-                    for suffix, kept in missing.items():
-                        place = files.place(entry.target + suffix)
-                        link_or_copy(_file(folder, suffix), place)
-                        if not kept.is_in(place):
-                            raise ValueError(f"{suffix} is damaged")
-        except (ConversionError, OSError, ValueError, KeyError, TypeError):
+            self._put_in_place(notes, folder, entry)
+        except (ConversionError, OSError, ValueError, RecursionError) as error:
+            if folder.exists():  # else it was pruned meanwhile
+                tell(f"the cached conversion in {folder} is not used: {_reason(error)}")
             return None
         seconds = time.perf_counter() - began
-        return Outcome(entry, Status.CACHED, 0, seconds, "", tuple(notes["warnings"]), notes["facts"])
+        return Outcome(entry, Status.CACHED, 0, seconds, "", notes.warnings, notes.facts)
+
+    def _are_unchanged(self, files: Mapping[str, str]) -> bool:
+        """Whether files that were read for a conversion, such as mean images, are what they were."""
+        try:
+            return all(self._hashes.of(path) == digest for path, digest in files.items())
+        except (OSError, ValueError, UnreadableFileError):
+            return False
+
+    def _put_in_place(self, notes: Notes, folder: Path, entry: Entry) -> None:
+        """Raises ``ValueError`` for damaged files, and ``OSError`` and ``ConversionError`` for what fails."""
+        always = self._verify is True
+        missing = {
+            suffix: kept
+            for suffix, kept in notes.files.items()
+            if not kept.is_in(entry.target + suffix, verify=always)
+        }
+        if not missing:
+            return
+        for suffix, kept in missing.items():
+            if not kept.is_in(_file(folder, suffix), verify=always, moved=self._verify is False):
+                raise ValueError(f"{_file(folder, suffix).name} is damaged")
+        with publication(entry.target, durable=False) as files:
+            for suffix in missing:
+                link_or_copy(_file(folder, suffix), files.place(entry.target + suffix))
 
     def store(self, key: str, outcome: Outcome) -> None:
-        """Keep what a conversion has written."""
+        """Keep what a conversion has written. Raises ``OSError``."""
         with tempfile.TemporaryDirectory(dir=self.folder / "new") as made:
             complete = Path(made) / "entry"
             complete.mkdir()
             files = {}
             for path in written_files(outcome.entry.target):
                 suffix = path.removeprefix(outcome.entry.target)
-                kept = _file(complete, suffix)
-                link_or_copy(path, kept)
-                files[suffix] = asdict(_Kept.of(kept))
+                link_or_copy(path, _file(complete, suffix))
+                files[suffix] = KeptFile.of(_file(complete, suffix))
             # Mean images and the like: which they are is known only now.
             further = {path: self._hashes.of(path) for path in outcome.facts.get("further_files", [])}
-            notes = {
-                "files": files,
-                "further_files": further,
-                "warnings": outcome.warnings,
-                "facts": outcome.facts,
-            }
-            (complete / _NOTES).write_text(json.dumps(notes))
+            Notes(key, files, further, outcome.warnings, outcome.facts).save(complete / _NOTES)
             self._put(complete, self._place(key))
 
     def _put(self, complete: Path, place: Path) -> None:
@@ -183,3 +173,11 @@ class Cache:
 
 def _file(folder: Path, suffix: str) -> Path:
     return folder / f"made{suffix}"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "its notes are nested too deeply"
+    if isinstance(error, OSError):
+        return str(error.strerror or error)
+    return error.problem if isinstance(error, ConversionError) else str(error)

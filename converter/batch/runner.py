@@ -124,12 +124,13 @@ class _Run:
         key = self._cache.key(entry) if self._cache else None
         if self._cache is None or key is None:
             return self._pool.run(entry)
-        outcome = self._cache.fetch(key, entry)
+        told: list[str] = []
+        outcome = self._cache.fetch(key, entry, told.append)
         if outcome is None:
             outcome = self._pool.run(entry)
             if outcome.status is Status.CONVERTED:
                 outcome = _kept(self._cache, key, outcome)
-        return outcome
+        return replace(outcome, warnings=(*told, *outcome.warnings))
 
 
 def _kept(cache: Cache, key: str, outcome: Outcome) -> Outcome:

@@ -7,8 +7,6 @@ import fcntl
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -68,32 +66,29 @@ def deploy(folder: Path, content: str) -> None:
 ACTIONS = {"engine": save, "model": export, "text": deploy}
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """In memory, if possible: waiting for a disk is what takes the time here."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
-        yield Path(name)
-
-
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize(
     ("action", "replaces"),
     [("engine", True), ("engine", False), ("model", True), ("text", True)],
 )
 def test_all_are_new_or_all_are_old(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, replaces: bool, fault: Fault
+    memory_path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    action: str,
+    replaces: bool,
+    fault: Fault,
 ) -> None:
     monkeypatch.setattr(file, "EXTERNAL_FROM", 0)
     write, new = ACTIONS[action], files_after(action, tmp_path, "new")
-    old = files_after(action, folder, "old") if replaces else Files()
-    for place, code in faults(lambda: write(folder, "new"), fault):
-        found = files_in(folder)
+    old = files_after(action, memory_path, "old") if replaces else Files()
+    for place, code in faults(lambda: write(memory_path, "new"), fault):
+        found = files_in(memory_path)
         assert found in ((old, new) if code else (new,)), place
         assert (code == KILLED) == (fault is Fault.KILL), place
-        assert files_after(action, folder, "old"), place
+        assert files_after(action, memory_path, "old"), place
         if not replaces:
-            for path in folder.iterdir():
+            for path in memory_path.iterdir():
                 path.unlink()
 
 
@@ -194,9 +189,9 @@ prototrt_main()
 @pytest.mark.trt
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", Fault)
-def test_a_real_engine_is_new_or_old(folder: Path, fault: Fault) -> None:
+def test_a_real_engine_is_new_or_old(memory_path: Path, fault: Fault) -> None:
     """The command as it is installed, with the same faults in the process that builds."""
-    target = folder / "net.plan"
+    target = memory_path / "net.plan"
     code = f"""
 import sys
 from prototrt.tests.faults import Fault, inject
@@ -207,12 +202,12 @@ convert()
     old = Files()
     for number in range(100):
         done = run_python("-c", code, str(number), DEPLOY, WEIGHTS, "-q", "-o", target, check=False)
-        found = files_in(folder)
+        found = files_in(memory_path)
         assert found == old or is_whole(found), done.stdout
         old = found
         if not done.stdout:
             assert number > 30
-            assert sorted(os.listdir(folder)) == ["net.plan", "net.plan.json"]
+            assert sorted(os.listdir(memory_path)) == ["net.plan", "net.plan.json"]
             return
     raise AssertionError("the command never ends without a fault")
 

@@ -50,7 +50,7 @@ def run_batch(options: BatchOptions, quiet: bool = False) -> BatchResult:
         installed = cluster.versions
     try:
         backends = {entry.options["backend"] for entry in entries}
-        cache = Cache(options.cache, installed(backends)) if options.cache else None
+        cache = Cache(options.cache, installed(backends), options.verify_cache) if options.cache else None
         with stoppable(), display(len(entries), quiet) as listener:
             outcomes = run_entries(entries, pool, cache, options.keep_going, listener)
     finally:

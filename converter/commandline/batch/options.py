@@ -23,6 +23,7 @@ class BatchOptions:
     report_json: str | None
     report_md: str | None
     cache: str | None
+    verify_cache: bool | None
     dry_run: bool
 
 
@@ -47,6 +48,11 @@ batch_options = options(
     click.option("--report-md", type=OutputFile(), help="A table in Markdown, for the page of a job."),
     click.option(
         "--cache", metavar="FOLDER", help="Cache conversions here; convert only models that changed."
+    ),
+    click.option(
+        "--verify-cache/--no-verify-cache",
+        default=None,
+        help="Hash cached files before they are used. By default, only those of a cache that was restored or moved.",
     ),
 )
 

@@ -1,0 +1,140 @@
+"""What a cache notes of a conversion that it keeps, and believes only when it makes sense."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from prototrt.caffe_proto.files import open_regular, sha256_of_stream
+from prototrt.converter.files import PRODUCT_SUFFIXES
+
+_LARGEST = 64 << 20
+"""Bytes of notes; the largest verification of all blobs of a net has less than 1 MiB."""
+
+_TEXTS = [str]
+_NUMBER = (int, float, type(None))
+_FACTS = {
+    "caffe_layers?": int,
+    "nodes?": int,
+    "bytes?": int,
+    "further_files?": _TEXTS,
+    "left_out?": [{"warning": str}],
+    "verification?": ({"comparisons": [{"max_abs": _NUMBER}]}, type(None)),
+}
+"""What reports read of the facts of a conversion."""
+_SHAPE = {
+    "key": str,
+    "files": {},
+    "further_files": {},
+    "warnings": _TEXTS,
+    "facts": _FACTS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """What a file was when it was kept. ``place`` is its device and inode, which a copy does not share."""
+
+    size: int
+    mtime_ns: int
+    sha256: str
+    place: tuple[int, int]
+
+    @classmethod
+    def of(cls, path: Path) -> KeptFile:
+        found = path.stat()
+        with path.open("rb") as stream:
+            return cls(found.st_size, found.st_mtime_ns, sha256_of_stream(stream), _place(found))
+
+    @classmethod
+    def read(cls, facts: Any) -> KeptFile:
+        """Raises ``ValueError``."""
+        if not fits(facts, {"size": int, "mtime_ns": int, "sha256": str, "place": [int]}):
+            raise ValueError("a file in it is not described")
+        return cls(facts["size"], facts["mtime_ns"], facts["sha256"], tuple(facts["place"]))
+
+    def is_in(self, path: str | os.PathLike[str], verify: bool, moved: bool = True) -> bool:
+        """Whether a file is there, and this one.
+
+        As for make and git, one whose size and time are the same is the same, unless ``verify``. Where it may not have
+        been ``moved``, it must also be the one that was kept. Any other is read: an archive may set times anew.
+        """
+        try:
+            found = os.lstat(path)
+            if not stat.S_ISREG(found.st_mode) or found.st_size != self.size:
+                return False
+            if found.st_mtime_ns == self.mtime_ns and not verify and (moved or _place(found) == self.place):
+                return True
+            with open_regular(path, "a file") as stream:
+                return sha256_of_stream(stream) == self.sha256
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What a kept conversion consists of. ``files`` are by suffix; ``further_files``, by path, were read for it."""
+
+    key: str
+    files: Mapping[str, KeptFile]
+    further_files: Mapping[str, str]
+    warnings: tuple[str, ...]
+    facts: Mapping[str, Any]
+
+    def save(self, path: Path) -> None:
+        """Write them with their own SHA-256, so that damage is seen. Raises ``OSError``."""
+        notes = asdict(self)
+        path.write_text(json.dumps({"sha256": _digest(notes), "notes": notes}), encoding="ascii")
+
+    @classmethod
+    def load(cls, path: Path, key: str) -> Notes:
+        """The notes of the conversion with that key. Raises ``OSError`` and ``ValueError``."""
+        with open_regular(path, "notes") as stream:
+            found = json.loads(stream.read(_LARGEST))
+        if not fits(found, {"sha256": str, "notes": _SHAPE}):
+            raise ValueError("it does not say what was kept")
+        notes = found["notes"]
+        if _digest(notes) != found["sha256"]:
+            raise ValueError("its SHA-256 is another")
+        if notes["key"] != key:
+            raise ValueError("it belongs to another conversion")
+        files = {suffix: KeptFile.read(facts) for suffix, facts in notes["files"].items()}
+        if "" not in files or not files.keys() <= set(PRODUCT_SUFFIXES):
+            raise ValueError(f"it holds files that no conversion writes: {', '.join(files)}")
+        if not fits(list(notes["further_files"].values()), _TEXTS):
+            raise ValueError("a file that was read for it has no SHA-256")
+        return cls(key, files, notes["further_files"], tuple(notes["warnings"]), notes["facts"])
+
+
+def fits(found: Any, shape: Any) -> bool:
+    """Whether something out of a JSON file has a shape.
+
+    A shape is a type; a list of one shape; a mapping from keys to shapes, where keys with a question mark may be
+    missing; or a tuple of shapes, which are alternatives.
+    """
+    if isinstance(shape, tuple):
+        return any(fits(found, each) for each in shape)
+    if isinstance(shape, list):
+        return isinstance(found, list) and all(fits(each, shape[0]) for each in found)
+    if isinstance(shape, dict):
+        return isinstance(found, dict) and all(_fits_at(found, name, each) for name, each in shape.items())
+    return isinstance(found, shape) and not isinstance(found, bool)
+
+
+def _fits_at(found: Mapping[str, Any], name: str, shape: Any) -> bool:
+    key = name.removesuffix("?")
+    return fits(found[key], shape) if key in found else name != key
+
+
+def _digest(notes: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(notes, sort_keys=True).encode()).hexdigest()
+
+
+def _place(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
