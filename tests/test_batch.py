@@ -78,7 +78,7 @@ def test_a_wrong_engine_is_not_written() -> None:
     result = batch(models(*CHECKED[:2], f"expect: {Path('wrong.npz').absolute()}"))
     assert result.exit_code == 5
     assert os.listdir("out") == []
-    assert "part here: they differ by 1, expected at most " in result.stderr
+    assert "diverge here by 1, expected at most " in result.stderr
 
 
 def test_one_that_fails_does_not_hinder_the_others_with_keep_going() -> None:

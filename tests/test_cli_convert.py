@@ -57,7 +57,7 @@ def test_convert_writes_nothing_that_fails_its_verification(
     monkeypatch.setattr("prototrt.converter.verification.verify.TOLERANCES", tight)
     result = run("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "digits.onnx"), "--verify")
     assert result.exit_code == 5
-    assert 'layer "conv1" (Convolution), blob "conv1@conv1": onnx and reference part here' in result.stderr
+    assert 'layer "conv1" (Convolution), blob "conv1@conv1": onnx and reference diverge here' in result.stderr
     assert os.listdir(tmp_path) == []
 
 

@@ -32,7 +32,7 @@ def test_verify_expects_nothing_of_invented_inputs() -> None:
     result = CliRunner().invoke(main, ["verify", DEPLOY, WEIGHTS, "--expect", "out.npz"])
     assert result.exit_code == 3
     assert result.stderr == (
-        "error: out.npz: expected outputs are given without inputs\n  fix: also give --inputs FILE.npz\n"
+        "error: out.npz: there are expected outputs, but no inputs\n  fix: also give --inputs FILE.npz\n"
     )
 
 
@@ -51,7 +51,7 @@ def test_verify_with_what_caffe_computed(tmp_path: Path) -> None:
     result = run(*arguments, "--on", "onnx")
     assert result.exit_code == 5
     assert not json.loads(result.stdout)["holds"]
-    assert 'layer "prob" (Softmax), blob "prob": reference and expected part here' in result.stderr
+    assert 'layer "prob" (Softmax), blob "prob": reference and expected diverge here' in result.stderr
 
 
 def test_verify_names_the_ways_there_are() -> None:

@@ -162,10 +162,11 @@ def test_overflow_is_found_by_verify(tmp_path: Path) -> None:
     arguments = ["verify", net, weights, "--inputs", inputs, "--precision", "fp16", "--on", "network"]
     result = prototrt_command(*arguments)
     assert result.exit_code == 5
-    assert result.stderr.splitlines()[-2:] == [
-        f'error: {net}:2: layer "op" (InnerProduct), blob "y": network and reference part here:'
-        " they differ by inf, expected at most 0.001",
-        "  because in call 0 only one of them has NaN or infinity at some elements",
+    assert result.stderr.splitlines()[-3:] == [
+        f'error: {net}:2: layer "op" (InnerProduct), blob "y": network and reference diverge here by inf,'
+        " expected at most 0.001",
+        "  because in call 0, only one of them has NaN or infinity at some elements",
+        "  fix: use --precision fp32",
     ]
 
 

@@ -1,4 +1,4 @@
-"""How far two ways of computing the same net may be apart: one tolerance a precision, with its reason."""
+"""How far the results of two ways may differ: a tolerance for each precision, with its reason."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Tolerance:
     """A blob may be off by ``absolute + relative * (its largest expected magnitude)``.
 
-    The largest magnitude counts, not each element's own: an element near zero is a difference
-    of large ones, and carries their rounding.
+    The magnitude is that of the largest element, not of each: an element near zero is a difference
+    of large numbers, and carries their rounding.
     """
 
     relative: float
@@ -23,8 +23,10 @@ class Tolerance:
 
 TOLERANCES = {
     "fp32": Tolerance(
-        1e-4, 1e-6, "a sum of thousands of products in another order moves by some hundred roundings of 2^-24"
+        1e-4,
+        1e-6,
+        "sums of thousands of products, in another order, change by some hundred roundings of 2^-24",
     ),
-    "fp16": Tolerance(2e-2, 1e-3, "values are rounded to 10 bits at every layer, and lose more below 2^-14"),
-    "bf16": Tolerance(1e-1, 1e-2, "values are rounded to 7 bits at every layer"),
+    "fp16": Tolerance(2e-2, 1e-3, "every layer rounds values to 10 bits, and to fewer below 2^-14"),
+    "bf16": Tolerance(1e-1, 1e-2, "every layer rounds values to 7 bits"),
 }

@@ -1,4 +1,4 @@
-"""Computing the same net in several ways, and telling how far and where they part."""
+"""Computing the same net in several ways, and finding how far and where the results diverge."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Graphs: TypeAlias = tuple[Graph, Graph]
 class Verification:
     """All comparisons, in the order in which the net computes, way by way.
 
-    ``parts`` has for each way that left its tolerance the first blob at which it did.
+    ``parts`` holds the first blob that is out of tolerance, for each way that has one.
     """
 
     precision: str
@@ -63,24 +63,35 @@ class Verification:
             return
         first, difference = self.parts[0], self.parts[0].difference
         raise VerificationError(
-            f"{first.way} and {first.against} part here: they differ by {difference.max_abs:.3g},"
+            f"{first.way} and {first.against} diverge here by {difference.max_abs:.3g},"
             f" expected at most {difference.allowed:.3g}",
             origin=first.origin,
             blob=f'blob "{first.blob}"' if first.origin else None,
-            because=f"in call {first.call} {self._why(first)}",
+            because=f"in call {first.call}, {self._why(first)}",
+            fix=self._fix(first),
         )
 
     def _why(self, first: Comparison) -> str:
-        """Also where the difference is no part of the largest magnitude."""
+        """What is wrong with the results, also where the error is no part of the largest magnitude."""
         difference = first.difference
         if not math.isfinite(difference.max_abs):
             return "only one of them has NaN or infinity at some elements"
         if not math.isfinite(difference.max_rel):
             return f"{first.against} is zero everywhere, but {first.way} is not"
         return (
-            f"{difference.max_rel:.2g} of the largest magnitude is more than"
-            f" {self.precision} explains: {self.tolerance.reason}"
+            f"the error is {100 * difference.max_rel:.3g} % of the largest magnitude,"
+            f" more than rounding in {self.precision} explains: {self.tolerance.reason}"
         )
+
+    def _fix(self, first: Comparison) -> str:
+        if first.against == EXPECTED:
+            return (
+                "check that the expected outputs were computed with these weights and inputs: the order of channels,"
+                " the mean or the scale may differ"
+            )
+        if self.precision != "fp32":
+            return Worded("use {}", Option("precision", "fp32"))
+        return "report this net: prototrt, or a library that it uses, computes it wrongly"
 
 
 def verify(
@@ -94,10 +105,10 @@ def verify(
 ) -> Verification:
     """Run the graph in each of the ways, call by call, and compare with the reference evaluator.
 
-    ``feeds`` are the inputs of each call; each way carries its own state. ``expected`` are
-    outputs from elsewhere, which the reference and each way must give, too. ``layers``
-    compares every blob of the net that is left in the graph, not the outputs alone.
-    ``truth`` is what the reference evaluates, if not the graph itself: the same in float32.
+    ``feeds`` are the inputs of each call; each way carries its own state. ``expected`` are outputs
+    from elsewhere, which the reference and each way are compared with as well. ``layers`` compares
+    every blob of the net that is still in the graph, not only the outputs. ``truth`` is the same
+    graph in float32, for the reference to evaluate; without it, the reference evaluates the graph.
     """
     precision = precision_of(graph)
     graphs = (graph, truth or graph)
@@ -105,7 +116,7 @@ def verify(
     comparisons = _compared(watched, feeds, ways, expected, TOLERANCES[precision])
     parts = _first_broken(comparisons)
     lost = [part.way for part in parts if part.against == REFERENCE]
-    if lost and not layers:  # the outputs do not say where it began
+    if lost and not layers:  # outputs do not show where the error begins
         every = _compared(_watched(graphs), feeds, lost, None, TOLERANCES[precision])
         found = {part.way: part for part in _first_broken(every)}
         parts = [found.get(part.way, part) if part.against == REFERENCE else part for part in parts]
@@ -113,7 +124,7 @@ def verify(
 
 
 def verify_files(graph: Graph, options: VerifyOptions, truth: Graph | None = None) -> Verification:
-    """Verify with inputs and expected outputs of npz files; without inputs with random ones.
+    """Verify with inputs and expected outputs from npz files; without inputs, with random ones.
 
     ``truth`` as for ``verify``.
     """
@@ -121,7 +132,7 @@ def verify_files(graph: Graph, options: VerifyOptions, truth: Graph | None = Non
     names = [value.name for value in graph.inputs]
     if expect and not inputs and names:
         raise NetError(
-            "expected outputs are given without inputs",
+            "there are expected outputs, but no inputs",
             where=expect,
             fix=Worded("also give {}", Option("inputs", "FILE.npz")),
         )
@@ -144,7 +155,7 @@ def verify_files(graph: Graph, options: VerifyOptions, truth: Graph | None = Non
 
 
 def watching_tops(graph: Graph) -> Graph:
-    """The graph with every blob of the net as an output: what is not surgery's own."""
+    """The graph with every blob of the net as an output."""
     tops = [value for node in graph.nodes for value in node.outputs if not value.is_surgical]
     given = [value for value in graph.outputs if value not in tops]
     states = graph.state_outputs
@@ -163,7 +174,7 @@ def _compared(
     expected: Sequence[Arrays] | None,
     tolerance: Tolerance,
 ) -> list[Comparison]:
-    """For each way, what it is held against, and each blob: the comparison of the worst call."""
+    """The comparison of the worst call, for each way, each base and each blob."""
     worst: dict[tuple[str, str, str], Comparison] = {}
     for comparison in _each(graphs, feeds, ways, expected, tolerance):
         key = comparison.way, comparison.against, comparison.blob
@@ -174,7 +185,7 @@ def _compared(
 
 
 def _place(comparison: Comparison, ways: Sequence[str]) -> tuple[int, bool]:
-    """Ways in the order they were asked for, each against the reference first."""
+    """Ways in the order of the options, each against the reference first."""
     return [REFERENCE, *ways].index(comparison.way), comparison.against == EXPECTED
 
 
@@ -205,33 +216,33 @@ def _each(
 
 
 def _results(session: Session, feeds: Arrays) -> dict[str, Array]:
-    """What a call gives, and the state that it leaves."""
+    """The results of a call, and the state after it."""
     outputs = session.run(feeds)
     states = {pair.output.name: session.state[pair.input.name] for pair in session.graph.recurrences}
     return {**outputs, **states}
 
 
 def _known(expected: Arrays, computed: Arrays) -> Arrays:
-    """The expected arrays, which must be of blobs that are computed, in their shapes."""
+    """The expected arrays. Raises if one names no computed blob or has another shape."""
     for name, array in expected.items():
         if name not in computed:
             raise NetError(
-                f'outputs are expected of "{name}", which is not computed',
+                f'the expected outputs hold "{name}", which is not computed',
                 fix=Worded(
-                    "expect some of {}, or cut the net at this blob with {}",
+                    "give arrays for some of {}, or cut the net at this blob with {}",
                     ", ".join(computed),
                     Option("outputs", [name]),
                 ),
             )
         if array.shape != computed[name].shape:
             raise ShapeError(
-                f'the expected "{name}" has the shape {array.shape}, computed {computed[name].shape}'
+                f'the expected "{name}" has the shape {array.shape}, the computed one {computed[name].shape}'
             )
     return expected
 
 
 def _first_broken(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """For each way and what it is held against, the first blob that is too far off."""
+    """The first blob out of tolerance, for each way and each base."""
     first: dict[tuple[str, str], Comparison] = {}
     for comparison in comparisons:
         if not comparison.holds:

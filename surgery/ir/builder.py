@@ -88,14 +88,14 @@ class Builder:
 
     def body_input(self, hint: str, shape: Shape, dtype: DType = DType.FLOAT32) -> Value:
         """A new input of a Scan's body, named after the layer."""
-        value = Value(self._surgical(hint), dtype, shape, is_surgical=True)
+        value = Value(self.fresh(hint), dtype, shape, is_surgical=True)
         self.inputs.append(value)
         return value
 
     def constant(self, array: Array, hint: str = "constant") -> Value:
         """A value known now. The array is kept, not copied."""
         array = np.asarray(array)
-        return Value(self._surgical(hint), DType(array.dtype.name), array.shape, array, is_surgical=True)
+        return Value(self.fresh(hint), DType(array.dtype.name), array.shape, array, is_surgical=True)
 
     def stacked(self, arrays: Sequence[Array], hint: str) -> Value:
         """Rows of several arrays: a constant, or a Concat where they are many and repeat a few numbers."""
@@ -123,7 +123,7 @@ class Builder:
             error.origin = error.origin or self.origin
             raise
         dtypes = op.dtypes(*(value.dtype for value in inputs))
-        name = self._surgical(hint or _snake(type(op).__name__))
+        name = self.fresh(hint or _snake(type(op).__name__))
         outputs = [
             Value(name if index == 0 else f"{name}:{index}", dtype, shape, is_surgical=True)
             for index, (dtype, shape) in enumerate(zip(dtypes, shapes, strict=True))
@@ -260,7 +260,7 @@ class Builder:
         exposed = [index for index, pair in enumerate(self.exposed) if pair.output is old]
         copy = self.add(Identity(), new)
         if old not in self.inputs:
-            before = replace(old, name=self._surgical("overwritten"), is_surgical=True)
+            before = replace(old, name=self.fresh("overwritten"), is_surgical=True)
             self._substitute(old, before)
             final = replace(copy, name=old.name, is_surgical=old.is_surgical)
             self._substitute(copy, final)
@@ -312,9 +312,6 @@ class Builder:
 
     def fresh(self, hint: str) -> str:
         """An unused name, for something that is not in the prototxt."""
-        return self._surgical(hint)
-
-    def _surgical(self, hint: str) -> str:
         wanted = f"__{self.origin.layer}_{hint}" if self.origin.layer else f"__{hint}"
         return self._names.free(wanted, self._layers)
 

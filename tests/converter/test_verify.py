@@ -88,10 +88,11 @@ def test_the_first_layer_is_named_though_only_outputs_are_compared(wrong: str) -
         found.refuse()
     assert caught.value.exit_code == 5
     assert str(caught.value) == (
-        'net.prototxt:3: layer "first" (ReLU), blob "hidden": wrong and reference part here: they differ by 0.8,'
+        'net.prototxt:3: layer "first" (ReLU), blob "hidden": wrong and reference diverge here by 0.8,'
         " expected at most 0.000401\n"
-        "  because in call 0 0.2 of the largest magnitude is more than fp32 explains:"
-        f" {TOLERANCES['fp32'].reason}"
+        "  because in call 0, the error is 20 % of the largest magnitude, more than rounding in fp32 explains:"
+        f" {TOLERANCES['fp32'].reason}\n"
+        "  fix: report this net: prototrt, or a library that it uses, computes it wrongly"
     )
 
 
@@ -106,7 +107,11 @@ def test_a_difference_that_is_no_part_of_anything(expected: float, why: str) -> 
     wanted = [{"out": np.full_like(FEEDS[0]["x"], expected)}]
     with pytest.raises(VerificationError) as caught:
         verify(small_net(), FEEDS, ways=[], expected=wanted).refuse()
-    assert str(caught.value).splitlines()[-1] == f"  because in call 0 {why}"
+    assert str(caught.value).splitlines()[1:] == [
+        f"  because in call 0, {why}",
+        "  fix: check that the expected outputs were computed with these weights and inputs: the order of channels,"
+        " the mean or the scale may differ",
+    ]
 
 
 def test_the_worst_call_is_told(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +140,7 @@ def test_expected_outputs_judge_the_reference_too(wrong: str) -> None:
         ("wrong", "reference", False),
         ("wrong", "expected", False),
     ]
-    with pytest.raises(VerificationError, match="reference and expected part here"):
+    with pytest.raises(VerificationError, match="reference and expected diverge here"):
         found.refuse()
 
 
@@ -143,12 +148,12 @@ def test_expected_outputs_must_be_computed() -> None:
     with pytest.raises(NetError) as caught:
         verify(small_net(), FEEDS, expected=[{"hidden": np.zeros(4, np.float32)}], ways=[])
     assert str(caught.value) == (
-        'outputs are expected of "hidden", which is not computed\n'
-        '  fix: expect some of out, or cut the net at this blob with outputs=["hidden"]'
+        'the expected outputs hold "hidden", which is not computed\n'
+        '  fix: give arrays for some of out, or cut the net at this blob with outputs=["hidden"]'
     )
     with pytest.raises(ShapeError) as shape:
         verify(small_net(), FEEDS, expected=[{"out": np.zeros(3, np.float32)}], ways=[])
-    assert str(shape.value) == 'the expected "out" has the shape (3,), computed (4,)'
+    assert str(shape.value) == 'the expected "out" has the shape (3,), the computed one (4,)'
 
 
 def test_files_of_a_golden_with_state(tmp_path: Path) -> None:
