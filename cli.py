@@ -337,7 +337,7 @@ def verify(
 @click.option(
     "--calls", type=click.IntRange(min=1), default=100, show_default=True, help="How many calls to time."
 )
-@click.option("--profile", is_flag=True, help="Also the time of each layer of TensorRT.")
+@click.option("--profile", is_flag=True, help="Also print the time of each TensorRT layer.")
 @running_options
 @json_option
 @common_options

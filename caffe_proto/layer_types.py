@@ -20,7 +20,7 @@ class Role(enum.Enum):
     COMPUTES = "it stays where an output needs it"
     DATA = "its tops become inputs"
     CONSTANT = "it reads nothing, and makes what it holds"
-    MEASURE = "a loss or a metric: it becomes its answer, or falls away"
+    MEASURE = "a loss or a metric: it becomes its prediction, or is dropped"
 
 
 class InPlace(enum.Enum):

@@ -125,7 +125,7 @@ def _of_engine(session: Session, feeds: Mapping[str, Array], calls: int, profile
             timings.append(_timed("engine, NumPy arrays", calls, timed.prepare(feeds).run))
         layers = tuple(LayerTime(*row) for row in session.profile(feeds)) if profile else ()
         if profile and not layers:
-            notes.append("there is no time of each layer: this TensorRT gives none")
+            notes.append("layers were not timed: this TensorRT does not report their times")
     finally:
         memory.close(stream)
     return Benchmark(tuple(timings), layers, tuple(notes))

@@ -63,7 +63,7 @@ class Product:
         if self.converting.verify and building.tile == "plugin":
             raise OptionsError(
                 Worded("{} computes the network in NumPy, which cannot run a plugin", Option("verify")),
-                fix=Worded("verify with {}, which is the same but for the plugin", Option("tile", "native")),
+                fix=Worded("verify with {}, which differs only in the plugin", Option("tile", "native")),
             )
         if self.exporting.onnx_lstm and not self.is_onnx:
             raise OptionsError(

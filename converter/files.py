@@ -113,7 +113,7 @@ def refuse_overwriting(written: Iterable[tuple[Option, str]], read: Iterable[str
         if other != option:
             raise OptionsError(
                 Worded('{} and {} would both write "{}"', other, option, file),
-                fix="give each a file of its own",
+                fix="give each its own file",
             )
 
 

@@ -14,7 +14,7 @@ def shape_from_text(text: str) -> tuple[str, tuple[int, ...]]:
     parts = sizes.split("x")
     if not (blob and colon and all(part.isdecimal() and int(part) > 0 for part in parts)):
         raise ValueError(
-            f'"{text}" is no shape: write the blob\'s name, a colon, and sizes of 1 or more'
+            f'"{text}" is not a shape: write the blob\'s name, a colon, and sizes of 1 or more'
             " with x between them, as in data:1x3x224x224"
         )
     return blob, tuple(map(int, parts))
@@ -25,7 +25,7 @@ def setting_from_text(text: str) -> tuple[str, str]:
     path, equals, value = text.partition("=")
     if not (equals and "." in path):
         raise ValueError(
-            f'"{text}" sets nothing: write the layer, the field and its value, as in'
+            f'"{text}" is not a setting: write the layer, the field and its value, as in'
             " lstm1.recurrent_param.cell_activation=ReLU"
         )
     return path, value
@@ -35,7 +35,7 @@ def definition_from_text(text: str) -> tuple[str, str]:
     """``BATCH=1``: a placeholder of a template, and what is filled in for it."""
     name, equals, value = text.partition("=")
     if not (equals and name.isidentifier()) or "\n" in value:
-        raise ValueError(f'"{text}" defines nothing: write a name and its value, as in BATCH=1')
+        raise ValueError(f'"{text}" is not a definition: write a name and its value, as in BATCH=1')
     return name, value
 
 
@@ -56,7 +56,7 @@ def sizes_from_text(text: str) -> tuple[int, ...]:
     """``256``, or ``256x320``: a side, or height and width, in pixels."""
     parts = text.split("x")
     if len(parts) > 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise ValueError(f'"{text}" is no size: write the shorter side, as in 256, or HEIGHTxWIDTH')
+        raise ValueError(f'"{text}" is not a size: write the shorter side, as in 256, or HEIGHTxWIDTH')
     return tuple(map(int, parts))
 
 

@@ -126,7 +126,7 @@ def test_a_size_that_is_none() -> None:
     result = CliRunner().invoke(main, ["cache", "prune", "kept", "--max-size", "much"])
     assert result.exit_code == 2
     assert result.stderr.splitlines()[-1] == (
-        "Error: Invalid value for '--max-size': \"much\" is no size: write 500MB, 10GB or 2GiB"
+        "Error: Invalid value for '--max-size': \"much\" is not a size: write 500MB, 10GB or 2GiB"
     )
 
 
@@ -182,7 +182,7 @@ def test_a_thousand_cached_models_are_not_converted_again() -> None:
         (("-o", "."), '-o would overwrite "net.plan.json", which is read'),
         (
             ("--report-json", "out/net.plan"),
-            '--report-json and -o would both write "out/net.plan"\n  fix: give each a file of its own',
+            '--report-json and -o would both write "out/net.plan"\n  fix: give each its own file',
         ),
     ],
 )

@@ -137,7 +137,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
     "unknown_operator": (
         unknown_operator,
         f"{RECURRENT}, step net operator 2 (LSTMUnot): there is no rule for this operator\n"
-        '  fix: see docs/caffe2.md for those there are; or convert the part before it: outputs=["lstm/i2h"]',
+        '  fix: docs/caffe2.md lists the supported ones; or convert the part before it: outputs=["lstm/i2h"]',
     ),
     "argument_of_another_kind": (
         text_axis,

@@ -97,12 +97,12 @@ USAGE = {
     "no output file": (["convert", DEPLOY, WEIGHTS], "Missing option '-o'."),
     "a shape without a name": (
         ["inspect", DEPLOY, "--shape", "1x3"],
-        "Invalid value for '--shape': \"1x3\" is no shape: write the blob's name, a colon, and sizes of 1"
+        "Invalid value for '--shape': \"1x3\" is not a shape: write the blob's name, a colon, and sizes of 1"
         " or more with x between them, as in data:1x3x224x224",
     ),
     "a shape with a zero": (
         ["inspect", DEPLOY, "--shape", "data:1x0"],
-        "Invalid value for '--shape': \"data:1x0\" is no shape: write the blob's name, a colon, and sizes"
+        "Invalid value for '--shape': \"data:1x0\" is not a shape: write the blob's name, a colon, and sizes"
         " of 1 or more with x between them, as in data:1x3x224x224",
     ),
     "a folder that is not there": (

@@ -118,7 +118,7 @@ BAD_LINES = {
     ),
     "a size of nothing": (
         ["-o", "{out}", "--inputs", STRIPS, "--resize", "0x5"],
-        "Invalid value for '--resize': \"0x5\" is no size: write the shorter side, as in 256, or HEIGHTxWIDTH",
+        "Invalid value for '--resize': \"0x5\" is not a size: write the shorter side, as in 256, or HEIGHTxWIDTH",
     ),
 }
 

@@ -114,4 +114,4 @@ def test_set_a_field_from_outside() -> None:
 def test_set_needs_a_layer_a_field_and_a_value(setting: str) -> None:
     result = run("inspect", DEPLOY, "--set", setting)
     assert result.exit_code == 2
-    assert f'"{setting}" sets nothing: write the layer, the field and its value, as in' in result.stderr
+    assert f'"{setting}" is not a setting: write the layer, the field and its value, as in' in result.stderr

@@ -127,7 +127,7 @@ def test_batch_varies_in_every_sequence() -> None:
             {"max_shapes": {"data": (4, 28, 28)}},
             'layer "in_data" (Input), top "data": the smallest, usual and largest shapes (1, 1, 28, 28),'
             " (1, 1, 28, 28) and (4, 28, 28) have different numbers of axes\n"
-            "  fix: give as many axes to each of them",
+            "  fix: give all three the same number of axes",
         ),
     ],
 )

@@ -81,10 +81,13 @@ def test_changed_rules_replace_the_old_ones(folder: Path) -> None:
 
 
 RULES = {
-    "wrong": ("1 / 0", "my_rules.py: is no file of rules\n  because ZeroDivisionError: division by zero\n"),
+    "wrong": (
+        "1 / 0",
+        "my_rules.py: is not a file of rules\n  because ZeroDivisionError: division by zero\n",
+    ),
     "taken": (
         "from prototrt.surgery.rules import layer_rule\n@layer_rule('ReLU')\ndef relu(build, layer, x): ...",
-        "my_rules.py: is no file of rules\n  because RuntimeError: ReLU has two layer rules: ",
+        "my_rules.py: is not a file of rules\n  because RuntimeError: ReLU has two layer rules: ",
     ),
 }
 
@@ -123,7 +126,7 @@ def test_param_str_is_read_as_yaml_and_python_read_it() -> None:
     [
         (
             "16",
-            "param_str cannot be read: '16'\n  because it is no list of KEY: VALUE\n"
+            "param_str cannot be read: '16'\n  because it is not a list of KEY: VALUE\n"
             "  fix: write it as {'feat_stride': 16, 'scales': [8, 16, 32]}",
         ),
         (
@@ -134,7 +137,7 @@ def test_param_str_is_read_as_yaml_and_python_read_it() -> None:
         (
             "'feat_stride': 16\\n'scales': many",
             "param_str cannot be read: \"'feat_stride': 16\\n'scales': many\"\n"
-            "  because it is no list of KEY: VALUE\n"
+            "  because it is not a list of KEY: VALUE\n"
             "  fix: write it as {'feat_stride': 16, 'scales': [8, 16, 32]}",
         ),
         (
@@ -197,7 +200,7 @@ def test_settings_of_a_file(folder: Path) -> None:
         (
             {"test_soft_nms": 1},
             "test_soft_nms is set\n  because scores that decay are not supported\n"
-            "  fix: set it to 0: boxes that overlap a better one are dropped then",
+            "  fix: set it to 0: then boxes that overlap a better one are dropped",
         ),
     ],
 )

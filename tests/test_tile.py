@@ -129,7 +129,7 @@ def test_convert_has_no_plugin_on_rtx(tmp_path: Path) -> None:
             "digits.plan",
             ["--verify"],
             "--verify computes the network in NumPy, which cannot run a plugin\n"
-            "  fix: verify with --tile native, which is the same but for the plugin",
+            "  fix: verify with --tile native, which differs only in the plugin",
         ),
     ],
 )

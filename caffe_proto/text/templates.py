@@ -104,9 +104,9 @@ def _refuse_missing(missing: Mapping[str, int], file: str) -> None:
 def _refuse_unused(name: str, text: str, file: str) -> None:
     names = list(dict.fromkeys(_name(match) for match in _IN_STRING.finditer(text)))
     raise NetError(
-        f'a value is given for "{name}", which does not stand in the file',
+        f'a value is given for "{name}", which is not in the file',
         where=file,
         fix=f"the placeholders are {choices(name, names)}"
         if names
-        else "leave it out: the net is no template",
+        else "leave it out: the net is not a template",
     )

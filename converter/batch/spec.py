@@ -44,7 +44,7 @@ def read_models(path: str, folder: str) -> list[Entry]:
         except ConversionError as error:
             problems.append(error)
     if not entries and not problems:
-        problems.append(top["models"].error("the list makes no model", fix="add models, or run no batch"))
+        problems.append(top["models"].error("the list has no models", fix="add models to the list"))
     raise_all([*problems, *_same_names(entries)])
     return entries
 

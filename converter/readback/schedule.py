@@ -133,7 +133,9 @@ def _loop_outputs(boundary: Sequence[NetworkLayer]) -> tuple[list[tuple[str, str
         elif layer.reads[0] in states:
             last.append((layer.reads[0], layer.output.name))
         else:
-            raise BuildError("gives the last value of what is no recurrence of its loop", where=layer.where)
+            raise BuildError(
+                "gives the last value of a tensor that is not a recurrence of its loop", where=layer.where
+            )
     return last, joined
 
 

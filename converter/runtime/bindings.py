@@ -119,13 +119,13 @@ def _refuse_pairs(told: Signature) -> None:
 
 def _wrong_with(one: Value, other: Value, told: Signature) -> str | None:
     if one not in told.inputs:
-        return f'but "{one.name}" is no input'
+        return f'but "{one.name}" is not an input'
     if other not in told.outputs:
-        return f'but "{other.name}" is no output'
+        return f'but "{other.name}" is not an output'
     if (one.dtype, one.shape) != (other.dtype, other.shape):
         return f"but the one is {_told(other, told)}, the other {_told(one, told)}"
     if len(list(_pairs_with(one, other, told))) > 1:
-        return "and one of them stands in another pair, too"
+        return "and one of them is also in another pair"
     return None
 
 

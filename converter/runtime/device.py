@@ -137,6 +137,6 @@ def handle_of(stream: Any) -> int:
         return int(stream)
     except (TypeError, ValueError) as error:
         raise EngineError(
-            f"{stream!r} is no CUDA stream",
+            f"{stream!r} is not a CUDA stream",
             fix="give a stream of torch, cupy, pycuda or cuda-python, or the number of one",
         ) from error

@@ -74,7 +74,7 @@ class Engine:
         return EngineError(
             f"{here} cannot load the plan" + (f", which {built_with} built" if other else ""),
             because=self._said(),
-            fix="convert the model again with the TensorRT, and for the GPU, that will run it",
+            fix="convert the model again, with the TensorRT and on the kind of GPU that will run it",
         )
 
     def _said(self) -> str:

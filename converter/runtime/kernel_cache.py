@@ -44,7 +44,9 @@ class KernelCache:
         if stored and self._cache.deserialize(stored):
             self._stored = stored
         elif stored:
-            log.info("%s is of another GPU, driver or TensorRT: kernels are compiled anew", self._path)
+            log.info(
+                "%s was made for another GPU, driver or TensorRT: kernels are compiled again", self._path
+            )
         config.set_runtime_cache(self._cache)
 
     def save(self) -> None:
@@ -71,5 +73,5 @@ class KernelCache:
             return b""
         except (OSError, UnreadableFileError) as error:
             why = error.strerror if isinstance(error, OSError) else error.problem
-            log.info("%s cannot be read, kernels are compiled anew: %s", path, why)
+            log.info("%s cannot be read: kernels are compiled again: %s", path, why)
             return b""

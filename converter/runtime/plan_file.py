@@ -173,10 +173,12 @@ def _refuse_sizes(value: Value, symbols: Mapping[str, Range], known: Container[s
     """Raise ``ValueError`` for a size that is no number, and no symbol with a range, or is counted by nothing."""
     for dim in value.shape:
         if isinstance(dim, AtMost) and dim.count not in known:
-            raise ValueError(f"{value.name!r} is counted by {dim.count!r}, which is no output")
+            raise ValueError(f"{value.name!r} is counted by {dim.count!r}, which is not an output")
         is_size = isinstance(dim, int) and dim >= 0
         if not is_size and dim not in symbols:
-            raise ValueError(f"the size {dim!r} of {value.name!r}, which is no number and has no range")
+            raise ValueError(
+                f"the size {dim!r} of {value.name!r}, which is neither a number nor a symbol with a range"
+            )
 
 
 def _value(binding: Mapping[str, Any]) -> Value:

@@ -40,7 +40,7 @@ class PyCudaDevice:
         if self._current() != self._context:
             raise EngineError(
                 "another context of PyCUDA is current than when the engine was loaded",
-                because="its memory is of no use there",
+                because="memory of one context cannot be used in another",
                 fix="make the first one current again: push() it",
             )
         yield
@@ -85,7 +85,7 @@ class PyCudaDevice:
             return handle
         raise EngineError(
             f"{stream!r} is not a stream of PyCUDA",
-            because="PyCUDA can use no other",
+            because="PyCUDA supports only its own streams",
             fix="give a pycuda.driver.Stream, or use device='cuda-python'",
         )
 

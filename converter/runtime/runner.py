@@ -162,15 +162,15 @@ def _can_use_graphs(engine: Engine, context: Context, stream: int) -> bool:
         return False
     if stream in LEGACY_DEFAULT_STREAMS:
         log.warning(
-            "CUDA graphs are off: the session has CUDA's default stream, on which nothing can be captured;"
-            " give it another, as torch.cuda.Stream()"
+            "CUDA graphs are off: the session has CUDA's default stream, which cannot be captured;"
+            " give it another stream, such as torch.cuda.Stream()"
         )
         return False
     if context.tells_capture or engine.has_loops is False:
         return True
     log.info(
         "CUDA graphs are off: %s",
-        "the engine has loops; built with sequence step or unroll it has none"
+        "the engine has loops; built with sequence step or unroll, it has none"
         if engine.has_loops
         else "the manifest does not say whether the engine has loops",
     )

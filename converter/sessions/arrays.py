@@ -17,7 +17,7 @@ def host_array(given: Any, name: str) -> Array:
         return np.asarray(given)
     except (RuntimeError, TypeError, ValueError) as error:
         raise ShapeError(
-            f'what is given for "{name}" is no array that NumPy can read',
+            f'what is given for "{name}" is not an array that NumPy can read',
             because=str(error).splitlines()[0],
             fix="copy it to the CPU and convert it there, as tensor.cpu().numpy() does",
         ) from error

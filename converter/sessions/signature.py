@@ -101,7 +101,7 @@ class Signature:
         missing = [name for name in known if name not in shapes]
         if shapes and missing:
             raise NetError(
-                f"states are missing: {', '.join(missing)}", fix="give all of them; none at all is zero"
+                f"states are missing: {', '.join(missing)}", fix="give all states; or none, to start at zero"
             )
         sizes = self.sizes(shapes)
         for name, shape in shapes.items():

@@ -65,7 +65,7 @@ def refuse_many_axes(graph: Graph) -> None:
             UnsupportedLayerError(
                 f"works on {axes} axes, expected at most {MOST_AXES}",
                 origin=origin,
-                because="TensorRT's tensors have no more",
+                because="TensorRT's tensors have at most that many",
                 fix=WITHOUT_ENGINE,
             )
             for origin, axes in large.items()
@@ -78,7 +78,7 @@ def refuse_not_run(graph: Graph, backend: Backend) -> None:
     raise_all(
         [
             BuildError(
-                "TensorRT for RTX has nothing that runs an NMS layer",
+                "TensorRT for RTX cannot run NMS layers",
                 origin=origin,
                 fix=Worded("compute it with other layers: {}", Option("nms", "primitives")),
             )

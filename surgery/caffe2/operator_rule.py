@@ -19,7 +19,7 @@ operator_rule: Registry[str, LayerRule] = Registry("operator rule")
 """``rule(build, operator, *inputs) -> outputs``. Fewer outputs than the operator has: the rest are no tensors."""
 
 MOST_COMPUTED = 1 << 23
-NO_RULE = "see docs/caffe2.md for those there are"
+NO_RULE = "docs/caffe2.md lists the supported ones"
 
 
 def axis_of(operator: Operator, shape: Shape, default: int, name: str = "axis") -> int:
@@ -76,7 +76,7 @@ def _refuse_growth(node: Node, inputs: Sequence[Array | None]) -> None:
     written = sum(element_count(value.shape) for value in node.outputs)
     if written > max(MOST_COMPUTED, 4 * stored):
         raise WeightsError(
-            f"{written} numbers are to be computed of {stored} that are stored, expected at most {MOST_COMPUTED}",
+            f"{written} numbers would be computed from {stored} that are stored, expected at most {MOST_COMPUTED}",
             origin=node.origin,
             fix="store the result in the init net",
         )

@@ -120,7 +120,7 @@ def prepend_dim(build: Builder, operator: Operator, x: Value) -> list[Value]:
     size, total = operator.arguments.integer("dim_size", 0), fixed(x.shape[0] if x.shape else 0, "axis 0")
     if size < 1 or total % size:
         raise ShapeError(
-            f"dim_size is {size}, into which axis 0 of {x.shape} cannot be cut",
+            f"dim_size is {size}, which does not divide axis 0 of {x.shape}",
             fix="state parts that fit, or feed another size",
         )
     return [build.reshape(x, (size, total // size, *x.shape[1:]))]

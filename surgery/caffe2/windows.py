@@ -171,7 +171,7 @@ def pads_of(build: Builder, operator: Operator, axes: int) -> tuple[tuple[int, .
     pads = _only(forms, axes, 2)
     if pads and _legacy_of(operator) in (VALID, SAME):
         raise NetError(
-            f"legacy_pad is {_legacy_of(operator)}, with which no padding may be stated",
+            f"legacy_pad is {_legacy_of(operator)}, so no padding may be stated",
             fix=MEND_ARGUMENTS,
         )
     pads = pads or (0, 0) * axes

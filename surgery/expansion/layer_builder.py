@@ -252,7 +252,7 @@ def refuse_fields_of(param: Message, others: Mapping[str, str]) -> None:
         if param.HasField(field):
             raise NetError(
                 f"states {field}, which this type does not read",
-                fix=f"use the type {kind} if it is meant, or leave {field} out",
+                fix=f"use the type {kind}, or remove {field}",
             )
 
 
@@ -263,7 +263,7 @@ def refuse_in_place(layer: Layer, because: str) -> None:
             "this layer cannot work in place",
             blob=f'top "{layer.bottom_blob(0)}"',
             because=because,
-            fix="give the top a name of its own",
+            fix="give the top another name",
         )
 
 

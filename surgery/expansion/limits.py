@@ -24,7 +24,7 @@ def refuse_oversized(layer: Layer, index: int, value: Value, symbols: Mapping[st
         raise ShapeError(
             f"has {len(value.shape)} axes, expected at most {MOST_AXES}",
             blob=blob,
-            because="Caffe's blobs have no more",
+            because="Caffe's blobs have at most that many",
             fix="use fewer axes",
         )
     count = prod(dim if isinstance(dim, int) else symbols[dim].max for dim in value.shape)
@@ -39,7 +39,7 @@ def refuse_overflow(layer: Layer) -> None:
             if known.cpp_type == known.CPPTYPE_UINT32 and max(numbers) > MOST_ELEMENTS:
                 raise NetError(
                     f"{known.name} is {max(numbers)}, expected at most {MOST_ELEMENTS}",
-                    because="Caffe counts in an int",
+                    because="Caffe counts with 32-bit integers",
                     fix=f"set {known.name} in {field}",
                 )
 
@@ -59,6 +59,6 @@ def refuse_too_many(count: int, shape: Shape, blob: str) -> None:
         raise ShapeError(
             f"shape is {shape}, which is {count} elements, expected at most {MOST_ELEMENTS}",
             blob=blob,
-            because="Caffe counts them in an int",
+            because="Caffe counts elements with 32-bit integers",
             fix="use smaller sizes",
         )

@@ -25,7 +25,7 @@ def warn_of_overwriting(
     shapes = [(bottom.shape, top.shape) for read, written, bottom, top in names if read == written]
     if any(in_place is InPlace.OVERWRITES or measure(old) != measure(new) for old, new in shapes):
         build.warn(
-            "works in place, and Caffe overwrites elements before it reads them: prototrt computes it as if from a copy"
+            "works in place, where Caffe overwrites elements before it reads them: prototrt reads a copy instead"
         )
 
 

@@ -38,7 +38,7 @@ def python_parameters(layer: Layer) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise NetError(
             f"param_str cannot be read: {layer.param.param_str!r}",
-            because="it is no list of KEY: VALUE",
+            because="it is not a list of KEY: VALUE",
             fix="write it as {'feat_stride': 16, 'scales': [8, 16, 32]}",
         )
     return found

@@ -52,7 +52,7 @@ def _registered(file: str, content: bytes) -> UserRules:
         )
     except Exception as error:
         raise UnreadableFileError(
-            "is no file of rules", where=file, because=f"{type(error).__name__}: {error}", fix=_WRITE_THEM
+            "is not a file of rules", where=file, because=f"{type(error).__name__}: {error}", fix=_WRITE_THEM
         ) from error
     finally:
         for registry, known in zip(_REGISTRIES, before, strict=True):

@@ -41,7 +41,7 @@ class Profile:
             raise ShapeError(
                 f"the smallest, usual and largest shapes {least}, {usual} and {most} have different numbers of axes",
                 blob=f'top "{name}"',
-                fix="give as many axes to each of them",
+                fix="give all three the same number of axes",
             )
         ranges = [Range(*sizes) for sizes in zip(least, usual, most, strict=True)]
         for axis, span in enumerate(ranges):

@@ -95,7 +95,7 @@ def im2col(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         raise ShapeError(
             f"shape is {x.shape}, expected at least one axis after the channel axis, {geometry.axis}",
             blob=f'bottom "{layer.bottom_blob(0)}"',
-            fix="set axis to one further in front, or add a Reshape before this layer",
+            fix="set axis to an earlier one, or add a Reshape before this layer",
         )
     op = Patches(geometry.kernel, geometry.stride, geometry.pad, geometry.dilation)
     items = geometry.overhung(build, geometry.batched(build, x))
@@ -123,7 +123,7 @@ def _refuse_unequal(layer: Layer, bottoms: list[Value]) -> None:
                 f"shape is {bottom.shape}, expected {bottoms[0].shape}",
                 blob=f'bottom "{layer.bottom_blob(index)}"',
                 because=f'all bottoms share the weights, and that is the shape of "{layer.bottom_blob(0)}"',
-                fix="give all bottoms one shape, or each a layer of its own",
+                fix="give all bottoms the same shape, or use a layer for each",
             )
 
 

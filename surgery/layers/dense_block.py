@@ -45,7 +45,7 @@ def dense_block(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         raise NetError(
             f"numTransition is {count}, growthRate {growth}, the filters are {param.filter_H} x {param.filter_W}"
             f" with pads {param.pad_h} and {param.pad_w}, expected sizes of at least 1 and pads that keep H and W",
-            fix="state filters of odd sizes, and pads of half of them, rounded down",
+            fix="state odd sizes for the filters, and pads of half the size, rounded down",
         )
     stored = _read(build, layer, count, growth, fixed(x.shape[1], "the number of channels"))
     for transition in stored:

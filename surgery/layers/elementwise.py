@@ -94,7 +94,7 @@ def axpy(build: LayerBuilder, layer: Layer, factor: Value, x: Value, y: Value) -
             f"shape is {factor.shape}, expected {(*x.shape[:2], 1, 1)} or {x.shape[:2]}",
             blob=f'bottom "{layer.bottom_blob(0)}"',
             because=f'it is a factor for each channel of the second bottom, "{layer.bottom_blob(1)}", {x.shape}',
-            fix="give it one number a channel, for example with a global Pooling",
+            fix="give it one number per channel, for example with a global Pooling",
         )
     return [build.add(ADD, build.add(MULTIPLY, build.aligned(factor, 4, 0), x), y)]
 
@@ -106,7 +106,7 @@ def absolute_value(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: Abs.
     Source: caffe ``src/caffe/layers/absval_layer.cpp``.
     """
-    refuse_in_place(layer, "Caffe's AbsVal refuses it, other than its other activations")
+    refuse_in_place(layer, "Caffe's AbsVal refuses it, unlike other activations")
     return [build.add(ABS, x)]
 
 

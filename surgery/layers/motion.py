@@ -66,7 +66,7 @@ def _size_of_correlation(layer: Layer, x: Value) -> Pair:
     if param.kernel_size % 2 == 0:
         raise NetError(
             f"kernel_size is {param.kernel_size}, expected an odd number",
-            because="a window has an element in its middle",
+            because="a window has a middle element",
             fix=f"use {param.kernel_size + 1}",
         )
     if min(param.stride_1, param.stride_2) < 1:

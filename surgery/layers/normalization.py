@@ -83,7 +83,7 @@ def _divided_by_norm(build: LayerBuilder, layer: Layer, x: Value) -> tuple[Value
     """``x`` over its norm at each place, and the norms."""
     kind = layer.message.normalize_param.normalize_type
     if kind not in ("L2", "L1"):
-        raise NetError(f'normalize_type is "{kind}", expected "L2" or "L1"', fix="use one of the two")
+        raise NetError(f'normalize_type is "{kind}", expected "L2" or "L1"', fix="remove it to use L2")
     size = build.add(MULTIPLY, x, x, hint="squares") if kind == "L2" else build.add(ABS, x)
     norm = build.shifted(build.add(Reduce(ReduceKind.SUM, (1,)), size), 1e-6)
     if kind == "L2":
@@ -145,7 +145,7 @@ def lrn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     if param.local_size % 2 == 0:
         raise NetError(
             f"local_size is {param.local_size}, expected an odd number",
-            because="the element itself stands in the middle",
+            because="the element itself is in the middle",
             fix=f"use {param.local_size + 1}",
         )
     if param.norm_region == type(param).WITHIN_CHANNEL:

@@ -107,13 +107,13 @@ def _dilation(layer: Layer) -> Pair:
     stated = [int(step) for step in param.dilation] or [1]
     if len(stated) > 2 or min(stated) < 1:
         raise NetError(
-            f"dilation is {stated}, expected one number from 1 on, or two",
+            f"dilation is {stated}, expected one or two numbers of at least 1",
             fix="state the distance between the elements of a window",
         )
     dilation = stated[0], stated[-1]
     if max(dilation) > 1 and (param.pool != param.MAX or len(layer.tops) > 1):
         raise UnsupportedLayerError(
-            f"dilation is {stated}, which has a rule for MAX with one top only",
+            f"dilation is {stated}, which is supported only for MAX with one top",
             fix=CUT_BEFORE_LAYER,
         )
     return dilation
@@ -297,7 +297,7 @@ def _refuse_padded_stochastic(param: Any, pads: Pair) -> None:
         raise NetError(
             f"pad is {pads}, but pool is STOCHASTIC",
             because="Caffe pads for MAX and AVE only",
-            fix="use another method, or no pad",
+            fix="use MAX or AVE, or remove pad",
         )
 
 

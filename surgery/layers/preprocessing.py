@@ -97,6 +97,6 @@ def _found(name: str, layer: Layer) -> str:
         f"mean_file {name} does not exist",
         origin=layer.origin,
         blob="transform_param",
-        because="it is looked for in the working directory, then from the folder of the prototxt",
+        because="prototrt looks in the working directory, then in the folder of the prototxt",
         fix=Worded("put it there, or omit {} and subtract the mean yourself", Option("preprocess")),
     )

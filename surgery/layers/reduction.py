@@ -66,7 +66,7 @@ def _top(build: LayerBuilder, layer: Layer, axis: int, x: Value) -> tuple[Value,
         raise NetError(
             f"top_k is {count}, expected 1 to {size}",
             because=f"there are {size} elements to choose from",
-            fix=f"set top_k to {size}, or to less" if count else "remove top_k to use 1",
+            fix=f"set top_k to {size} or less" if count else "remove top_k to use 1",
         )
     values, indices = build.add_all(TopK(axis, count), x)
     return values, build.add(Cast(DType.FLOAT32), indices)

@@ -90,7 +90,7 @@ def _size_for_mask(layer: Layer, x: Value) -> Pair:
     pads = param.pad_out_h, param.pad_out_w
     if any(pad and scale != 2 for pad, scale in zip(pads, scales, strict=True)):
         raise NetError(
-            f"the scale is {scales}, but pad_out_h and pad_out_w work with 2 only",
+            f"the scale is {scales}, but pad_out_h and pad_out_w work only with 2",
             fix="remove them, or state upsample_h and upsample_w",
         )
     sizes = fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
@@ -131,7 +131,7 @@ def unpooling(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = 
     if mask is None or param.unpool != param.MAX:
         raise UnsupportedLayerError(
             "works without a mask" if mask is None else "spreads each element over a window",
-            because="the one form with a rule here is that of MAX with a mask",
+            because="only MAX with a mask is supported",
             fix=CUT_BEFORE_LAYER,
         )
     sides = [name for name in ("unpool_h", "unpool_w") if param.HasField(name)]
@@ -163,8 +163,8 @@ def interp(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = Non
     if min(cuts) < 0:
         raise NetError(
             f"pad_beg is {param.pad_beg} and pad_end {param.pad_end}, expected 0 or less",
-            because="they cut off; the layer does not pad",
-            fix="put a layer in front that pads",
+            because="they crop; the layer does not pad",
+            fix="add a layer that pads before this one",
         )
     sizes = fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
     rest = sizes[0] - sum(cuts), sizes[1] - sum(cuts)
@@ -225,7 +225,7 @@ def resample(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = N
     expect_axes(layer, 0, x, "(N, C, H, W)", 4)
     param = layer.param
     if param.type == param.AREA:
-        raise NetError("type is AREA, expected NEAREST, LINEAR or CUBIC", fix="use one of the three")
+        raise NetError("type is AREA, expected NEAREST, LINEAR or CUBIC", fix=CUT_BEFORE_LAYER)
     out = _size_of_bottom(layer, like) if like is not None else (int(param.height), int(param.width))
     if min(out) < 1:
         raise NetError(
@@ -275,7 +275,7 @@ def _nearest(places: Array, size: int) -> Array:
     index = _rounded(places).astype(np.int32)
     if index.min() < 0 or index.max() >= size:
         raise NetError(
-            f"some of the nearest elements would stand outside an axis of {size} elements",
+            f"some of the nearest elements would be outside an axis of {size} elements",
             because="FlowNet's layer exchanges the scales of height and width, which differ here",
             fix="scale height and width by one factor, or use the type LINEAR",
         )

@@ -25,7 +25,7 @@ def crop(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[Value
         raise ShapeError(
             f"shape is {like.shape}, expected at least {len(x.shape)} axes",
             blob=f'bottom "{layer.bottom_blob(1)}"',
-            because=f'it gives the size of each axis of "{layer.bottom_blob(0)}", {x.shape}, becomes',
+            because=f'"{layer.bottom_blob(0)}" has the shape {x.shape}, and is cropped to the sizes of this bottom',
             fix=f"add a Reshape before this layer to give this bottom {len(x.shape)} axes",
         )
     y = x
@@ -43,7 +43,7 @@ def _offsets(param: Any, axes: int) -> list[int]:
         raise NetError(
             f"offset is stated {len(offsets)} times, expected once or {axes} times",
             because=f"{axes} axes are cropped, those from axis {param.axis} on",
-            fix="state one offset, which then counts for all axes, or one for each of them",
+            fix="remove all but the first offset to crop all axes alike",
         )
     return offsets if len(offsets) > 1 else (offsets or [0]) * axes
 
@@ -71,12 +71,12 @@ def merge_crop(build: LayerBuilder, layer: Layer, x: Value, larger: Value) -> li
     """
     param = layer.param
     if not all(param.forward):
-        raise UnsupportedLayerError("forward is false, which has no rule here", fix=CUT_BEFORE_LAYER)
+        raise UnsupportedLayerError("forward is false, which is not supported", fix=CUT_BEFORE_LAYER)
     if len(x.shape) < 3:
         raise ShapeError(
             f"shape is {x.shape}, expected (N, C, ...), at least 3 axes",
             blob=f'bottom "{layer.bottom_blob(0)}"',
-            fix="add a Reshape before this layer to give this bottom an axis behind its channels",
+            fix="add a Reshape before this layer to give this bottom an axis after its channels",
         )
     if len(larger.shape) != len(x.shape) or larger.shape[0] != x.shape[0]:
         raise ShapeError(
@@ -95,7 +95,7 @@ def merge_crop(build: LayerBuilder, layer: Layer, x: Value, larger: Value) -> li
                 f"axis {axis} has {size} elements, expected at least {wanted}",
                 blob=f'bottom "{layer.bottom_blob(1)}"',
                 because=f'"{layer.bottom_blob(0)}" has {wanted} there, and the second bottom is cut to that size',
-                fix="exchange the bottoms, or change what makes them",
+                fix="swap the bottoms, or change the layers that make them",
             )
         if wanted < size:
             middle = build.add(Slice(axis, (size - wanted) // 2, wanted), middle, hint="middle")

@@ -137,7 +137,7 @@ def concat(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[
                 f"shape is {other.shape}, expected {x.shape} but for axis {axis}",
                 blob=f'bottom "{layer.bottom_blob(index)}"',
                 because=f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"',
-                fix="give the bottoms sizes that differ in this axis alone, or use another axis",
+                fix="give the bottoms sizes that differ only in this axis, or use another axis",
             )
     if others:
         return [build.add(Concat(axis), x, *others)]
@@ -178,11 +178,11 @@ def _cuts(points: list[int], size: int, count: int) -> list[int]:
     if len(points) != count - 1:
         raise NetError(
             f"has {len(points)} slice points for {count} tops, expected {count - 1}",
-            fix="state slice_point once between two tops",
+            fix="state one slice_point between each two tops",
         )
     if any(end <= start for start, end in zip([0, *points], [*points, size], strict=True)):
         raise NetError(
-            f"slice_point is {points}, expected growing numbers between 0 and {size}",
+            f"slice_point is {points}, expected increasing numbers between 0 and {size}",
             fix="state each slice point once, in increasing order",
         )
     return points
@@ -192,7 +192,7 @@ def _axis(param: Any, legacy: str, shape: Shape) -> int:
     """``axis``, or its old name, which counts from the front only."""
     if param.HasField(legacy):
         if param.HasField("axis"):
-            raise NetError(f"states both axis and {legacy}", fix="state axis alone")
+            raise NetError(f"states both axis and {legacy}", fix=f"remove {legacy}")
         axis = int(getattr(param, legacy))
         if axis >= len(shape):
             raise NetError(

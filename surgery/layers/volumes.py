@@ -53,9 +53,7 @@ def pooling_3d(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     param = _param(layer, "pooling3d_param", "pooling_param")
     windows = _windows_of_c3d(param, 0)
     if any(windows.pad) and param.pool != param.AVE:
-        raise NetError(
-            f"pad is {param.pad}, but pool is not AVE", fix="remove pad, which C3D has for AVE only"
-        )
+        raise NetError(f"pad is {param.pad}, but pool is not AVE", fix="remove pad: C3D pads only for AVE")
     return [_pooled(build, param, x, windows, rounds_up=True)]
 
 
@@ -98,7 +96,7 @@ class _Windows:
         if min(*self.kernel, *self.stride) < 1:
             raise NetError(
                 f"kernel is {self.kernel} and stride {self.stride}, expected at least 1",
-                fix="state both for all axes, as numbers from 1 on",
+                fix="state numbers of at least 1 for all axes",
             )
         if any(pad >= size for pad, size in zip(self.pad, self.kernel, strict=True)):
             raise NetError(
@@ -178,7 +176,7 @@ def _convolved(
 
 def _pooled(build: LayerBuilder, param: Any, x: Value, windows: _Windows, *, rounds_up: bool) -> Value:
     if param.pool == param.STOCHASTIC:
-        raise NetError("pool is STOCHASTIC, expected MAX or AVE", fix="use one of the two")
+        raise NetError("pool is STOCHASTIC, expected MAX or AVE", fix="remove pool to use MAX")
     sizes = [fixed(dim, f"axis {axis}") for axis, dim in enumerate(x.shape[2:], 2)]
     starts = [
         (_count(size, kernel, stride, pad, rounds_up=rounds_up) - 1) * stride

@@ -176,7 +176,7 @@ def broadcast(*shapes: Shape) -> Shape:
     if len({len(shape) for shape in shapes}) != 1:
         raise ShapeError(
             f"shapes {' and '.join(map(str, shapes))} have different numbers of axes",
-            fix="give them as many axes, with a Reshape before the layer",
+            fix="give them equal numbers of axes, with a Reshape before the layer",
         )
     return tuple(_broadcast_dim(dims, shapes) for dims in zip(*shapes, strict=True))
 
@@ -186,6 +186,6 @@ def _broadcast_dim(dims: tuple[Dim, ...], shapes: tuple[Shape, ...]) -> Dim:
     if len(sizes) > 1:
         raise ShapeError(
             f"shapes {' and '.join(map(str, shapes))} do not fit together",
-            fix="make the sizes equal, or 1 where they shall be repeated",
+            fix="make the sizes equal; a size of 1 is repeated",
         )
     return sizes[0] if sizes else 1

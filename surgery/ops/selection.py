@@ -66,7 +66,7 @@ class Scatter(Op):
 
     def refuse_outside(self, index: Array, places: int) -> None:
         """Raise ``ShapeError`` for a number that is none of so many places."""
-        _refuse_outside(index, places, "index", "places that there are")
+        _refuse_outside(index, places, "index", "places")
 
     def evaluate(self, x: Array, index: Array) -> list[Array]:
         self.refuse_outside(index, self.size)

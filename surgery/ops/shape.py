@@ -94,7 +94,7 @@ class Concat(Op):
             if len(other) != len(first) or self._rest(other) != self._rest(first):
                 raise ShapeError(
                     f"shapes {first} and {other} differ outside axis {self.axis}",
-                    fix="give them sizes that differ in this axis alone",
+                    fix="give them sizes that differ only in this axis",
                 )
         sizes = [shape[self.axis] for shape in inputs]
         total: Dim = sizes[0] if len(sizes) == 1 else sum(fixed(size, f"axis {self.axis}") for size in sizes)

@@ -53,14 +53,14 @@ REFUSED: dict[str, tuple[str, Mapping[str, str], str]] = {
     "a name that the file lacks": (
         "b: ${BATCH}",
         {"BATCH": "1", "BACH": "2"},
-        'net.prototxt: a value is given for "BACH", which does not stand in the file\n'
+        'net.prototxt: a value is given for "BACH", which is not in the file\n'
         "  fix: the placeholders are BATCH",
     ),
     "no template": (
         "b: 1",
         {"N": "1"},
-        'net.prototxt: a value is given for "N", which does not stand in the file\n'
-        "  fix: leave it out: the net is no template",
+        'net.prototxt: a value is given for "N", which is not in the file\n'
+        "  fix: leave it out: the net is not a template",
     ),
     "statements": (
         "a: 1\n{% for i in n %}",

@@ -55,7 +55,7 @@ CASES: dict[str, tuple[str, str, str, tuple[int | str, int, int], list[float], s
         X,
         (4, 1, 0),
         [0, 1, 2, 3, 3, 0],
-        "index {} is outside the 4 places that there are\n  fix: give indices from 0 to 3",
+        "index {} is outside the 4 places\n  fix: give indices from 0 to 3",
     ),
 }
 

@@ -43,8 +43,8 @@ def warnings(kind: str, param: str, shapes: Shapes) -> tuple[str, ...]:
 def test_layer_in_place_that_cannot_be(kind: str, param: str) -> None:
     (warning,) = warnings(kind, param, WRONG[kind, param])
     assert warning.endswith(
-        f'layer "op" ({kind}): works in place, and Caffe overwrites elements before it reads'
-        " them: prototrt computes it as if from a copy"
+        f'layer "op" ({kind}): works in place, where Caffe overwrites elements before it reads'
+        " them: prototrt reads a copy instead"
     )
 
 

@@ -60,12 +60,12 @@ REFUSED = {
     "more than an int": (
         op("Pooling", "pooling_param { kernel_size: 2 stride: 4294967295 }"),
         f"{OP} (Pooling): stride is 4294967295, expected at most 2147483647\n"
-        "  because Caffe counts in an int\n  fix: set stride in pooling_param",
+        "  because Caffe counts with 32-bit integers\n  fix: set stride in pooling_param",
     ),
     "more than an int, once of several times": (
         op("Convolution", "convolution_param { num_output: 1 kernel_size: 1 pad: 0 pad: 4294967295 }"),
         f"{OP} (Convolution): pad is 4294967295, expected at most 2147483647\n"
-        "  because Caffe counts in an int\n  fix: set pad in convolution_param",
+        "  because Caffe counts with 32-bit integers\n  fix: set pad in convolution_param",
     ),
     "all of a kernel on one place": (
         op("Convolution", "convolution_param { num_output: 1 kernel_size: 2 dilation: 0 }"),
@@ -75,7 +75,7 @@ REFUSED = {
     "slices in place": (
         op("Slice", "", ["x"], ["x", "y"]),
         f'{OP} (Slice), top "x": this layer cannot work in place\n'
-        "  because the tops are parts of the bottom\n  fix: give the top a name of its own",
+        "  because the tops are parts of the bottom\n  fix: give the top another name",
     ),
     "loss weights of what nobody reads": (
         op("ReLU", "loss_weight: 1 loss_weight: 1", ["x"], ["x"]),

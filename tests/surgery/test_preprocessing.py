@@ -130,7 +130,7 @@ MISTAKES = {
     "no file": (
         FILE,
         'net/net.prototxt:1: layer "in" (Input), transform_param: mean_file mean.binaryproto does not exist\n'
-        "  because it is looked for in the working directory, then from the folder of the prototxt\n"
+        "  because prototrt looks in the working directory, then in the folder of the prototxt\n"
         "  fix: put it there, or omit preprocess and subtract the mean yourself",
     ),
     "both means": (

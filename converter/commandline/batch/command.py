@@ -110,7 +110,7 @@ def _make_folder(folder: str) -> None:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise ConversionError(
-            f"cannot be made: {error.strerror}", where=folder, fix="give -o another"
+            f"cannot be made: {error.strerror}", where=folder, fix="give -o another folder"
         ) from error
 
 

@@ -42,7 +42,7 @@ batch_options = options(
     click.option(
         "--dry-run", is_flag=True, help="Convert nothing: report what would convert, as `survey` does."
     ),
-    click.option("--keep-going", is_flag=True, help="Convert the others when a model fails."),
+    click.option("--keep-going", is_flag=True, help="Convert the remaining models when one fails."),
     click.option("--report-junit", type=OutputFile(), help="JUnit XML, as GitLab and Jenkins read it."),
     click.option("--report-json", type=OutputFile(), help="All facts about each model."),
     click.option("--report-md", type=OutputFile(), help="A table in Markdown, for the page of a job."),
@@ -67,5 +67,5 @@ class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic only in new v
 
         count = bytes_from_text(str(value))
         if count is None:
-            self.fail(f'"{value}" is no size: write 500MB, 10GB or 2GiB', param, ctx)
+            self.fail(f'"{value}" is not a size: write 500MB, 10GB or 2GiB', param, ctx)
         return count

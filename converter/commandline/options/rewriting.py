@@ -23,7 +23,7 @@ rewrite_options = options(
         type=StateSource(),
         help="Recurrent state: inputs and outputs to feed back, zero at each call, or arrays from a file.",
     ),
-    declared(RewriteOptions, "force", help="Unroll more than 64 steps, however long that builds."),
+    declared(RewriteOptions, "force", help="Unroll more than 64 steps, however long the build takes."),
     preprocess_option,
     declared(
         RewriteOptions,
@@ -64,7 +64,7 @@ rewrite_options = options(
     declared(
         RewriteOptions,
         "nms",
-        help="native: suppress boxes by a layer of ONNX or TensorRT where it decides as the fork does;"
+        help="native: suppress boxes with a layer of ONNX or TensorRT where it decides as the fork does;"
         " TensorRT for RTX has none.",
     ),
     *(

@@ -82,6 +82,6 @@ running_options = options(
     click.option(
         "--runtime-cache",
         type=OutputFile(),
-        help="Where TensorRT for RTX keeps kernels that it compiled for a plan. Without it: beside the plan.",
+        help="Where TensorRT for RTX keeps the kernels that it compiles; by default, beside the plan.",
     ),
 )

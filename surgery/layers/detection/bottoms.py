@@ -23,7 +23,7 @@ def overlap_threshold(stated: float, field: str) -> float:
     if not 0 <= stated <= 1:
         raise NetError(
             f"{field} is {stated:g}, expected 0 to 1",
-            because="it is an intersection over a union",
+            because="it is a ratio: intersection over union",
             fix=f"set {field} to 1 to keep boxes that overlap" if stated > 1 else f"set {field} to 0 or more",
         )
     return stated

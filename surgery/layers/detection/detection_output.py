@@ -92,7 +92,7 @@ def _sizes(layer: Layer, location: Value, confidence: Value, prior: Value) -> _S
     """The sizes that the bottoms have and the fields state; they must agree."""
     param = layer.param
     if not param.num_classes:
-        raise NetError("num_classes is missing", fix="state num_classes, the background among them")
+        raise NetError("num_classes is missing", fix="state num_classes, counting the background")
     length = prior.shape[2] if prior.shape[:2] == (1, 2) and len(prior.shape) > 2 else None
     if not isinstance(length, int) or length % 4 or any(dim != 1 for dim in prior.shape[3:]):
         raise misfit(
@@ -121,7 +121,7 @@ def _sizes(layer: Layer, location: Value, confidence: Value, prior: Value) -> _S
     if classes == 1 and param.background_label_id == 0:
         raise NetError(
             "num_classes is 1, but class 0 is the background: no class is left to detect",
-            fix="set num_classes to the number of classes, the background among them",
+            fix="set num_classes to the number of classes, counting the background",
         )
     return sizes
 

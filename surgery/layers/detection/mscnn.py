@@ -194,7 +194,7 @@ def _decoded(
         if getattr(param, field) <= 0:
             raise NetError(
                 f"{field} is {getattr(param, field):g}, expected a positive number",
-                fix=f"leave {field} out: it is 2 then",
+                fix=f"leave {field} out: its default is 2",
             )
     moves = _as_learned(layer, codes)
     reach, stretch = 1 / param.field_xyr, math.log(param.field_whr)
@@ -238,7 +238,7 @@ def decode_bbox(build: LayerBuilder, layer: Layer, code: Value, region: Value) -
             code,
             f"({region.shape[0]}, 8)",
             because=f'bottom "{layer.bottom_blob(1)}" has {region.shape[0]} regions',
-            fix="give it the codes of these very regions",
+            fix="give it the codes of these regions",
         )
     rows = region.shape[0]
     codes = exact(build, code).reshape(rows, 8).slice(1, 4, 4).split(1)

@@ -60,7 +60,7 @@ def _sides(param: Any) -> Array:
     ):
         raise NetError(
             f"max_size is {_listed(most)}, expected one for each min_size ({_listed(least)}), and larger",
-            fix="state max_size as often as min_size, or never",
+            fix="state one max_size for each min_size, or none",
         )
     ratios = _ratios(param)
     sides: list[tuple[float, float]] = []
@@ -81,7 +81,7 @@ def _ratios(param: Any) -> list[np.float32]:
         ratio = np.float32(stated)
         if ratio <= 0:
             raise NetError(
-                f"aspect_ratio is {ratio:g}, expected a positive number", fix="state width over height"
+                f"aspect_ratio is {ratio:g}, expected a positive number", fix="state width divided by height"
             )
         if all(abs(ratio - known) >= _NEAR for known in ratios):
             ratios += [ratio, np.float32(1) / ratio] if param.flip else [ratio]
@@ -93,7 +93,7 @@ def _variances(param: Any) -> Array:
     if len(stated) not in (0, 1, 4) or any(variance <= 0 for variance in stated):
         raise NetError(
             f"variance is {_listed(stated)}, expected 1 or 4 positive numbers",
-            fix="state one for all coordinates, or one a coordinate",
+            fix="state one for all coordinates, or one for each",
         )
     return np.array(stated or [0.1], np.float32)
 

@@ -114,7 +114,7 @@ def frcnn_proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value,
         raise UnsupportedLayerError(
             "test_soft_nms is set",
             because="scores that decay are not supported",
-            fix="set it to 0: boxes that overlap a better one are dropped then",
+            fix="set it to 0: then boxes that overlap a better one are dropped",
         )
     threshold = overlap_threshold(settings.number("test_rpn_nms_thresh"), "test_rpn_nms_thresh")
     how = Proposing(
@@ -151,7 +151,7 @@ def _refuse_missing(settings: Settings) -> None:
     missing = [name for name in ("anchors", *(f"test_{name}" for name in names)) if name not in settings]
     if missing:
         raise NetError(
-            f"needs numbers that the model does not hold: {', '.join(missing)}",
+            f"needs settings that the model does not contain: {', '.join(missing)}",
             because="the program reads them from a JSON file",
             fix=Worded("give that file with {}", Option("settings", "config.json")),
         )

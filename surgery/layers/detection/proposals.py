@@ -122,7 +122,7 @@ def one_image(layer: Layer, score: Value) -> None:
             score,
             "a batch of 1",
             because="the fork takes a single image",
-            fix="give the net one image a call",
+            fix="give the net one image per call",
         )
 
 

@@ -69,7 +69,7 @@ def yolov3_detection_output(build: LayerBuilder, layer: Layer, x: Value, *others
     if param.gaussian_box:
         raise UnsupportedLayerError(
             "gaussian_box is true",
-            because="the fork reads memory that it never filled, so that no numbers of it are certain",
+            because="the fork reads memory that it never fills, so its results are undefined",
             fix="cut the net before this layer",
         )
     if len(maps) != param.mask_group_num:
@@ -120,8 +120,8 @@ def _of_best_class(build: LayerBuilder, layer: Layer, index: int, x: Value, anch
             index,
             x,
             "a square map",
-            because="the fork takes the width for both sides, and reads behind the end of a wider map",
-            fix="use an image as high as wide",
+            because="the fork takes the width for both sides, and reads past the end of a wider map",
+            fix="use a square image",
         )
     square = maps.slice(3, 0, width)
     places = images * boxes * width * width
@@ -165,7 +165,7 @@ def _numbers_of_boxes(build: LayerBuilder, layer: Layer, index: int, x: Value) -
     """A map as (N, B, 5 + C, H, W)."""
     param = layer.param
     if not param.num_classes:
-        raise NetError("num_classes is missing", fix="state num_classes, without the background")
+        raise NetError("num_classes is missing", fix="state num_classes, not counting the background")
     channels = param.num_box * (_ROW + param.num_classes)
     if len(x.shape) != 4 or x.shape[1] != channels:
         raise misfit(

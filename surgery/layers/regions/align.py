@@ -64,7 +64,7 @@ def _middles(build: LayerBuilder, layer: Layer, x: Value, rois: Rois, size: tupl
     param = layer.param
     if param.bi_type not in (0, _BICUBIC):
         raise NetError(
-            f"bi_type is {param.bi_type}, expected 0 (bilinear) or 1 (bicubic)", fix="use one of the two"
+            f"bi_type is {param.bi_type}, expected 0 (bilinear) or 1 (bicubic)", fix="remove bi_type to use 1"
         )
     if param.is_multi_interpolate:
         build.warn("is_multi_interpolate is ignored, as in the CPU code of makefile/frcnn")

@@ -72,7 +72,7 @@ def _read(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> tuple[Roi
         )
     if fixed(x.shape[1], "axis 1 (channels)") != dim * group**2:
         because = f"output_dim is {dim} and group_size {group}"
-        fix = "use another output_dim or group_size, or a Convolution in front with as many outputs"
+        fix = "use another output_dim or group_size, or a Convolution before it with as many outputs"
         raise misfit(layer, 0, x, f"{dim * group**2} channels", because, fix)
     return found, group, float(param.spatial_scale)
 

@@ -145,7 +145,7 @@ MODEL = "models:\n- prototxt: a/deploy.prototxt\n  random-weights: 1\n"
 MISTAKES = {
     "no model": (
         "models: []\n",
-        "models.yaml:1: the list makes no model\n  fix: add models, or run no batch",
+        "models.yaml:1: the list has no models\n  fix: add models to the list",
     ),
     "empty": ("", "models.yaml: the file is empty\n  fix: give a list of models, or get the file again"),
     "no yaml": (
@@ -175,7 +175,7 @@ MISTAKES = {
     ),
     "a bad shape": (
         MODEL + "  shape: {data: 1x0}\n",
-        'models.yaml:4: shapes: "data:1x0" is no shape: write the blob\'s name, a colon, and sizes of 1 or more'
+        'models.yaml:4: shapes: "data:1x0" is not a shape: write the blob\'s name, a colon, and sizes of 1 or more'
         " with x between them, as in data:1x3x224x224",
     ),
     "no truth": (

@@ -92,11 +92,11 @@ CASES: dict[str, tuple[Change, str]] = {
     ),
     "a pair of two outputs": (
         pairs(("h", "lstm_h_T")),
-        'the manifest says that "lstm_h_T" is fed back into "h", but "h" is no input',
+        'the manifest says that "lstm_h_T" is fed back into "h", but "h" is not an input',
     ),
     "a pair of two inputs": (
         pairs(("lstm_h_0", "lstm_c_0")),
-        'the manifest says that "lstm_c_0" is fed back into "lstm_h_0", but "lstm_c_0" is no output',
+        'the manifest says that "lstm_c_0" is fed back into "lstm_h_0", but "lstm_c_0" is not an output',
     ),
     "a pair of two shapes": (
         pairs(("lstm_h_0", "h")),
@@ -106,7 +106,7 @@ CASES: dict[str, tuple[Change, str]] = {
     ),
     "one output for two inputs": (
         pairs(("lstm_h_0", "lstm_h_T"), ("lstm_c_0", "lstm_h_T")),
-        'the manifest says that "lstm_h_T" is fed back into "lstm_h_0", and one of them stands in another pair, too',
+        'the manifest says that "lstm_h_T" is fed back into "lstm_h_0", and one of them is also in another pair',
     ),
 }
 

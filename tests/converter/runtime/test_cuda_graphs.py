@@ -110,7 +110,7 @@ def test_graphs_are_off_for_loops_of_a_tensorrt_that_does_not_say(caplog: pytest
     for call in range(4):
         session.run(continuing(2, 3, call))
     assert [record.message for record in caplog.records] == [
-        "CUDA graphs are off: the engine has loops; built with sequence step or unroll it has none"
+        "CUDA graphs are off: the engine has loops; built with sequence step or unroll, it has none"
     ]
     assert gpu_of(session.engine).graphs == []
 
@@ -122,8 +122,8 @@ def test_graphs_are_off_on_the_default_stream(
     session = session_of(stream_graph, stream=stream)
     assert_as_caffe([session.run(feed)["prob"] for feed in steps(8)])
     assert [record.message for record in caplog.records] == [
-        "CUDA graphs are off: the session has CUDA's default stream, on which nothing can be captured;"
-        " give it another, as torch.cuda.Stream()"
+        "CUDA graphs are off: the session has CUDA's default stream, which cannot be captured;"
+        " give it another stream, such as torch.cuda.Stream()"
     ]
     assert gpu_of(session.engine).graphs == []
 

@@ -85,7 +85,7 @@ def test_a_file_of_another_gpu(plan: Path, device: FakeDevice, caplog: pytest.Lo
     with session(plan, device=device, runtime_cache=mine) as first:
         first.run(feeds())
     assert [record.message for record in caplog.records] == [
-        f"{mine} is of another GPU, driver or TensorRT: kernels are compiled anew"
+        f"{mine} was made for another GPU, driver or TensorRT: kernels are compiled again"
     ]
     assert mine.read_bytes().startswith(b"kernels:")
 
@@ -96,6 +96,6 @@ def test_files_that_cannot_be(plan: Path, device: FakeDevice, caplog: pytest.Log
     with session(plan, device=device, runtime_cache=folder) as first:
         first.run(feeds())
     messages = [record.message for record in caplog.records]
-    assert messages[0] == f"{folder} cannot be read, kernels are compiled anew: Is a directory"
+    assert messages[0] == f"{folder} cannot be read: kernels are compiled again: Is a directory"
     assert messages[1].startswith(f"kernels are not kept: {folder}: cannot be written: ")
     assert len(messages) == 2

@@ -34,7 +34,7 @@ def test_what_is_no_stream() -> None:
     with pytest.raises(EngineError) as caught:
         handle_of("fast")
     assert str(caught.value) == (
-        "'fast' is no CUDA stream\n  fix: give a stream of torch, cupy, pycuda or cuda-python, or the number of one"
+        "'fast' is not a CUDA stream\n  fix: give a stream of torch, cupy, pycuda or cuda-python, or the number of one"
     )
 
 

@@ -130,14 +130,14 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
         edited(lambda manifest: manifest["outputs"][0].update(shape=["B", 8])),
         UnreadableFileError,
         "{plan}.json: is not a prototrt manifest\n"
-        "  because it is wrong or missing: the size 'B' of 'h', which is no number and has no range\n"
+        "  because it is wrong or missing: the size 'B' of 'h', which is neither a number nor a symbol with a range\n"
         "  fix: write the manifest again with prototrt convert",
     ),
     "a count that is no output": (
         edited(lambda manifest: manifest["outputs"][0].update(counted_by={"2": "rows"})),
         UnreadableFileError,
         "{plan}.json: is not a prototrt manifest\n"
-        "  because it is wrong or missing: 'h' is counted by 'rows', which is no output\n"
+        "  because it is wrong or missing: 'h' is counted by 'rows', which is not an output\n"
         "  fix: write the manifest again with prototrt convert",
     ),
     "loops that are neither": (
@@ -252,7 +252,7 @@ def test_a_plan_that_tensorrt_cannot_load() -> None:
     assert str(caught.value) == (
         "tensorrt_rtx 1.7.1 cannot load the plan, which 1.5.0 built\n"
         "  because the plan is bad\n"
-        "  fix: convert the model again with the TensorRT, and for the GPU, that will run it"
+        "  fix: convert the model again, with the TensorRT and on the kind of GPU that will run it"
     )
 
 

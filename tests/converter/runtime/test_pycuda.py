@@ -134,7 +134,8 @@ def test_pycuda_uses_streams_of_its_own(driver: FakeDriver) -> None:
     device.wait(other, 12345)  # not one of PyCUDA's
     assert FakeDriver.Context.synchronized == 2
     with pytest.raises(
-        EngineError, match=r"^12345 is not a stream of PyCUDA\n  because PyCUDA can use no other\n"
+        EngineError,
+        match=r"^12345 is not a stream of PyCUDA\n  because PyCUDA supports only its own streams\n",
     ):
         device.adopt_stream(12345)
 
@@ -158,6 +159,6 @@ def test_pycuda_stays_in_its_context(driver: FakeDriver, monkeypatch: pytest.Mon
         pass
     assert str(caught.value) == (
         "another context of PyCUDA is current than when the engine was loaded\n"
-        "  because its memory is of no use there\n"
+        "  because memory of one context cannot be used in another\n"
         "  fix: make the first one current again: push() it"
     )

@@ -151,7 +151,7 @@ def test_what_is_no_array() -> None:
         with pytest.raises(ShapeError) as caught:
             session.run({**continuing(2, 3, 0), "x": [[1.0], [1.0, 2.0]]})
         assert str(caught.value) == (
-            'what is given for "x" is no array that NumPy can read\n'
+            'what is given for "x" is not an array that NumPy can read\n'
             "  because setting an array element with a sequence. The requested array has an inhomogeneous shape"
             " after 1 dimensions. The detected shape was (2,) + inhomogeneous part.\n"
             "  fix: copy it to the CPU and convert it there, as tensor.cpu().numpy() does"

@@ -98,7 +98,7 @@ def test_state_given_with_the_inputs_replaces_what_was_carried() -> None:
         ),
         (
             {"lstm_h_0": np.zeros((1, 3, 8))},
-            "states are missing: lstm_c_0\n  fix: give all of them; none at all is zero",
+            "states are missing: lstm_c_0\n  fix: give all states; or none, to start at zero",
         ),
         (
             {"lstm_h_0": np.zeros((1, 3, 8)), "lstm_c_0": np.zeros((1, 3, 5))},

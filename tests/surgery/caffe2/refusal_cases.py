@@ -51,7 +51,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "AveragePool",
         "image",
         {"kernel": 2, "pad": 0, "legacy_pad": 2},
-        ": legacy_pad is 2, with which no padding may be stated\n"
+        ": legacy_pad is 2, so no padding may be stated\n"
         "  fix: correct the arguments, or export the net again",
     ),
     (
@@ -278,7 +278,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "PrependDim",
         "rows",
         {"dim_size": 3},
-        ": dim_size is 3, into which axis 0 of (2, 4) cannot be cut\n"
+        ": dim_size is 3, which does not divide axis 0 of (2, 4)\n"
         "  fix: state parts that fit, or feed another size",
     ),
     (

@@ -63,7 +63,7 @@ def test_a_constant_in_a_shape_that_it_does_not_fit() -> None:
 def test_concat_of_different_ranks() -> None:
     assert message("Concat", "rows three", {"axis": 1}, outputs=2) == (
         "operator 0 (Concat): shapes (2, 4) and (3,) differ outside axis 1\n"
-        "  fix: give them sizes that differ in this axis alone"
+        "  fix: give them sizes that differ only in this axis"
     )
 
 

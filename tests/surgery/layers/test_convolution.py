@@ -297,7 +297,7 @@ def test_bottoms_of_different_shapes_are_refused() -> None:
     assert refused("Convolution", "num_output: 1 kernel_size: 2", shapes, bottoms, tops) == (
         'net.prototxt:3: layer "c" (Convolution), bottom "b": shape is (1, 4, 5, 6), expected (1, 4, 5, 5)\n'
         '  because all bottoms share the weights, and that is the shape of "a"\n'
-        "  fix: give all bottoms one shape, or each a layer of its own"
+        "  fix: give all bottoms the same shape, or use a layer for each"
     )
 
 
@@ -319,5 +319,5 @@ def test_im2col_of_channels_alone_is_refused() -> None:
     assert refused("Im2col", "kernel_size: 2", {"x": (1, 4)}, 'bottom: "x"') == (
         'net.prototxt:2: layer "c" (Im2col), bottom "x": shape is (1, 4), expected at least one axis after the'
         " channel axis, 1\n"
-        "  fix: set axis to one further in front, or add a Reshape before this layer"
+        "  fix: set axis to an earlier one, or add a Reshape before this layer"
     )

@@ -57,7 +57,7 @@ REFUSED = {
     "  fix: write positive sizes into dummy_data_param",
     "shape { dim: 100000 dim: 100000 }": (
         f'{OP}, top "a": shape is (100000, 100000), which is 10000000000 elements, expected at most 2147483647\n'
-        "  because Caffe counts them in an int\n"
+        "  because Caffe counts elements with 32-bit integers\n"
         "  fix: use smaller sizes"
     ),
     'shape { dim: 2 } data_filler { type: "gaussian" }': (
@@ -145,6 +145,6 @@ def test_weights_that_no_blob_holds_are_refused() -> None:
     text = EMBED.replace("input_dim: 5", "input_dim: 2000000000")
     assert refusal(text, {"ids": (1,)}) == (
         'net.prototxt:2: layer "e" (Embed), blob 0 (weights): shape is (2000000000, 3), which is 6000000000 elements,'
-        " expected at most 2147483647\n  because Caffe counts them in an int\n"
+        " expected at most 2147483647\n  because Caffe counts elements with 32-bit integers\n"
         "  fix: use smaller sizes"
     )

@@ -197,7 +197,7 @@ REFUSED = {
     "  fix: remove pad and stride",
     "pool: STOCHASTIC kernel_size: 3 pad: 1": (
         f"{WHERE}: pad is (1, 1), but pool is STOCHASTIC\n  because Caffe pads for MAX and AVE only\n"
-        "  fix: use another method, or no pad"
+        "  fix: use MAX or AVE, or remove pad"
     ),
     "kernel_size: 9 stride: 1": (
         f"{WHERE}: the window (9, 9) is larger than the bottom (1, 2, 4, 5) with its padding\n"

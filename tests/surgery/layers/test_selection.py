@@ -36,7 +36,7 @@ REFUSED_CROPS = {
     "offset: 1 offset: 1 offset: 1": (
         f"{CROP}: offset is stated 3 times, expected once or 2 times\n"
         "  because 2 axes are cropped, those from axis 2 on\n"
-        "  fix: state one offset, which then counts for all axes, or one for each of them"
+        "  fix: remove all but the first offset to crop all axes alike"
     ),
     "offset: 4": (
         f'{CROP}, bottom "x": axis 2 has 6 elements, expected at least 7\n'
@@ -54,7 +54,7 @@ def test_refused_crop(param: str) -> None:
 def test_crop_to_a_blob_of_fewer_axes_is_refused() -> None:
     assert refusal(crop(""), {"x": (2, 3, 6, 5), "like": (3, 2)}) == (
         f'{CROP}, bottom "like": shape is (3, 2), expected at least 4 axes\n'
-        '  because it gives the size of each axis of "x", (2, 3, 6, 5), becomes\n'
+        '  because "x" has the shape (2, 3, 6, 5), and is cropped to the sizes of this bottom\n'
         "  fix: add a Reshape before this layer to give this bottom 4 axes"
     )
 
@@ -76,10 +76,10 @@ MIXED = (
 )
 REFUSED_MERGES = [
     ("mergecrop_param { forward: true forward: false }", (1, 2, 3), (1, 2, 3),
-     f'{MERGE}: forward is false, which has no rule here\n  fix: cut the net before this layer with outputs=["BLOB"]'),
+     f'{MERGE}: forward is false, which is not supported\n  fix: cut the net before this layer with outputs=["BLOB"]'),
     ("", (1, 2), (1, 2),
      f'{MERGE}, bottom "x": shape is (1, 2), expected (N, C, ...), at least 3 axes\n'
-     "  fix: add a Reshape before this layer to give this bottom an axis behind its channels"),
+     "  fix: add a Reshape before this layer to give this bottom an axis after its channels"),
     ("", (2, 2, 3), (1, 2, 3),
      f'{MERGE}, bottom "larger": shape is (1, 2, 3), expected 3 axes and 2 items\n'
      '  because "x" has the shape (2, 2, 3)\n'
@@ -87,7 +87,7 @@ REFUSED_MERGES = [
     ("", (1, 2, 4), (1, 2, 3),
      f'{MERGE}, bottom "larger": axis 2 has 3 elements, expected at least 4\n'
      '  because "x" has 4 there, and the second bottom is cut to that size\n'
-     "  fix: exchange the bottoms, or change what makes them"),
+     "  fix: swap the bottoms, or change the layers that make them"),
     ("", (1, 2, 3), (1, 4, 3), f"{MERGE}: puts 4 channels behind 2, expected equal numbers\n{MIXED}"),
     ("", (2, 4, 3), (2, 2, 3), f"{MERGE}: puts 2 channels behind 4, expected equal numbers\n{MIXED}"),
     ("mergecrop_param { operation: ADD }", (1, 4, 3), (1, 2, 3),

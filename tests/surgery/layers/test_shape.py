@@ -188,15 +188,15 @@ REFUSED = {
         f"{OP} (Flatten): axis is -5, but the bottom has 4 axes: (2, 3, 4, 5)\n  fix: use an axis from -4 to 3"
     ),
     ("Concat", "axis: 1 concat_dim: 1"): (
-        f"{OP} (Concat): states both axis and concat_dim\n  fix: state axis alone"
+        f"{OP} (Concat): states both axis and concat_dim\n  fix: remove concat_dim"
     ),
     ("Concat", "concat_dim: 4"): (
         f"{OP} (Concat): concat_dim is 4, but the bottom has 4 axes: (2, 3, 4, 5)\n  fix: use an axis from 0 to 3"
     ),
     ("Slice", "slice_point: 1"): f"{OP} (Slice): has 1 slice points for 1 tops, expected 0\n"
-    "  fix: state slice_point once between two tops",
+    "  fix: state one slice_point between each two tops",
     ("Slice", "axis: 1 slice_dim: 1"): (
-        f"{OP} (Slice): states both axis and slice_dim\n  fix: state axis alone"
+        f"{OP} (Slice): states both axis and slice_dim\n  fix: remove slice_dim"
     ),
     ("Tile", "tiles: 0"): f"{OP} (Tile): tiles is 0, expected at least 1\n  fix: set tiles in tile_param",
     ("Tile", ""): f"{OP} (Tile): tiles is 0, expected at least 1\n  fix: set tiles in tile_param",
@@ -220,14 +220,14 @@ def test_refused(kind: str, param: str) -> None:
 
 
 SLICES_REFUSED = {
-    "slice_point: 2 slice_point: 1": "slice_point is [2, 1], expected growing numbers between 0 and 3\n"
+    "slice_point: 2 slice_point: 1": "slice_point is [2, 1], expected increasing numbers between 0 and 3\n"
     "  fix: state each slice point once, in increasing order",
-    "slice_point: 1 slice_point: 3": "slice_point is [1, 3], expected growing numbers between 0 and 3\n"
+    "slice_point: 1 slice_point: 3": "slice_point is [1, 3], expected increasing numbers between 0 and 3\n"
     "  fix: state each slice point once, in increasing order",
-    "slice_point: 0 slice_point: 1": "slice_point is [0, 1], expected growing numbers between 0 and 3\n"
+    "slice_point: 0 slice_point: 1": "slice_point is [0, 1], expected increasing numbers between 0 and 3\n"
     "  fix: state each slice point once, in increasing order",
     "slice_point: 1": "has 1 slice points for 3 tops, expected 2\n"
-    "  fix: state slice_point once between two tops",
+    "  fix: state one slice_point between each two tops",
     "axis: 2": "4 elements cannot be cut into 3 equal parts\n  fix: state slice_point",
 }
 
@@ -244,12 +244,12 @@ def test_other_shape_in_place_is_refused(kind: str, param: str) -> None:
     assert refusal(layer(kind, param, tops=["x"]), {"x": X}) == (
         f'{OP} ({kind}), top "x": this layer cannot work in place\n'
         "  because the top has another shape than the bottom\n"
-        "  fix: give the top a name of its own"
+        "  fix: give the top another name"
     )
 
 
 CANNOT_BE_IN_PLACE = {
-    "AbsVal": "Caffe's AbsVal refuses it, other than its other activations",
+    "AbsVal": "Caffe's AbsVal refuses it, unlike other activations",
     "Split": "the tops are the bottom under other names",
 }
 
@@ -259,7 +259,7 @@ def test_layer_that_caffe_refuses_in_place(kind: str) -> None:
     assert refusal(layer(kind, tops=["x"]), {"x": X}) == (
         f'{OP} ({kind}), top "x": this layer cannot work in place\n'
         f"  because {CANNOT_BE_IN_PLACE[kind]}\n"
-        "  fix: give the top a name of its own"
+        "  fix: give the top another name"
     )
 
 
@@ -268,7 +268,7 @@ def test_concat_of_other_sizes_is_refused(other: tuple[int, ...]) -> None:
     assert refusal(layer("Concat", bottoms=["x", "z"]), {"x": X, "z": other}) == (
         f'net.prototxt:3: layer "op" (Concat), bottom "z": shape is {other}, expected (2, 3, 4, 5) but for axis 1\n'
         '  because that is the shape of the first bottom, "x"\n'
-        "  fix: give the bottoms sizes that differ in this axis alone, or use another axis"
+        "  fix: give the bottoms sizes that differ only in this axis, or use another axis"
     )
 
 
@@ -279,8 +279,8 @@ def test_at_most_32_axes(axes: int) -> None:
         assert run(text, {"x": numbers(*X)})["y"].ndim == 32
     else:
         assert refusal(text, {"x": X}) == (
-            f'{OP} (Reshape), top "y": has 33 axes, expected at most 32\n  because Caffe\'s blobs have no more\n'
-            "  fix: use fewer axes"
+            f'{OP} (Reshape), top "y": has 33 axes, expected at most 32\n'
+            "  because Caffe's blobs have at most that many\n  fix: use fewer axes"
         )
 
 
@@ -288,7 +288,7 @@ def test_more_elements_than_an_int_counts_are_refused() -> None:
     assert refusal(layer("Tile", "axis: 0 tiles: 20000000"), {"x": X}) == (
         f'{OP} (Tile), top "y": shape is (40000000, 3, 4, 5), which is 2400000000 elements,'
         " expected at most 2147483647\n"
-        "  because Caffe counts them in an int\n  fix: use smaller sizes"
+        "  because Caffe counts elements with 32-bit integers\n  fix: use smaller sizes"
     )
 
 
@@ -297,6 +297,6 @@ def test_more_axes_than_tensorrt_has_are_refused_for_an_engine() -> None:
     graph = rewritten(layer("Reshape", "shape { dim: 1 dim: 1 dim: 1 dim: 1 dim: 1 } num_axes: 0"), {"x": X})
     assert failure(lambda: Session(graph, on="network")) == (
         f"{OP} (Reshape): works on 9 axes, expected at most 8\n"
-        "  because TensorRT's tensors have no more\n"
+        "  because TensorRT's tensors have at most that many\n"
         '  fix: run it with on="reference", or cut the net before it with outputs=["BLOB"]'
     )

@@ -36,6 +36,6 @@ def test_only_where_it_decides_alike(fields: str, is_native: bool) -> None:
 def test_rtx_has_none() -> None:
     graph = detector("code_type: CENTER_SIZE")
     assert failure(lambda: prototrt.build(graph, backend="rtx"), BuildError) == (
-        'net.prototxt:4: layer "op" (DetectionOutput): TensorRT for RTX has nothing that runs an NMS layer\n'
+        'net.prototxt:4: layer "op" (DetectionOutput): TensorRT for RTX cannot run NMS layers\n'
         '  fix: compute it with other layers: nms="primitives"'
     )

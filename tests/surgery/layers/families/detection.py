@@ -81,16 +81,16 @@ REFUSALS = [
     prior_box(
         "min_size: 4 max_size: 3",
         ": max_size is 3, expected one for each min_size (4), and larger\n"
-        "  fix: state max_size as often as min_size, or never",
+        "  fix: state one max_size for each min_size, or none",
     ),
     prior_box(
         "min_size: 4 aspect_ratio: 0",
-        ": aspect_ratio is 0, expected a positive number\n  fix: state width over height",
+        ": aspect_ratio is 0, expected a positive number\n  fix: state width divided by height",
     ),
     prior_box(
         "min_size: 4 variance: 0.1 variance: 0.2",
         ": variance is 0.1, 0.2, expected 1 or 4 positive numbers\n"
-        "  fix: state one for all coordinates, or one a coordinate",
+        "  fix: state one for all coordinates, or one for each",
     ),
     prior_box(
         "min_size: 4 img_size: 8 img_h: 8 img_w: 8",
@@ -110,7 +110,7 @@ REFUSALS = [
         "DetectionOutput",
         "detection_output_param { keep_top_k: 3 }",
         [(1, 12), (1, 12), (1, 2, 12)],
-        ": num_classes is missing\n  fix: state num_classes, the background among them",
+        ": num_classes is missing\n  fix: state num_classes, counting the background",
     ),
     detection(
         "",
@@ -143,13 +143,13 @@ REFUSALS = [
     detection(
         "nms_param { nms_threshold: 1.5 }",
         ": nms_threshold is 1.5, expected 0 to 1\n"
-        "  because it is an intersection over a union\n"
+        "  because it is a ratio: intersection over union\n"
         "  fix: set nms_threshold to 1 to keep boxes that overlap",
     ),
     detection(
         "nms_param { nms_threshold: -1 }",
         ": nms_threshold is -1, expected 0 to 1\n"
-        "  because it is an intersection over a union\n"
+        "  because it is a ratio: intersection over union\n"
         "  fix: set nms_threshold to 0 or more",
     ),
     detection(
@@ -182,12 +182,12 @@ REFUSALS = [
         "detection_output_param { num_classes: 1 }",
         [(1, 12), (1, 3), (1, 2, 12)],
         ": num_classes is 1, but class 0 is the background: no class is left to detect\n"
-        "  fix: set num_classes to the number of classes, the background among them",
+        "  fix: set num_classes to the number of classes, counting the background",
     ),
     yolo(
         "YoloDetectionOutput",
         "num_box: 1 biases: 1 biases: 1 num_classes: 0",
-        ": num_classes is missing\n  fix: state num_classes, without the background",
+        ": num_classes is missing\n  fix: state num_classes, not counting the background",
         (1, 7, 3, 3),
     ),
     yolo(
@@ -210,15 +210,15 @@ REFUSALS = [
         "YoloDetectionOutput",
         "num_classes: 2 num_box: 1 biases: 1 biases: 1",
         ', bottom "b0": shape is (1, 7, 3, 4), expected a square map\n'
-        "  because the fork takes the width for both sides, and reads behind the end of a wider map\n"
-        "  fix: use an image as high as wide",
+        "  because the fork takes the width for both sides, and reads past the end of a wider map\n"
+        "  fix: use a square image",
         (1, 7, 3, 4),
     ),
     yolo(
         "YoloDetectionOutput",
         "num_classes: 2 num_box: 1 biases: 1 biases: 1 nms_threshold: 2",
         ": nms_threshold is 2, expected 0 to 1\n"
-        "  because it is an intersection over a union\n"
+        "  because it is a ratio: intersection over union\n"
         "  fix: set nms_threshold to 1 to keep boxes that overlap",
         (1, 7, 3, 3),
     ),
@@ -240,7 +240,7 @@ REFUSALS = [
         "Yolov3DetectionOutput",
         "num_classes: 2 mask_group_num: 1 gaussian_box: true",
         ": gaussian_box is true\n"
-        "  because the fork reads memory that it never filled, so that no numbers of it are certain\n"
+        "  because the fork reads memory that it never fills, so its results are undefined\n"
         "  fix: cut the net before this layer",
         (1, 7, 3, 3),
     ),
@@ -278,14 +278,14 @@ REFUSALS = [
         ANCHORS,
         ', bottom "b0": shape is (2, 4, 3, 4), expected a batch of 1\n'
         "  because the fork takes a single image\n"
-        "  fix: give the net one image a call",
+        "  fix: give the net one image per call",
         (2, 4, 3, 4),
         (2, 8, 3, 4),
     ),
     proposal(
         f"{ANCHORS} nms_thresh: 1.2",
         ": nms_thresh is 1.2, expected 0 to 1\n"
-        "  because it is an intersection over a union\n"
+        "  because it is a ratio: intersection over union\n"
         "  fix: set nms_thresh to 1 to keep boxes that overlap",
     ),
     proposal(
@@ -296,7 +296,7 @@ REFUSALS = [
         "FrcnnProposal",
         "",
         [(1, 4, 3, 4), (1, 8, 3, 4), (1, 3)],
-        ": needs numbers that the model does not hold: anchors, test_rpn_nms_thresh, test_rpn_min_size,"
+        ": needs settings that the model does not contain: anchors, test_rpn_nms_thresh, test_rpn_min_size,"
         " test_rpn_pre_nms_top_n, test_rpn_post_nms_top_n\n"
         "  because the program reads them from a JSON file\n"
         '  fix: give that file with settings="config.json"',
@@ -321,7 +321,7 @@ REFUSALS = [
         "box_output_param { field_w: 8 field_h: 8 downsample_rate: 8 iou_thr: 3 }",
         [(1, 6, 3, 4)],
         ": iou_thr is 3, expected 0 to 1\n"
-        "  because it is an intersection over a union\n"
+        "  because it is a ratio: intersection over union\n"
         "  fix: set iou_thr to 1 to keep boxes that overlap",
     ),
     message(
@@ -338,7 +338,7 @@ REFUSALS = [
         [(3, 8), (2, 5)],
         ', bottom "b0": shape is (3, 8), expected (2, 8)\n'
         '  because bottom "b1" has 2 regions\n'
-        "  fix: give it the codes of these very regions",
+        "  fix: give it the codes of these regions",
     ),
     message(
         "DecodeBBox",

@@ -79,7 +79,7 @@ REFUSALS = [
         [(2, 3, 4, 1), (2, 3, 4, 5), (2, 3, 4, 5)],
         'net.prototxt:4: layer "op" (Axpy), bottom "b0": shape is (2, 3, 4, 1), expected (2, 3, 1, 1) or (2, 3)\n'
         '  because it is a factor for each channel of the second bottom, "b1", (2, 3, 4, 5)\n'
-        "  fix: give it one number a channel, for example with a global Pooling",
+        "  fix: give it one number per channel, for example with a global Pooling",
     ),
     Message(
         "Eltwise",

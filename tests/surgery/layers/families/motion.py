@@ -59,7 +59,7 @@ REFUSALS = [
             f"{OP}(Correlation): states no kernel_size\n  fix: set kernel_size in correlation_param"),
     Message("Correlation", "correlation_param { kernel_size: 2 max_displacement: 1 }", [IMAGE, IMAGE],
             f"{OP}(Correlation): kernel_size is 2, expected an odd number\n"
-            "  because a window has an element in its middle\n  fix: use 3"),
+            "  because a window has a middle element\n  fix: use 3"),
     Message("Correlation", "correlation_param { kernel_size: 1 max_displacement: 1 stride_2: 0 }", [IMAGE, IMAGE],
             f"{OP}(Correlation): stride_1 is 1 and stride_2 0, expected at least 1\n  fix: set both to 1 or more"),
     Message("Correlation", "correlation_param { kernel_size: 3 max_displacement: 2 }", [IMAGE, IMAGE],

@@ -164,7 +164,7 @@ REFUSALS = [
         'normalize_param { normalize_type: "L3" }',
         [(2, 3)],
         'net.prototxt:2: layer "op" (Normalize): normalize_type is "L3", expected "L2" or "L1"\n'
-        "  fix: use one of the two",
+        "  fix: remove it to use L2",
     ),
     Message(
         "ChannelNorm",
@@ -214,7 +214,7 @@ REFUSALS = [
         "lrn_param { local_size: 4 norm_region: WITHIN_CHANNEL }",
         [(1, 3, 4, 4)],
         'net.prototxt:2: layer "op" (LRN): local_size is 4, expected an odd number\n'
-        "  because the element itself stands in the middle\n"
+        "  because the element itself is in the middle\n"
         "  fix: use 5",
     ),
     Message(

@@ -91,7 +91,7 @@ REFUSALS = [
         [(2, 3, 9)],
         'net.prototxt:2: layer "op" (ArgMax): top_k is 4, expected 1 to 3\n'
         "  because there are 3 elements to choose from\n"
-        "  fix: set top_k to 3, or to less",
+        "  fix: set top_k to 3 or less",
     ),
     Message(
         "ArgMax",

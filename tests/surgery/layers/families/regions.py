@@ -83,14 +83,14 @@ REFUSALS = [
     Message("PSROIPooling", "psroi_pooling_param { spatial_scale: 1 output_dim: 1 group_size: 3 }", BOTTOMS,
             f'{OP}(PSROIPooling), bottom "b0": shape is (1, 4, 6, 6), expected 9 channels\n'
             "  because output_dim is 1 and group_size 3\n"
-            "  fix: use another output_dim or group_size, or a Convolution in front with as many outputs"),
+            "  fix: use another output_dim or group_size, or a Convolution before it with as many outputs"),
     Message("PSROIPooling", "psroi_pooling_param { spatial_scale: 1 output_dim: 4 group_size: 0 }", BOTTOMS,
             f"{OP}(PSROIPooling): output_dim is 4 and group_size 0, expected at least 1\n"
             "  fix: set both to 1 or more"),
     Message("PSROIAlign", "psroi_align_param { spatial_scale: 1 output_dim: 1 group_size: 2 sample_num: 0 }", BOTTOMS,
             f"{OP}(PSROIAlign): sample_num is 0, expected at least 1\n  fix: set sample_num in psroi_align_param"),
     Message("ROIAlign", f"roi_pooling_param {{ {TWO_BY_TWO} bi_type: 2 }}", BOTTOMS,
-            f"{OP}(ROIAlign): bi_type is 2, expected 0 (bilinear) or 1 (bicubic)\n  fix: use one of the two"),
+            f"{OP}(ROIAlign): bi_type is 2, expected 0 (bilinear) or 1 (bicubic)\n  fix: remove bi_type to use 1"),
     Message("ROIAlign", f"roi_pooling_param {{ {TWO_BY_TWO} bi_type: 0 spatial_scale: 0 }}", BOTTOMS,
             f"{OP}(ROIAlign): spatial_scale is 0, expected more than 0\n  fix: set it in roi_pooling_param"),
 ]  # fmt: skip

@@ -79,17 +79,17 @@ REFUSALS = [
     Message("Upsample", "upsample_param { scale: 1 }", IMAGE * 2,
             f"{OF_TWO}(Upsample): the scale is (1, 1), expected more than 1\n  fix: remove scale to use 2"),
     Message("Upsample", "upsample_param { scale: 3 pad_out_w: true }", IMAGE * 2,
-            f"{OF_TWO}(Upsample): the scale is (3, 3), but pad_out_h and pad_out_w work with 2 only\n"
+            f"{OF_TWO}(Upsample): the scale is (3, 3), but pad_out_h and pad_out_w work only with 2\n"
             "  fix: remove them, or state upsample_h and upsample_w"),
     Message("Upsample", "upsample_param { upsample_h: 0 upsample_w: 4 }", IMAGE * 2,
             f"{OF_TWO}(Upsample): the top would be 0 x 4, expected at least 1 x 1\n  fix: state a larger size"),
     Message("Unpooling", "unpooling_param { unpool_size: 8 }", IMAGE,
             f"{OP}(Unpooling): works without a mask\n"
-            "  because the one form with a rule here is that of MAX with a mask\n"
+            "  because only MAX with a mask is supported\n"
             '  fix: cut the net before this layer with outputs=["BLOB"]'),
     Message("Unpooling", "unpooling_param { unpool: AVE unpool_size: 8 }", IMAGE * 2,
             f"{OF_TWO}(Unpooling): spreads each element over a window\n"
-            "  because the one form with a rule here is that of MAX with a mask\n"
+            "  because only MAX with a mask is supported\n"
             '  fix: cut the net before this layer with outputs=["BLOB"]'),
     Message("Unpooling", "", IMAGE * 2,
             f"{OF_TWO}(Unpooling): states no size\n  fix: set unpool_size in unpooling_param"),
@@ -108,15 +108,16 @@ REFUSALS = [
             f"{OP}(Interp): zoom_factor is 0, expected at least 1\n  fix: use a factor of 1 or more"),
     Message("Interp", "interp_param { zoom_factor: 2 pad_beg: 1 }", IMAGE,
             f"{OP}(Interp): pad_beg is 1 and pad_end 0, expected 0 or less\n"
-            "  because they cut off; the layer does not pad\n"
-            "  fix: put a layer in front that pads"),
+            "  because they crop; the layer does not pad\n"
+            "  fix: add a layer that pads before this one"),
     Message("Interp", "interp_param { zoom_factor: 2 pad_beg: -2 pad_end: -2 }", IMAGE,
             f"{OP}(Interp): pad_beg -2 and pad_end -2 leave nothing of 4 x 6 pixels\n  fix: cut off less"),
     Message("Interp", "interp_param { height: 2 width: 2000000 }", IMAGE,
             f"{OP}(Interp): an axis becomes 2000000 elements long, expected at most 1048576\n"
             "  fix: use a smaller size"),
     Message("Resample", "resample_param { height: 3 width: 3 type: AREA }", IMAGE,
-            f"{OP}(Resample): type is AREA, expected NEAREST, LINEAR or CUBIC\n  fix: use one of the three"),
+            f"{OP}(Resample): type is AREA, expected NEAREST, LINEAR or CUBIC\n  fix: cut the net before this layer"
+            ' with outputs=["BLOB"]'),
     Message("Resample", "resample_param { width: 3 height: 2147483647 }", IMAGE,
             f"{OP}(Resample): an axis becomes 2147483647 elements long, expected at most 1048576\n"
             "  fix: use a smaller size"),
@@ -124,7 +125,7 @@ REFUSALS = [
             f"{OP}(Resample): height is 3 and width 0, expected at least 1\n"
             "  fix: set both in resample_param, or add a bottom of that size"),
     Message("Resample", "resample_param { height: 4 width: 1 type: NEAREST }", IMAGE,
-            f"{OP}(Resample): some of the nearest elements would stand outside an axis of 4 elements\n"
+            f"{OP}(Resample): some of the nearest elements would be outside an axis of 4 elements\n"
             "  because FlowNet's layer exchanges the scales of height and width, which differ here\n"
             "  fix: scale height and width by one factor, or use the type LINEAR"),
     Message("Resample", "resample_param { height: 4 width: 1000000 }", [(1, 1, 4, 20)],

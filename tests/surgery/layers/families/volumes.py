@@ -85,7 +85,7 @@ REFUSALS = [
             "  because a net of a few lines must not take gigabytes\n  fix: use a smaller number"),
     Message("Convolution3D", "convolution_param { num_output: 1 kernel_size: 3 }", VOLUME,
             f"{OP}(Convolution3D): kernel is (0, 3, 3) and stride (1, 1, 1), expected at least 1\n"
-            "  fix: state both for all axes, as numbers from 1 on"),
+            "  fix: state numbers of at least 1 for all axes"),
     Message("Convolution3D", f"convolution_param {{ num_output: 1 {C3D} stride: 1 stride: 2 }}", VOLUME,
             f"{OP}(Convolution3D): stride is stated 2 times, expected once\n"
             "  fix: state one stride for height and width, and the length's by itself"),
@@ -96,12 +96,12 @@ REFUSALS = [
             f'{OP}(Convolution3D), bottom "b0": shape is (1, 2, 4, 6), expected (N, C, L, H, W)\n'
             "  fix: add a Reshape before this layer to 5 axes"),
     Message("Pooling3D", f"pooling_param {{ {C3D} pad: 1 }}", VOLUME,
-            f"{OP}(Pooling3D): pad is 1, but pool is not AVE\n  fix: remove pad, which C3D has for AVE only"),
+            f"{OP}(Pooling3D): pad is 1, but pool is not AVE\n  fix: remove pad: C3D pads only for AVE"),
     Message("Pooling3D", f"pooling_param {{ {C3D} pool: AVE pad: 2 }}", VOLUME,
             f"{OP}(Pooling3D): pad is (0, 2, 2), expected less than the kernel (2, 2, 2)\n"
             "  fix: use a smaller pad or a larger kernel"),
     Message("Pooling3D", f"pooling_param {{ {C3D} pool: STOCHASTIC }}", VOLUME,
-            f"{OP}(Pooling3D): pool is STOCHASTIC, expected MAX or AVE\n  fix: use one of the two"),
+            f"{OP}(Pooling3D): pool is STOCHASTIC, expected MAX or AVE\n  fix: remove pool to use MAX"),
     Message("Pooling3D", "pooling_param { kernel_depth: 9 kernel_size: 2 }", VOLUME,
             f"{OP}(Pooling3D): the windows (9, 2, 2) with a stride of (1, 1, 1) do not fit (4, 6, 6) elements\n"
             "  fix: use smaller windows, a smaller stride or a larger input"),
@@ -116,14 +116,14 @@ REFUSALS = [
             "  fix: set num_output to 1 or more, and group to a divisor of both"),
     Message("Convolution", f"convolution_param {{ num_output: 1 {C3D} }}", [(1, 2, 6, 6)],
             f"{OP}(Convolution): states kernel_depth, which this type does not read\n"
-            "  fix: use the type Convolution3D if it is meant, or leave kernel_depth out"),
+            "  fix: use the type Convolution3D, or remove kernel_depth"),
     Message("Pooling", f"pooling_param {{ {SHAPES} }}", [(1, 2, 6, 6)],
             f"{OP}(Pooling): states kernel_shape, which this type does not read\n"
-            "  fix: use the type NdPooling if it is meant, or leave kernel_shape out"),
+            "  fix: use the type NdPooling, or remove kernel_shape"),
     Message("Pooling", "pooling_param { kernel_size: 2 dilation: 0 }", [(1, 2, 6, 6)],
-            f"{OP}(Pooling): dilation is [0], expected one number from 1 on, or two\n"
+            f"{OP}(Pooling): dilation is [0], expected one or two numbers of at least 1\n"
             "  fix: state the distance between the elements of a window"),
     Message("Pooling", "pooling_param { pool: AVE kernel_size: 2 dilation: 2 }", [(1, 2, 6, 6)],
-            f"{OP}(Pooling): dilation is [2], which has a rule for MAX with one top only\n"
+            f"{OP}(Pooling): dilation is [2], which is supported only for MAX with one top\n"
             '  fix: cut the net before this layer with outputs=["BLOB"]'),
 ]  # fmt: skip
