@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto.errors import EngineError
+from prototrt.caffe_proto.wording import Worded
 from prototrt.converter.runtime.device import (
+    FREE_MEMORY,
     LEGACY_DEFAULT_STREAMS,
+    SEE_DOCTOR,
+    START_AGAIN,
     CaptureError,
     MissingPackageError,
     handle_of,
@@ -29,6 +33,24 @@ def cuda_runtime() -> Any:
         raise MissingPackageError(
             f"the package cuda-python cannot be imported: {error}", fix="pip install cuda-python"
         ) from error
+
+
+_FIXES: Mapping[str, str | Worded] = {
+    "cudaErrorMemoryAllocation": FREE_MEMORY,
+    "cudaErrorInvalidResourceHandle": "give a stream that still exists, of the GPU that the engine is on",
+    # Those that stay: each later call of this process returns the same error.
+    "cudaErrorIllegalAddress": START_AGAIN,
+    "cudaErrorMisalignedAddress": START_AGAIN,
+    "cudaErrorIllegalInstruction": START_AGAIN,
+    "cudaErrorInvalidAddressSpace": START_AGAIN,
+    "cudaErrorInvalidPc": START_AGAIN,
+    "cudaErrorHardwareStackError": START_AGAIN,
+    "cudaErrorLaunchFailure": START_AGAIN,
+    "cudaErrorLaunchTimeout": START_AGAIN,
+    "cudaErrorAssert": START_AGAIN,
+    "cudaErrorECCUncorrectable": START_AGAIN,
+}
+"""Source: https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html, ``cudaError``."""
 
 
 class CudaPythonDevice:
@@ -169,10 +191,11 @@ class CudaPythonDevice:
         """Call a function of CUDA's runtime; what it gives beside the status."""
         status, *results = getattr(self.cuda, name)(*arguments)
         if int(status) != 0:
+            error = self._text("cudaGetErrorName", status)
             raise EngineError(
-                f"{name} failed: {self._text('cudaGetErrorName', status)}",
+                f"{name} failed: {error}",
                 because=self._text("cudaGetErrorString", status),
-                fix="run prototrt doctor, which lists what is missing",
+                fix=_FIXES.get(error, SEE_DOCTOR),
             )
         return results[0] if results else None
 

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from prototrt.caffe_proto.errors import EngineError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.ir import Array
 
 DEVICES = ("cuda-python", "pycuda")
@@ -119,6 +120,15 @@ def find_device(name: str | None = None) -> Device:
         "running an engine needs the package cuda-python or pycuda, and neither is installed",
         fix="pip install cuda-python",
     )
+
+
+SEE_DOCTOR = "run prototrt doctor, which lists what is missing"
+FREE_MEMORY = Worded(
+    "close other sessions and programs that use this GPU, or convert the model with smaller {}",
+    Option("max_shapes"),
+)
+"""What helps where the memory of the GPU is full."""
+START_AGAIN = "start the program again: after this error the GPU does nothing more for this process"
 
 
 class MissingPackageError(EngineError):

@@ -110,7 +110,7 @@ class Launcher:
             self._given = {}
             self._graphs.clear()
             self._seen.clear()  # what TensorRT does once for new shapes cannot be captured
-            self._memory.drop_graphs()
+            self._memory.drop_graphs(self._stream)
             for name, shape in changed.items():
                 self._shapes.pop(name, None)
                 self._context.set_shape(name, shape)

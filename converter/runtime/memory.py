@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from prototrt.converter.runtime.device import CapturedGraph, Device
 from prototrt.surgery.ir import Array
@@ -47,7 +49,17 @@ class Memory:
         return self._streams[-1]
 
     def capture(self, stream: int, enqueue: Callable[[], None]) -> CapturedGraph:
-        self._graphs.append(self.device.capture(stream, enqueue))
+        """A graph of what ``enqueue`` queues. Nothing is collected meanwhile.
+
+        CUDA breaks off a capture in which the thread frees memory, and a session that is collected does that.
+        """
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            self._graphs.append(self.device.capture(stream, enqueue))
+        finally:
+            if collects:
+                gc.enable()
         return self._graphs[-1]
 
     def drop_graph(self, graph: CapturedGraph, stream: int) -> None:
@@ -56,21 +68,30 @@ class Memory:
         self._graphs.remove(graph)
         graph.close()
 
-    def drop_graphs(self) -> None:
+    def drop_graphs(self, stream: int) -> None:
+        """Close all graphs, once the stream that may be running them is done."""
+        if self._graphs:
+            self.device.synchronize(stream)
         while self._graphs:
             self._graphs.pop().close()
 
     def close(self, stream: int) -> None:
-        """Free everything, once what is queued on the stream is done."""
-        with self.device.current():
-            self.device.synchronize(stream)
-            self.drop_graphs()
-            while self._addresses:
-                self.device.free(self._addresses.pop())
-            while self._pinned:
-                self.device.free_pinned(self._pinned.pop())
-            while self._streams:
-                self.device.destroy_stream(self._streams.pop())
+        """Free everything, once what is queued on the stream is done.
+
+        What fails does not keep the rest from being freed. Raises ``EngineError`` if something failed.
+        """
+        with self.device.current(), ExitStack() as last_first:
+            for each in self._streams:
+                last_first.callback(self.device.destroy_stream, each)
+            for array in self._pinned:
+                last_first.callback(self.device.free_pinned, array)
+            for address in self._addresses:
+                last_first.callback(self.device.free, address)
+            for graph in self._graphs:
+                last_first.callback(graph.close)
+            last_first.callback(self.device.synchronize, stream)
+            self._streams, self._pinned, self._graphs = [], [], []
+            self._addresses = set()
         self._held = None
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto.errors import EngineError
+from prototrt.caffe_proto.wording import Worded
 from prototrt.converter.runtime.device import (
     DEFAULT_STREAM,
+    FREE_MEMORY,
+    SEE_DOCTOR,
+    START_AGAIN,
     CapturedGraph,
     CaptureError,
     MissingPackageError,
@@ -19,6 +23,9 @@ from prototrt.converter.runtime.device import (
 )
 from prototrt.converter.runtime.driver import INSTALL_A_DRIVER, NO_DRIVER, find_driver
 from prototrt.surgery.ir import Array
+
+_FIXES: Mapping[str, str | Worded] = {"MemoryError": FREE_MEMORY, "LaunchError": START_AGAIN}
+"""By the classes of PyCUDA's errors. Source: https://documen.tician.de/pycuda/driver.html, error reporting."""
 
 
 class PyCudaDevice:
@@ -159,6 +166,4 @@ def _driver() -> Any:
 
 
 def _refused(what: str, error: Exception) -> EngineError:
-    return EngineError(
-        f"PyCUDA failed at {what}: {error}", fix="run prototrt doctor, which lists what is missing"
-    )
+    return EngineError(f"PyCUDA failed at {what}: {error}", fix=_FIXES.get(type(error).__name__, SEE_DOCTOR))

@@ -99,10 +99,12 @@ class EngineRunner:
     def close(self) -> None:
         if self._free.alive:
             self._engine.kernels.save()
-            self._free()
-            with self._device.current():
-                # TensorRT has its own memory on the GPU, for the context and for the engine.
-                del self._calls, self._launcher, self._context, self._engine
+            try:
+                self._free()
+            finally:
+                with self._device.current():
+                    # TensorRT has its own memory on the GPU, for the context and for the engine.
+                    del self._calls, self._launcher, self._context, self._engine
 
     def _active(self) -> AbstractContextManager[None]:
         """Within the block this is the GPU of the thread. Raises ``ValueError`` once the session is closed."""
@@ -130,9 +132,10 @@ class EngineRunner:
             if call.waits:
                 self._device.synchronize(self._stream)
         except BaseException:
-            with suppress(EngineError):
-                if is_saved:
+            if is_saved:
+                with suppress(EngineError):
                     self._states.restore()
+            with suppress(EngineError):
                 self._device.synchronize(self._stream)  # arrays must not go while copies of them are queued
             raise
         self._states.swap(call.output_shapes, call.steps.length)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from queue import Empty, Queue
@@ -15,6 +16,8 @@ from prototrt.tests.gpu.rows import Check, Row, tried
 
 _MARK = "prototrt check: "
 """Begins the lines that are meant for the parent: TensorRT prints what it likes."""
+_DYING = 10.0
+"""Seconds that a killed process may take to end, before it is left alone."""
 
 
 def serve(checks: Iterable[Check], skip: int) -> None:
@@ -60,20 +63,23 @@ class _Child:
     reason: str = ""
 
     def rows(self) -> Iterator[Row]:
-        with subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True) as process:
-            try:
-                for kind, *words in self._told(process):
-                    self.has_ended = kind == "end"
-                    self.trying = words[0] if kind == "begins" else None
-                    if kind == "row":
-                        what, verdict, *details = words
-                        yield Row(what, verdict, tuple(details))
-                status = process.wait(self.patience)
-                self.reason = self.reason or f"its process ended with status {status}"
-            except (Empty, subprocess.TimeoutExpired):
-                self.reason = f"it took more than {self.patience:g} s"
-            finally:
-                process.kill()
+        # Not by ``with``, which waits for ever for a process that the driver of a GPU holds.
+        process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
+        try:
+            for kind, *words in self._told(process):
+                self.has_ended = kind == "end"
+                self.trying = words[0] if kind == "begins" else None
+                if kind == "row":
+                    what, verdict, *details = words
+                    yield Row(what, verdict, tuple(details))
+            status = process.wait(self.patience)
+            self.reason = self.reason or f"its process ended with status {status}"
+        except (Empty, subprocess.TimeoutExpired):
+            self.reason = f"it took more than {self.patience:g} s"
+        finally:
+            process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_DYING)
 
     def _told(self, process: subprocess.Popen[str]) -> Iterator[list[str]]:
         """What the child tells, as long as it tells something now and then."""
@@ -88,6 +94,7 @@ class _Child:
 
 def _read(process: subprocess.Popen[str], put: Callable[[str | None], None]) -> None:
     assert process.stdout is not None
-    for line in process.stdout:
-        put(line)
+    with process.stdout:
+        for line in process.stdout:
+            put(line)
     put(None)

@@ -53,6 +53,8 @@ class FakeGraph:
             self.device.queue(stream, work)
 
     def close(self) -> None:
+        if any(work in queued for queued in self.device.streams.values() for work in self.work):
+            raise FakeFaultError("a graph is closed while it runs")
         self.is_closed = True
 
 
@@ -104,6 +106,7 @@ class FakeDevice:
         return self.pinned[-1]
 
     def free_pinned(self, array: Array) -> None:
+        self._count("free_pinned")
         if any(self.streams.values()):
             raise FakeFaultError("memory is freed while work is queued")
         self.pinned = [kept for kept in self.pinned if kept is not array]
@@ -124,6 +127,7 @@ class FakeDevice:
         return handle
 
     def destroy_stream(self, stream: int) -> None:
+        self._count("destroy_stream")
         if self.streams.pop(stream):
             raise FakeFaultError("a stream is destroyed with work in it")
 

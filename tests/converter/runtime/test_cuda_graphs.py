@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 
 import numpy as np
 import pytest
 
 import prototrt
-from prototrt.surgery.ir import Array, Graph
+from prototrt.converter.runtime.memory import Memory
+from prototrt.surgery.ir import Array, Graph, fixed
 from prototrt.tests.converter.runtime.fake_gpu import (
     DeviceResident,
     FakeDevice,
@@ -128,18 +130,49 @@ def test_graphs_are_off_on_the_default_stream(
     assert gpu_of(session.engine).graphs == []
 
 
-def test_graphs_of_other_shapes_are_dropped() -> None:
+def any_streams() -> tuple[Graph, int]:
+    """A step of an LSTM for up to 9 streams, and the size of its input."""
+    shapes = {name: array.shape for name, array in case_called("lstm_t1").arrays("inputs")[0].items()}
     graph = prototrt.rewrite(
         case_called("lstm_t1").load(),
-        min_shapes={name: array.shape for name, array in case_called("lstm_t1").arrays("inputs")[0].items()},
-        max_shapes={
-            name: (1, 9, *array.shape[2:])
-            for name, array in case_called("lstm_t1").arrays("inputs")[0].items()
-        },
+        min_shapes=shapes,
+        max_shapes={name: (1, 9, *shape[2:]) for name, shape in shapes.items()},
     )
+    return graph, shapes["x"][2]
+
+
+def test_graphs_that_run_are_not_dropped_before_they_are_done() -> None:
+    """Nobody waits for calls on a caller's stream, whose arrays are all on the GPU."""
+    graph, size = any_streams()
+    hidden = fixed(graph.outputs[0].shape[2], "the size of h")
+    engine = fake_engine(graph)
+    device = gpu_of(engine)
+    session = prototrt.Session(engine, stream=7)
+    for streams in (4, 7):
+        feeds = resident(device, continuing_step(streams, size))
+        outputs = resident(device, {"h": np.zeros((1, streams, hidden), np.float32)})
+        session.reset()
+        for _ in range(5):
+            session.run(feeds, outputs)
+    assert [made.is_closed for made in device.graphs] == [True, True, False, False]
+
+
+def continuing_step(streams: int, size: int) -> dict[str, Array]:
+    return {"x": np.ones((1, streams, size), np.float32), "cont": np.ones((1, streams), np.float32)}
+
+
+def test_nothing_is_collected_while_a_graph_is_captured() -> None:
+    """A session that is collected frees its memory, and CUDA breaks off a capture in which that happens."""
+    memory, seen = Memory(FakeDevice()), []
+    memory.capture(0, lambda: seen.append(gc.isenabled()))
+    with pytest.raises(ZeroDivisionError):
+        memory.capture(0, lambda: print(1 / 0))
+    assert (seen, gc.isenabled()) == ([False], True)
+
+
+def test_graphs_of_other_shapes_are_dropped() -> None:
+    graph, size = any_streams()
     session, reference = beside(graph)
-    size = graph.inputs[0].shape[2]
-    assert isinstance(size, int)
     random = np.random.default_rng(3)
     for streams in (4, 7, 4):
         session.reset()

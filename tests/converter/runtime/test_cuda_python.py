@@ -22,7 +22,7 @@ from prototrt.converter.runtime.driver import find_driver
 def test_every_name_that_is_used_is_there() -> None:
     runtime = pytest.importorskip("cuda.bindings.runtime", reason="needs cuda-python")
     source = Path(cuda_python.__file__).read_text()
-    names = set(re.findall(r"\bcuda[A-Z]\w+", source)) - {"cudaError"}
+    names = {name for name in re.findall(r"\bcuda[A-Z]\w+", source) if not name.startswith("cudaError")}
     enums = (runtime.cudaMemcpyKind, runtime.cudaMemoryType, runtime.cudaStreamCaptureMode)
     assert len(names) > 20
     assert [name for name in names if not any(hasattr(place, name) for place in (runtime, *enums))] == []
@@ -45,7 +45,7 @@ class FakeRuntime(SimpleNamespace):
     def __init__(self) -> None:
         super().__init__(calls=[], fails=set(), blocks={}, cudaStreamNonBlocking=1, cudaEventDisableTiming=2)
         self.cudaHostAllocDefault, self.cudaMemoryType = 0, SimpleNamespace(cudaMemoryTypeDevice=2)
-        self.current = 0
+        self.current, self.error = 0, "cudaErrorUnknown"
         self.pointers: dict[int, tuple[int, int]] = {}
         self.cudaMemcpyKind = SimpleNamespace(
             cudaMemcpyHostToDevice=1, cudaMemcpyDeviceToHost=2, cudaMemcpyDeviceToDevice=3
@@ -59,7 +59,7 @@ class FakeRuntime(SimpleNamespace):
         def call(*arguments: Any) -> tuple[Any, ...]:
             self.calls.append((name, *arguments))
             if name in ("cudaGetErrorName", "cudaGetErrorString"):
-                return 0, name.encode()
+                return 0, self.error.encode() if name == "cudaGetErrorName" else name.encode()
             if name in self.fails:
                 return 1, None
             return 0, getattr(self, f"do_{name}", lambda *_: 7)(*arguments)
@@ -228,12 +228,36 @@ def test_the_default_stream_is_not_captured(runtime: FakeRuntime) -> None:
         CudaPythonDevice().capture(0, lambda: None)
 
 
-def test_errors_of_cuda(runtime: FakeRuntime) -> None:
+@pytest.mark.parametrize(
+    ("error", "fix"),
+    [
+        ("cudaErrorUnknown", "run prototrt doctor, which lists what is missing"),
+        (
+            "cudaErrorMemoryAllocation",
+            "close other sessions and programs that use this GPU, or convert the model with smaller max_shapes",
+        ),
+        (
+            "cudaErrorIllegalAddress",
+            "start the program again: after this error the GPU does nothing more for this process",
+        ),
+        (
+            "cudaErrorInvalidResourceHandle",
+            "give a stream that still exists, of the GPU that the engine is on",
+        ),
+    ],
+)
+def test_errors_of_cuda(error: str, fix: str, runtime: FakeRuntime) -> None:
     device = CudaPythonDevice()
     runtime.fails.add("cudaMalloc")
+    runtime.error = error
     with pytest.raises(EngineError) as caught:
         device.allocate(8)
-    assert str(caught.value) == (
-        "cudaMalloc failed: cudaGetErrorName\n  because cudaGetErrorString\n"
-        "  fix: run prototrt doctor, which lists what is missing"
-    )
+    assert str(caught.value) == f"cudaMalloc failed: {error}\n  because cudaGetErrorString\n  fix: {fix}"
+
+
+def test_every_error_of_cuda_that_is_named_is_there() -> None:
+    runtime = pytest.importorskip("cuda.bindings.runtime", reason="needs cuda-python")
+    source = Path(cuda_python.__file__).read_text()
+    names = set(re.findall(r"\bcudaError[A-Z]\w+", source))
+    assert len(names) > 10
+    assert names <= {error.name for error in runtime.cudaError_t}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.errors import EngineError
+from prototrt.converter.runtime.state import States
 from prototrt.surgery.ir import Graph
 from prototrt.tests.converter.runtime.fake_gpu import contexts_of, fake_engine, gpu_of
 from prototrt.tests.converter.runtime.support import assert_same, beside, session_of
@@ -92,6 +94,43 @@ def test_everything_is_freed(stream_graph: Graph) -> None:
     session.close()
     with pytest.raises(ValueError, match="the session is closed"):
         session.run(steps(1)[0])
+
+
+@pytest.mark.parametrize("method", ["synchronize", "free", "free_pinned", "destroy_stream"])
+def test_what_cannot_be_freed_does_not_keep_the_rest(method: str, stream_graph: Graph) -> None:
+    session = session_of(stream_graph)
+    for feed in steps(4):
+        session.run(feed)
+    engine = session.engine
+    device, context = gpu_of(engine), weakref.ref(contexts_of(engine).pop())
+    with device.failing(method), pytest.raises(EngineError, match=rf"^{method} failed"):
+        session.close()
+    assert [graph.is_closed for graph in device.graphs] == [True, True]
+    device.graphs.clear()  # which hold what they recorded
+    assert (device.memory == {}) == (method != "free")
+    assert (device.pinned == []) == (method != "free_pinned")
+    assert (list(device.streams) == [0]) == (method != "destroy_stream")
+    gc.collect()  # the error holds frames
+    assert context() is None
+    session.close()
+
+
+def test_a_state_that_cannot_be_restored_does_not_keep_work_queued(
+    stream_graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise arrays go while copies of them are queued."""
+    session = session_of(stream_graph)
+    session.run(steps(1)[0])
+    device = gpu_of(session.engine)
+
+    def restore(states: States) -> None:
+        raise EngineError("restore failed")
+
+    monkeypatch.setattr(States, "restore", restore)
+    feeds = {name: np.stack([array, array]) for name, array in steps(1)[0].items()}
+    with device.failing("download"), pytest.raises(EngineError, match=r"^download failed"):
+        session.run_steps(feeds, 2)
+    assert not any(device.streams.values())
 
 
 def test_the_engine_goes_with_its_last_session(stream_graph: Graph) -> None:

@@ -22,6 +22,9 @@ class FakeDriver(ModuleType):
     class Error(Exception):
         pass
 
+    class MemoryError(Error):  # noqa: A001  PyCUDA's name
+        pass
+
     class Stream:
         def __init__(self) -> None:
             self.handle = id(self)
@@ -105,6 +108,20 @@ def test_pycuda_moves_bytes(driver: FakeDriver) -> None:
     device.free(address)
     with pytest.raises(CaptureError):
         device.capture(stream, lambda: None)
+
+
+def test_memory_that_is_full(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def mem_alloc(size: int) -> None:
+        raise FakeDriver.MemoryError("cuMemAlloc failed: out of memory")
+
+    device = PyCudaDevice()
+    monkeypatch.setattr(driver, "mem_alloc", mem_alloc, raising=False)
+    with pytest.raises(EngineError) as caught:
+        device.allocate(8)
+    assert str(caught.value) == (
+        "PyCUDA failed at allocating memory: cuMemAlloc failed: out of memory\n"
+        "  fix: close other sessions and programs that use this GPU, or convert the model with smaller max_shapes"
+    )
 
 
 def test_pycuda_copies_rows_and_pins_memory(driver: FakeDriver) -> None:
