@@ -4,6 +4,8 @@
 #   make coverage  runs every test, and lists the lines that none of them reaches
 #   make gpu-kit   packs the checks for a GPU, for a machine without internet
 #   make oracle    holds random nets against real Caffe, if CAFFE_PYTHON is a command that has it
+#   make wheel     builds the wheel, and the list of what it consists of
+#   make locked    installs the versions of locks/dev.txt; make lock updates them
 #   make fuzz      looks for inputs that break it, FUZZ_SECONDS for each target
 PYTHON ?= python3
 VENV ?= .venv
@@ -14,7 +16,7 @@ FUZZ_SECONDS ?= 120
 TILE := plugins/tile
 PTX ?= $(TILE)/tile.ptx
 
-.PHONY: convert test coverage lint bench gpu-kit oracle fuzz proto ptx man vendor wheel clean
+.PHONY: convert test coverage lint bench gpu-kit oracle fuzz proto ptx man vendor wheel lock locked pin clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -79,8 +81,38 @@ vendor: $(PAGE)/graphviz.js
 man: $(VENV)/installed-dev
 	$(BIN)/python docs/make_man.py build/man
 
-wheel: vendor $(VENV)/bin/python
-	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+# The wheel of the last commit, the same bytes from any clone, and what it consists of (CycloneDX). The tree is a
+# copy: setuptools would also pack what an earlier build left behind, with the permissions that files have here.
+wheel: vendor $(VENV)/installed-dev
+	rm -rf build/wheel && mkdir -p build/wheel dist
+	umask 022 && git archive HEAD | tar x -C build/wheel && cp -r $(PAGE) build/wheel/converter/page/
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
+		$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist ./build/wheel
+	$(BIN)/python docs/make_sbom.py $(GRAPHVIZ) dist
+
+# Versions and hashes of all that is installed, for any platform: for development, and for running. Neither names an
+# index. uv comes in an environment of its own.
+COMPILE = build/uv/bin/uv pip compile --quiet --universal --generate-hashes --upgrade \
+	--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' setup.cfg
+
+lock:
+	$(PYTHON) -m venv build/uv
+	build/uv/bin/pip install --quiet uv
+	$(COMPILE) --python-version 3.11 --extra dev --output-file locks/dev.txt
+	echo 'setuptools>=70.1' | $(COMPILE) - --python-version 3.10 --extra batch --extra onnx --output-file locks/run.txt
+
+# Development with exactly these versions.
+locked: $(VENV)/bin/python
+	$(BIN)/pip install --quiet --require-hashes --requirement locks/dev.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $(VENV)/installed $(VENV)/installed-dev
+
+# The images of samples/ci by digest; needs docker and a network.
+IMAGE := python:3.12-slim
+
+pin:
+	digest=$$(docker buildx imagetools inspect $(IMAGE) --format '{{.Manifest.Digest}}') && \
+		sed -i "s|$(IMAGE)\(@sha256:[0-9a-f]*\)\?|$(IMAGE)@$$digest|" samples/ci/Dockerfile samples/ci/gitlab-ci.yml
 
 $(PAGE)/graphviz.js: converter/page/vendor.sha256
 	rm -rf build/vendor && mkdir -p build/vendor $(PAGE)

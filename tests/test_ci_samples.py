@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +28,7 @@ INSTALL = "-m pip install "
 def github() -> list[str]:
     """The commands of the workflow, as its steps stand."""
     workflow = yaml.safe_load((CI / "github-actions.yml").read_text())
-    assert set(workflow) == {"name", True, "jobs"}  # YAML 1.1 reads `on` as true
+    assert set(workflow) == {"name", True, "permissions", "jobs"}  # YAML 1.1 reads `on` as true
     (job,) = workflow["jobs"].values()
     assert job["runs-on"].startswith("ubuntu-")
     for step in job["steps"]:
@@ -116,11 +117,40 @@ def test_the_commands_convert_the_samples(commands: Any, tmp_path: Path, machine
     assert 'tests="4" failures="0" errors="0"' in (tmp_path / "report.xml").read_text()
 
 
-def test_each_installs_with_extras_that_there_are() -> None:
-    setup = (ROOT / "setup.cfg").read_text()
+def test_each_installs_what_the_lock_file_names() -> None:
     for commands in (github, gitlab, jenkins, docker):
-        (line,) = [command for command in commands() if INSTALL.strip() in command]
-        extras = re.search(r"\.\[([\w,]+)\]", line)
-        assert extras
-        assert all(re.search(rf"^{extra} =$", setup, re.MULTILINE) for extra in extras[1].split(","))
-        assert "batch" in extras[1]
+        installing = [
+            line for command in commands() for line in command.splitlines() if INSTALL.strip() in line
+        ]
+        locked, own = (line.replace("--no-cache-dir ", "").partition(INSTALL)[2] for line in installing)
+        assert locked.strip() == "--require-hashes -r locks/run.txt"
+        assert own.strip() == "--no-deps --no-build-isolation ."
+
+
+def test_actions_are_pinned_to_commits() -> None:
+    used = re.findall(r"^ *(?:- )?uses: (.*)$", (CI / "github-actions.yml").read_text(), re.MULTILINE)
+    assert len(used) == 4
+    assert [
+        line for line in used if not re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)
+    ] == []
+
+
+def test_images_are_pinned_on_demand(tmp_path: Path) -> None:
+    """Twice, since the digest of yesterday is replaced."""
+    shutil.copytree(CI, tmp_path / "samples" / "ci")
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    before = images(tmp_path)
+    (image,) = {line.split(maxsplit=1)[1] for line in before}
+    for digest in ("sha256:" + "0" * 64, "sha256:" + "1" * 64):
+        question = f"buildx imagetools inspect {image} --format {{{{.Manifest.Digest}}}}"
+        write_program(tmp_path / "docker", f'[ "$*" = "{question}" ] && echo {digest}')
+        path = f"{tmp_path}:/usr/bin:/bin"
+        subprocess.run(["make", "pin"], cwd=tmp_path, env={"PATH": path}, check=True, capture_output=True)
+        assert images(tmp_path) == [f"{line}@{digest}" for line in before]
+
+
+def images(tree: Path) -> list[str]:
+    texts = [(tree / "samples" / "ci" / name).read_text() for name in ("Dockerfile", "gitlab-ci.yml")]
+    return [
+        line.strip() for text in texts for line in re.findall(r"^(?:FROM|  image:) .*$", text, re.MULTILINE)
+    ]

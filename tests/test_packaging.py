@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import configparser
+import hashlib
+import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+import prototrt
+from prototrt.tests.fresh_python import ROOT, run_python
+
 PARTS = ("caffe_proto", "converter", "plugins", "surgery")
 
 
@@ -37,14 +43,32 @@ def test_root_ships_only_the_package_and_its_commands() -> None:
     assert sorted(path.name for path in ROOT.glob("*.py")) == ["__init__.py", "cli.py"]
 
 
-@pytest.mark.slow
-def test_wheel_has_modules_and_data(tmp_path: Path) -> None:
-    tree = tmp_path / "tree"  # a copy: setuptools leaves a build folder where it works
-    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "build", "samples", "tests"))
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The wheel, twice: of two copies of the tree, since setuptools leaves a build folder where it works."""
+    return [build_wheel(tmp_path_factory.mktemp("clone")) for _ in range(2)]
+
+
+def build_wheel(folder: Path) -> Path:
+    tree = folder / "tree"
+    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "build", "dist", "samples", "tests"))
+    for path in tree.rglob("*.py"):
+        os.utime(path)  # a clone of now
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", str(tree)]
-    subprocess.run(build, check=True, cwd=tmp_path)
-    (wheel,) = tmp_path.glob("*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
+    subprocess.run(build, check=True, cwd=folder, env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"})
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.mark.slow
+def test_wheels_of_two_clones_are_the_same_byte_for_byte(wheels: list[Path]) -> None:
+    first, second = (wheel.read_bytes() for wheel in wheels)
+    assert first == second
+
+
+@pytest.mark.slow
+def test_wheel_has_modules_and_data(wheels: list[Path]) -> None:
+    names = set(zipfile.ZipFile(wheels[0]).namelist())
     wanted = {f"prototrt/{path.relative_to(ROOT)}" for part in PARTS for path in (ROOT / part).rglob("*.py")}
     wanted |= {"prototrt/__init__.py", "prototrt/cli.py", "prototrt/py.typed"}
     wanted |= {f"prototrt/caffe_proto/{name}" for name in ("caffe.proto", "caffe.binpb")}
@@ -55,3 +79,66 @@ def test_wheel_has_modules_and_data(tmp_path: Path) -> None:
     wanted |= {f"prototrt/plugins/tile/{name}" for name in ("tile.cu", "tile_thread.h", "tile.ptx")}
     assert wanted <= names
     assert not [name for name in names if name.startswith(("prototrt/tests", "prototrt/samples"))]
+
+
+LOCKED = {"dev": ("dev",), "run": ("batch", "onnx")}
+"""By lock file, the extras that it installs."""
+
+
+def locked(name: str) -> dict[str, list[str]]:
+    """The hashes of each package and version, as in ``numpy==2.4.6``; a package may have several, each for a Python."""
+    text = (ROOT / "locks" / f"{name}.txt").read_text()
+    entries = re.findall(
+        r"^([\w.-]+==[\w.+]+)[^\n]*((?:\n +--hash=sha256:[0-9a-f]{64}(?: \\)?)*)$", text, re.MULTILINE
+    )
+    assert len(entries) == len(re.findall(r"^\w", text, re.MULTILINE))
+    return {entry: hashes.split() for entry, hashes in entries}
+
+
+@pytest.mark.parametrize("name", LOCKED)
+def test_lock_files_have_what_is_required(name: str, config: configparser.ConfigParser) -> None:
+    """Each requirement, in a version that it allows; `make lock` repairs it."""
+    packaging = pytest.importorskip("packaging.requirements", reason="reads requirements")
+    sections = [config["options"]["install_requires"]]
+    sections += [config["options.extras_require"][extra] for extra in LOCKED[name]]
+    found = [entry.split("==") for entry in locked(name)]
+    for line in "\n".join(sections).split("\n"):
+        if not line or line.startswith("#"):
+            continue
+        wanted = packaging.Requirement(line)
+        versions = [version for package, version in found if package == wanted.name.lower().replace("_", "-")]
+        assert any(wanted.specifier.contains(version) for version in versions), line
+
+
+@pytest.mark.parametrize("name", LOCKED)
+def test_lock_files_have_hashes_and_name_no_index(name: str) -> None:
+    assert [entry for entry, hashes in locked(name).items() if not hashes] == []
+    assert not re.search(r"://|^-|--index|--find", (ROOT / "locks" / f"{name}.txt").read_text(), re.MULTILINE)
+
+
+def test_the_bill_of_materials_names_what_the_wheel_consists_of(tmp_path: Path) -> None:
+    pytest.importorskip("cyclonedx_py", reason="writes CycloneDX")
+    graphviz = ROOT / "converter" / "page" / "vendor" / "graphviz.js"
+    if not graphviz.exists():
+        pytest.skip("needs Graphviz for browsers: make vendor")
+    wheel = tmp_path / f"prototrt-{prototrt.__version__}-py3-none-any.whl"
+    wheel.write_bytes(b"a wheel")
+    texts = []
+    for _ in range(2):
+        run_python(ROOT / "docs" / "make_sbom.py", "@hpcc-js/wasm-graphviz@1.29.2", tmp_path)
+        texts.append((tmp_path / f"prototrt-{prototrt.__version__}.cdx.json").read_text())
+    assert texts[0] == texts[1]
+    bill = json.loads(texts[0])
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    whole = bill["metadata"]["component"]
+    assert (whole["name"], whole["hashes"][0]["content"]) == (
+        "prototrt",
+        hashlib.sha256(b"a wheel").hexdigest(),
+    )
+    named = {item["purl"]: item["hashes"] for item in bill["components"] if "hashes" in item}
+    assert named["pkg:npm/%40hpcc-js/wasm-graphviz@1.29.2"] == [
+        {"alg": "SHA-256", "content": hashlib.sha256(graphviz.read_bytes()).hexdigest()}
+    ]
+    assert {f"pkg:pypi/{entry.replace('==', '@')}" for entry in locked("run")} <= {
+        item["purl"] for item in bill["components"]
+    }
