@@ -25,7 +25,17 @@ _CONNECT_SECONDS = 10
 
 _ADDRESS = re.compile(r"(\w+://)?[^/:\s]+:\d{1,5}|inproc://.+")
 
+_LOCAL = re.compile(r"(\w+://)?(localhost|127(\.\d+){3}|\[::1\])(:\d+)?")
+
 _own = threading.local()
+
+
+def is_exposed(address: str) -> bool:
+    """Whether others than this machine may reach the scheduler, without a certificate.
+
+    Dask sends pickled Python: who reaches its port runs code on the workers, and on the clients.
+    """
+    return not address.startswith(("tls://", "inproc://")) and _LOCAL.fullmatch(address) is None
 
 
 class ClusterPool:

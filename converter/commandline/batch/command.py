@@ -13,7 +13,7 @@ from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.wording import Option
 from prototrt.converter.batch.cache import Cache
-from prototrt.converter.batch.cluster import ClusterPool
+from prototrt.converter.batch.cluster import ClusterPool, is_exposed
 from prototrt.converter.batch.entry import Entry
 from prototrt.converter.batch.keys import files_of, options_of
 from prototrt.converter.batch.reports import (
@@ -78,6 +78,11 @@ def warnings_of(options: BatchOptions, result: BatchResult) -> list[str]:
     needy = [outcome.entry.name for outcome in result.outcomes if outcome.entry.needs]
     if needy and options.scheduler is None:
         told.append(f"needs: applies only with --scheduler; ignored for {', '.join(needy)}")
+    if options.scheduler is not None and is_exposed(options.scheduler):
+        told.append(
+            f"{options.scheduler}: whoever reaches this port can run code on the workers and here; use tls://, "
+            "as docs/batch.md shows"
+        )
     return told
 
 

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import prototrt
 from prototrt.caffe_proto.errors import ConversionError
-from prototrt.converter.batch.cluster import ClusterPool
+from prototrt.converter.batch.cluster import ClusterPool, is_exposed
 from prototrt.converter.batch.entry import Status
+from prototrt.converter.batch.reports import BatchResult
 from prototrt.converter.batch.runner import run_entries
+from prototrt.converter.commandline.batch.command import warnings_of
+from prototrt.converter.commandline.batch.options import BatchOptions
 from prototrt.tests.converter.batch.support import entry, long_entry
-from prototrt.tests.fresh_python import run_python
+from prototrt.tests.fresh_python import ROOT, run_python
 
 distributed = pytest.importorskip("distributed", reason="needs Dask")
 pytestmark = [pytest.mark.trt, pytest.mark.slow]
@@ -106,6 +113,69 @@ def test_tls_without_certificates() -> None:
     )
     done = run_python("-c", program)
     assert done.stdout.startswith("tls://127.0.0.1:9: no Dask scheduler answers\n"), done.stderr
+
+
+TLS = """
+import sys
+from distributed import LocalCluster
+from prototrt.converter.batch.cluster import ClusterPool, is_exposed
+
+if __name__ == "__main__":
+    with LocalCluster(protocol="tls://", n_workers=1, processes=False, dashboard_address=None) as cluster:
+        pool = ClusterPool(cluster.scheduler_address)
+        print(cluster.scheduler_address, pool.versions(["rtx"])["prototrt"])
+        pool.close()
+"""
+
+
+def test_tls_as_dask_is_configured(tmp_path: Path) -> None:
+    """By the variables that docs/batch.md names: a certificate for each, all signed by one."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl, which makes the certificate")
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=dask"]
+    subprocess.run([*made, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    files = {"CA_FILE": certificate}
+    files |= {f"{who}__CERT": certificate for who in ("SCHEDULER", "WORKER", "CLIENT")}
+    files |= {f"{who}__KEY": key for who in ("SCHEDULER", "WORKER", "CLIENT")}
+    named = set(re.findall(r"DASK_\w+", (ROOT / "docs" / "batch.md").read_text()))
+    variables = {f"DASK_DISTRIBUTED__COMM__TLS__{name}": path for name, path in files.items()}
+    assert named == {*variables, "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"}
+    variables["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] = "True"
+    program = tmp_path / "program.py"
+    program.write_text(TLS)
+    address, version, *_ = run_python(program, variables=variables).stdout.split()
+    assert address.startswith("tls://")
+    assert version == prototrt.__version__
+
+
+@pytest.mark.parametrize(
+    ("address", "exposed"),
+    [
+        ("tcp://10.0.0.7:8786", True),
+        ("scheduler:8786", True),
+        ("tcp://127.0.0.1.example.com:8786", True),
+        ("ucx://10.0.0.7:8786", True),
+        ("tls://10.0.0.7:8786", False),
+        ("tcp://127.0.0.1:8786", False),
+        ("localhost:8786", False),
+        ("tcp://[::1]:8786", False),
+        ("inproc://10.0.0.7/1/1", False),
+    ],
+)
+def test_who_else_may_reach_the_scheduler(address: str, exposed: bool) -> None:
+    assert is_exposed(address) == exposed
+
+
+def test_an_exposed_scheduler_is_warned_of() -> None:
+    unset = dict.fromkeys(field.name for field in fields(BatchOptions))
+    options = BatchOptions(**{**unset, "scheduler": "tcp://10.0.0.7:8786"})
+    result = BatchResult("models.yaml", datetime.now(timezone.utc), 0.0, [])
+    assert warnings_of(options, result) == [
+        "tcp://10.0.0.7:8786: whoever reaches this port can run code on the workers and here; use tls://, "
+        "as docs/batch.md shows"
+    ]
+    assert warnings_of(replace(options, scheduler="tls://10.0.0.7:8786"), result) == []
 
 
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
