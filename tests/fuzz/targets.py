@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -145,7 +147,7 @@ def manifest(folder: Path, data: bytes) -> None:
 
 
 def entry(folder: Path, data: bytes) -> None:
-    """Fetch from a cache whose entry somebody has written. Nothing is written but the engine and its manifest."""
+    """Fetch from a cache whose notes somebody has written. Nothing is written but the engine and its manifest."""
     inside = folder / "cache" / "inside"  # so that there is an outside
     inside.mkdir(parents=True, exist_ok=True)
     target = inside / "net.plan"
@@ -160,7 +162,7 @@ def entry(folder: Path, data: bytes) -> None:
     for path in made:
         path.unlink()
     (outcome,) = inside.glob("*/*/outcome.json")
-    outcome.write_bytes(data)
+    outcome.write_bytes(_sealed(data, key))
     before = _files(inside.parent)
     try:
         found = store.fetch(key, given)
@@ -168,6 +170,18 @@ def entry(folder: Path, data: bytes) -> None:
         raise AssertionError("an odd entry is a miss") from error
     assert found is None or found.status is Status.CACHED
     assert _files(inside.parent) - before <= made
+
+
+def _sealed(data: bytes, key: str) -> bytes:
+    """Notes for that key with their SHA-256, which anybody can compute; what is no JSON stays as it is."""
+    try:
+        notes = json.loads(data)
+        if isinstance(notes, dict) and "key" in notes:
+            notes["key"] = key
+        digest = hashlib.sha256(json.dumps(notes, sort_keys=True).encode()).hexdigest()
+        return json.dumps({"sha256": digest, "notes": notes}).encode()
+    except (ValueError, RecursionError):
+        return data
 
 
 def built(folder: Path, data: bytes) -> None:

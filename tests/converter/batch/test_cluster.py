@@ -168,7 +168,7 @@ def test_who_else_may_reach_the_scheduler(address: str, exposed: bool) -> None:
 
 
 def test_an_exposed_scheduler_is_warned_of() -> None:
-    unset = dict.fromkeys(field.name for field in fields(BatchOptions))
+    unset: dict[str, Any] = dict.fromkeys(field.name for field in fields(BatchOptions))
     options = BatchOptions(**{**unset, "scheduler": "tcp://10.0.0.7:8786"})
     result = BatchResult("models.yaml", datetime.now(timezone.utc), 0.0, [])
     assert warnings_of(options, result) == [
