@@ -251,14 +251,13 @@ def run(
     """
     from prototrt.converter.commandline.boxes import BoxPicture
     from prototrt.converter.commandline.summaries import Calls
-    from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays, write_results
+    from prototrt.converter.sessions.feeds import read_feeds, unread_arrays, write_results
 
     with session_of(model, loading, rewriting, asked.on, running) as session:
         picture = None if asked.draw is None else BoxPicture(asked.draw, session.signature)
         names = [value.name for value in session.signature.inputs]
-        feeds = read_feeds(asked.inputs, names, asked.calls)
-        warn(unread_arrays(asked.inputs, feeds, names))
-        refuse_misfits(asked.inputs, feeds, session.signature)
+        feeds = read_feeds(asked.inputs, names, asked.calls, session.signature)
+        warn(unread_arrays(asked.inputs, names))
         results = [session.run(feed) for feed in feeds]
     write_results(asked.target, results)
     if picture is not None:

@@ -15,6 +15,7 @@ from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError, We
 from prototrt.caffe_proto.files import told_to_the_user
 from prototrt.caffe_proto.weights import Array, StoredBlob, checked_count, sha256_of
 from prototrt.caffe_proto.weights.damage import SIGNS_OF_DAMAGE
+from prototrt.caffe_proto.weights.npz import announced
 
 Index = dict[str, dict[int, StoredBlob]]
 
@@ -65,16 +66,10 @@ def layer_and_index(key: str, file: str) -> tuple[str, int]:
 
 def _npy_shape(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str, blob: str) -> tuple[int, ...]:
     """The shape in the header, once it agrees with the size: numpy allocates whatever a header says."""
-    with archive.open(entry) as stream:
-        version = np.lib.format.read_magic(stream)
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, _, dtype = read(stream)
-        payload = entry.file_size - stream.tell()
-    check_dtype(dtype, where, blob)
-    checked_count(tuple(shape), payload // dtype.itemsize, where, blob)
-    return tuple(shape)
+    found = announced(archive, entry)
+    check_dtype(found.dtype, where, blob)
+    checked_count(found.shape, found.size, where, blob)
+    return found.shape
 
 
 def _read_npy(file: str, key: str) -> Array:

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError, raise_all
@@ -18,6 +19,8 @@ from prototrt.converter.batch.tree import Place, read_yaml
 from prototrt.converter.batch.units import bytes_from_text
 from prototrt.converter.batch.watch import memory_of
 
+MOST_MODELS = 100_000
+"""Of one matrix: a list of more would take longer to read than anyone waits."""
 _FORMATS = {"plan": ".plan", "onnx": ".onnx"}
 _GLOB = re.compile(r"[*?\[]")
 
@@ -97,6 +100,12 @@ def _cells(fields: Fields) -> Iterator[dict[str, Place]]:
         if key not in keys.OWN_KEYS:
             keys.option_of(key, place)
     columns = [place.elements(f"matrix: {key}") for key, place in matrix.items()]
+    count = math.prod(map(len, columns))
+    if count > MOST_MODELS:
+        raise fields["matrix"].error(
+            f"the matrix makes {count:,} models, expected at most {MOST_MODELS:,}",
+            fix="give its keys fewer values, or split the list",
+        )
     for row in itertools.product(*columns):
         yield dict(zip(matrix, row, strict=True))
 
@@ -144,12 +153,15 @@ def _weights(place: Place, words: Mapping[str, str], base: Path) -> str | None:
 
 
 def _filled(place: Place, text: str, words: Mapping[str, str]) -> str:
-    """The text with {stem} and the like replaced."""
+    """The text with {stem} and the like replaced. Only names stand in braces: a width would make any length."""
     try:
-        return text.format_map(words)
-    except (KeyError, IndexError, ValueError, AttributeError) as error:
-        known = ", ".join(f"{{{word}}}" for word in words)
-        raise place.error(f'"{text}" cannot be filled in', fix=f"use some of {known}") from error
+        pieces = list(Formatter().parse(text))
+        if all(not spec and conversion is None for _, _, spec, conversion in pieces):
+            return "".join(before + (words[name] if name is not None else "") for before, name, *_ in pieces)
+    except (KeyError, ValueError):
+        pass
+    known = ", ".join(f"{{{word}}}" for word in words)
+    raise place.error(f'"{text}" cannot be filled in', fix=f"use some of {known}")
 
 
 def _name(fields: Fields, cell: Fields, prototxt: str, base: Path) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.recognition import read_text
+
+_MOST_ALIASED, _MOST_COPIES = 10_000, 20
+"""How many values aliases may make: this many, and so many for each value that is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +87,38 @@ def read_yaml(path: str) -> Place:
 def _whole(node: Any, path: str) -> Place:
     if node is None:
         raise ConversionError("is empty", where=path, fix="write models: and a list of models")
-    return _place(node, path, ())
+    return _Tree(path).place(node, ())
 
 
-def _place(node: Any, path: str, outer: tuple[Any, ...]) -> Place:
-    where = f"{path}:{node.start_mark.line + 1}"
-    if node in outer:
-        raise ConversionError("an alias contains itself", where=where)
-    if node.id == "scalar":
-        return Place(node.value, where, node.style is None)
-    if node.id == "sequence":
-        return Place([_place(item, path, (*outer, node)) for item in node.value], where)
-    return Place(dict(_pairs(node, path, (*outer, node))), where)
+@dataclass(slots=True)
+class _Tree:
+    """The places of a file, counted: aliases of aliases make any number of them in a few lines."""
+
+    path: str
+    count: int = 0
+    written: set[Any] = field(default_factory=set)
+
+    def place(self, node: Any, outer: tuple[Any, ...]) -> Place:
+        where = f"{self.path}:{node.start_mark.line + 1}"
+        self.count += 1
+        self.written.add(node)
+        if self.count > _MOST_ALIASED + _MOST_COPIES * len(self.written):
+            raise ConversionError(
+                f"its aliases make more than {self.count - 1:,} values of {len(self.written)} that are written",
+                where=where,
+                fix="use fewer aliases of aliases",
+            )
+        if node in outer:
+            raise ConversionError("an alias contains itself", where=where)
+        if node.id == "scalar":
+            return Place(node.value, where, node.style is None)
+        if node.id == "sequence":
+            return Place([self.place(item, (*outer, node)) for item in node.value], where)
+        return Place(dict(_pairs(self, node, (*outer, node))), where)
 
 
-def _pairs(node: Any, path: str, outer: tuple[Any, ...]) -> Iterator[tuple[str, Place]]:
+def _pairs(tree: _Tree, node: Any, outer: tuple[Any, ...]) -> Iterator[tuple[str, Place]]:
+    path = tree.path
     seen: dict[str, int] = {}
     for key, value in node.value:
         line = key.start_mark.line + 1
@@ -109,6 +129,6 @@ def _pairs(node: Any, path: str, outer: tuple[Any, ...]) -> Iterator[tuple[str, 
                 f'"{key.value}" is given twice, first in line {seen[key.value]}', where=f"{path}:{line}"
             )
         seen[key.value] = line
-        place = _place(value, path, outer)
+        place = tree.place(value, outer)
         # An empty value has no position; its key has one.
         yield key.value, place if place.content else Place(place.content, f"{path}:{line}", place.is_plain)

@@ -111,7 +111,7 @@ def _unread(file: Path, signature: Signature) -> tuple[str, ...]:
     if file.suffix.lower() == ".npy":
         return ()
     names = [value.name for value in signature.inputs]
-    return tuple(unread_arrays(str(file), read_feeds(str(file), names), names))
+    return tuple(unread_arrays(str(file), names))
 
 
 def calls_of(file: Path, signature: Signature) -> list[Call]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -12,30 +14,51 @@ import numpy as np
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.files import open_regular
 from prototrt.caffe_proto.weights.damage import SIGNS_OF_DAMAGE
+from prototrt.caffe_proto.weights.npz import Announced, announced_arrays
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.files import atomic_write
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Array
 
 Feeds = dict[str, Array]
+_NPY = b"\x93NUMPY"
+_MOST_CALLS = 1000  # where the file itself does not hold inputs for half of them
 
 
-def read_feeds(path: str, inputs: Iterable[str], calls: int | None = None) -> list[Feeds]:
+def read_feeds(
+    path: str, inputs: Iterable[str], calls: int | None = None, signature: Signature | None = None
+) -> list[Feeds]:
     """What to feed in each call.
 
     An array called ``NAME`` is fed in every call, ``NAME/0``, ``NAME/1``, ... in that call
     alone. Without ``calls`` there are as many as the numbered arrays ask for, at least one.
+
+    Arrays that are no inputs are not read. With ``signature``, shapes are checked before any array is.
     """
-    arrays = load_arrays(path)
     names = set(inputs)
-    every: Feeds = {}
-    single: dict[int, Feeds] = {}
-    for key, array in arrays.items():
-        name, _, number = key.rpartition("/")
-        if key not in names and name in names and number.isdecimal():
-            single.setdefault(int(number), {})[name] = array
+    found = announced_feeds(path)
+    keys = [
+        {name: key for name, key in call.items() if name in names}
+        for call in _by_call(found, names, calls, path)
+    ]
+    if signature is not None:
+        refuse_misfits(path, [{name: found[key] for name, key in call.items()} for call in keys], signature)
+    arrays = load_arrays(path, {key for call in keys for key in call.values()})
+    return [{name: arrays[key] for name, key in call.items()} for call in keys]
+
+
+def _by_call(
+    keys: Iterable[str], names: Collection[str], calls: int | None, path: str
+) -> list[dict[str, str]]:
+    """For each call, the key of the array that each name has."""
+    every: dict[str, str] = {}
+    single: dict[int, dict[str, str]] = {}
+    for key in keys:
+        if (numbered := _of_one_call(key, names)) is not None:
+            name, number = numbered
+            single.setdefault(number, {})[name] = key
         else:
-            every[key] = array
+            every[key] = key
     count = calls or max(single, default=0) + 1
     if beyond := [call for call in single if call >= count]:
         raise ConversionError(
@@ -43,10 +66,25 @@ def read_feeds(path: str, inputs: Iterable[str], calls: int | None = None) -> li
             where=path,
             fix=Worded("run with {}, or leave {} out", Option("calls", max(beyond) + 1), Option("calls")),
         )
+    if calls is None and count > max(2 * len(single), _MOST_CALLS):
+        raise ConversionError(
+            f"has inputs for call {count - 1}, but for only {len(single)} calls in all",
+            where=path,
+            fix=Worded(
+                "number the calls from 0 on, or say how many there are with {}", Option("calls", count)
+            ),
+        )
     return [{**every, **single.get(call, {})} for call in range(count)]
 
 
-def refuse_misfits(path: str, feeds: Sequence[Feeds], signature: Signature) -> None:
+def _of_one_call(key: str, names: Collection[str]) -> tuple[str, int] | None:
+    """The name and the number of an array that is fed in one call alone."""
+    name, _, number = key.rpartition("/")
+    is_numbered = key not in names and name in names and re.fullmatch(r"[0-9]{1,18}", number)
+    return (name, int(number)) if is_numbered else None
+
+
+def refuse_misfits(path: str, feeds: Sequence[Mapping[str, Array | Announced]], signature: Signature) -> None:
     """Raise for inputs that are missing or have another shape, before the first call is computed."""
     for call, feed in enumerate(feeds):
         try:
@@ -60,10 +98,10 @@ def refuse_misfits(path: str, feeds: Sequence[Feeds], signature: Signature) -> N
             raise
 
 
-def unread_arrays(path: str, feeds: Sequence[Feeds], inputs: Iterable[str]) -> list[str]:
-    """A warning, if there are arrays that are not inputs of the net."""
+def unread_arrays(path: str, inputs: Iterable[str]) -> list[str]:
+    """A warning, if there are arrays in the file that are not inputs of the net."""
     names = list(inputs)
-    others = list(dict.fromkeys(key for feed in feeds for key in feed if key not in names))
+    others = [key for key in announced_feeds(path) if key not in names and not _of_one_call(key, names)]
     if not others:
         return []
     shown = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
@@ -85,15 +123,37 @@ def _keyed(results: Sequence[Mapping[str, Array]]) -> Iterator[tuple[str, Array]
             yield (name if len(results) == 1 else f"{name}/{call}"), array
 
 
-def load_arrays(path: str) -> Feeds:
-    """All arrays of an npz file by name; raises ``UnreadableFileError``."""
+def announced_feeds(path: str) -> dict[str, Announced]:
+    """The arrays of an npz file by name, as their headers state them; raises ``UnreadableFileError``."""
+    with _archive(path) as archive:
+        return announced_arrays(archive)
+
+
+def load_arrays(path: str, names: Collection[str]) -> Feeds:
+    """These arrays of an npz file; raises ``UnreadableFileError``."""
+    with _archive(path) as archive:
+        announced_arrays(archive)  # numpy allocates whatever a header says
+        return {name: _array(archive, name) for name in names}
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> Array:
+    members = archive.namelist()
+    with archive.open(name if name in members else f"{name}.npy") as stream:
+        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
+        return array
+
+
+@contextmanager
+def _archive(path: str) -> Iterator[zipfile.ZipFile]:
+    """The file, and messages for what is wrong with it."""
     try:
         with open_regular(path, "an npz file") as stream:
-            archive = np.load(stream, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
+            if stream.read(len(_NPY)) == _NPY:
                 raise ValueError("it holds one array without a name")
-            with archive:
-                return {name: archive[name] for name in archive.files}
+            with zipfile.ZipFile(stream) as archive:
+                yield archive
+    except UnreadableFileError:
+        raise
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
         raise UnreadableFileError(problem, where=path, fix="give an npz file") from error
@@ -101,34 +161,28 @@ def load_arrays(path: str) -> Feeds:
         raise UnreadableFileError(
             "is not an npz file",
             where=path,
-            because=_reason(error),
+            because=str(error).splitlines()[0] if str(error) else "it ends too early",
             fix=f'write it with numpy.savez("{Path(path).stem}.npz", NAME=array, ...)',
         ) from error
 
 
 class ArraysOfFile(Mapping[str, Array]):
-    """The arrays of an npz file, which is read when the first is asked for."""
+    """The arrays of an npz file, each of which is read when it is asked for."""
 
     def __init__(self, file: str) -> None:
         self.file = file
 
     @cached_property
-    def _arrays(self) -> Feeds:
-        return load_arrays(self.file)
+    def _announced(self) -> Mapping[str, Announced]:
+        return announced_feeds(self.file)
 
     def __getitem__(self, name: str) -> Array:
-        return self._arrays[name]
+        if name not in self._announced:
+            raise KeyError(name)
+        return load_arrays(self.file, [name])[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
+        return iter(self._announced)
 
     def __len__(self) -> int:
-        return len(self._arrays)
-
-
-def _reason(error: Exception) -> str:
-    """numpy takes any file that it does not know for a pickle, and advises to load it all the same."""
-    text = str(error)
-    if "pickle" in text:
-        return "it holds objects that are not arrays of numbers"
-    return text.splitlines()[0] if text else "it ends too early"
+        return len(self._announced)

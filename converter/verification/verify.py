@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from prototrt.caffe_proto.errors import NetError, ShapeError, VerificationError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.options import VerifyOptions
-from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays
+from prototrt.converter.sessions.feeds import read_feeds, unread_arrays
 from prototrt.converter.sessions.session import Session
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.verification.comparison import EXPECTED, REFERENCE, Comparison, difference_of
@@ -137,17 +137,15 @@ def verify_files(graph: Graph, options: VerifyOptions, truth: Graph | None = Non
             fix=Worded("also give {}", Option("inputs", "FILE.npz")),
         )
     feeds = (
-        read_feeds(inputs, names, options.calls)
+        read_feeds(inputs, names, options.calls, Signature.of_graph(graph))
         if inputs
         else seeded_feeds(graph, options.calls or 1, options.seed)
     )
-    if inputs:
-        refuse_misfits(inputs, feeds, Signature.of_graph(graph))
     expected = None
     if expect is not None:
         watched = watching_tops(graph) if options.layers else graph
         expected = read_feeds(expect, [value.name for value in watched.outputs], len(feeds))
-    warnings = unread_arrays(inputs, feeds, names) if inputs else []
+    warnings = unread_arrays(inputs, names) if inputs else []
     verification = verify(
         graph, feeds, ways=options.ways, expected=expected, layers=options.layers, truth=truth
     )

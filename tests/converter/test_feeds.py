@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from prototrt.converter.sessions.feeds import (
 )
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Array, DType, Value
+from prototrt.tests.memory import little_memory
 
 ONES = np.ones((2, 3), np.float32)
 
@@ -47,14 +49,14 @@ def test_a_blob_whose_own_name_ends_in_a_number(tmp_path: Path) -> None:
     assert [list(feed) for feed in read_feeds(path, ["stage/1", "stage"])] == [["stage/1"]]
 
 
-def test_arrays_that_nobody_reads_are_named() -> None:
-    feeds = [{"data": np.zeros(1), "dat": np.zeros(1)}, {"dat": np.zeros(1), "cont/0": np.zeros(1)}]
-    assert unread_arrays("in.npz", feeds, ["data", "cont"]) == [
-        "in.npz: not read: the inputs are data, cont: dat, cont/0"
+def test_arrays_that_nobody_reads_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.npz", data=ONES, dat=ONES, cont__0=ONES, other__0=ONES)
+    assert unread_arrays(path, ["data", "cont"]) == [
+        f"{path}: not read: the inputs are data, cont: dat, other/0"
     ]
-    assert unread_arrays("in.npz", feeds[:1], ["data", "dat"]) == []
-    (many,) = unread_arrays("in.npz", [dict.fromkeys("abcdef", np.zeros(1))], ["x"])
-    assert many == "in.npz: not read: the inputs are x: a, b, c, d, e, ..."
+    assert unread_arrays(path, ["data", "dat", "cont", "other"]) == []
+    (many,) = unread_arrays(write(tmp_path / "many.npz", **dict.fromkeys("abcdef", ONES)), ["x"])
+    assert many.endswith(": not read: the inputs are x: a, b, c, d, e, ...")
 
 
 def test_more_inputs_than_calls(tmp_path: Path) -> None:
@@ -143,8 +145,67 @@ def test_feeds_are_held_against_the_net_before_it_runs(
     inputs = tuple(Value(name, DType.FLOAT32, (2, 3)) for name in ("x", "cont"))
     signature = Signature(inputs, (), (), {})
     with pytest.raises(ConversionError) as raised:
+        read_feeds("in.npz", ["x", "cont"], calls, signature)
+    assert str(raised.value) == message
+    with pytest.raises(ConversionError) as raised:
         refuse_misfits("in.npz", read_feeds("in.npz", ["x", "cont"], calls), signature)
     assert str(raised.value) == message
+
+
+def member_of_zeros(path: Path, method: int, announced: tuple[int, ...], written: int) -> str:
+    """An npz file whose array has this shape by its header, and so many bytes of zeros."""
+    with zipfile.ZipFile(path, "w", method) as archive, archive.open("x.npy", "w") as member:
+        header = {"descr": "<f4", "fortran_order": False, "shape": announced}
+        np.lib.format.write_array_header_1_0(member, header)
+        for _ in range(written >> 20):
+            member.write(bytes(1 << 20))
+    return str(path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_methods_that_numpy_does_not_use_are_refused_before_they_inflate(tmp_path: Path, method: int) -> None:
+    path = member_of_zeros(tmp_path / "in.npz", method, (25 << 20,), 100 << 20)
+    with little_memory(), pytest.raises(UnreadableFileError) as raised:
+        read_feeds(path, ["x"])
+    assert str(raised.value) == (
+        f"{path}: is not an npz file\n"
+        "  because it is compressed by a method that NumPy does not use\n"
+        '  fix: write it with numpy.savez("in.npz", NAME=array, ...)'
+    )
+
+
+def test_a_header_that_announces_more_than_there_is(tmp_path: Path) -> None:
+    path = member_of_zeros(tmp_path / "in.npz", zipfile.ZIP_DEFLATED, (500_000_000,), 1 << 20)
+    with little_memory(), pytest.raises(UnreadableFileError) as raised:
+        read_feeds(path, ["x"])
+    assert str(raised.value) == (
+        f"{path}: is not an npz file\n"
+        '  because "x" has the shape (500000000,), but 262144 numbers\n'
+        '  fix: write it with numpy.savez("in.npz", NAME=array, ...)'
+    )
+
+
+def test_arrays_that_do_not_fit_or_are_no_inputs_are_not_read(tmp_path: Path) -> None:
+    path = member_of_zeros(tmp_path / "in.npz", zipfile.ZIP_DEFLATED, (25 << 20,), 100 << 20)
+    signature = Signature((Value("x", DType.FLOAT32, (2, 3)),), (), (), {})
+    with little_memory(), pytest.raises(ConversionError) as raised:
+        read_feeds(path, ["x"], signature=signature)
+    assert str(raised.value) == (
+        f'{path}: input "x" has the shape (26214400,), expected (2, 3)\n'
+        "  fix: give it this shape, or give the net the other one with shapes"
+    )
+    with little_memory():
+        assert read_feeds(path, ["y"]) == [{}]
+
+
+def test_a_number_of_calls_that_no_file_holds(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.npz", x__0=ONES, x__999999999=ONES)
+    with pytest.raises(ConversionError) as raised:
+        read_feeds(path, ["x"])
+    assert str(raised.value) == (
+        f"{path}: has inputs for call 999999999, but for only 2 calls in all\n"
+        "  fix: number the calls from 0 on, or say how many there are with calls=1000000000"
+    )
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=3))
@@ -157,4 +218,4 @@ def test_a_damaged_file_is_told(damage: list[tuple[int, int]]) -> None:
             content[place % len(content)] = byte
         file.write_bytes(content)
         with contextlib.suppress(UnreadableFileError):
-            load_arrays(str(file))
+            load_arrays(str(file), ["x", "y"])

@@ -250,6 +250,29 @@ MISTAKES = {
         MODEL + "  expect: x.npz\n",
         "models.yaml:2: expected outputs are given without inputs\n  fix: also give inputs: FILE.npz",
     ),
+    "a width": (
+        MODEL + "  name: '{stem:>999999999}'\n",
+        'models.yaml:4: "{stem:>999999999}" cannot be filled in\n  fix: use some of {stem}, {folder}',
+    ),
+    "a conversion": (
+        MODEL + "  name: '{stem!r}'\n",
+        'models.yaml:4: "{stem!r}" cannot be filled in\n  fix: use some of {stem}, {folder}',
+    ),
+    "a matrix of very many models": (
+        MODEL
+        + "  matrix:\n"
+        + "".join(
+            f"    {key}: [{', '.join(map(str, range(100)))}]\n"
+            for key in ("level", "calls", "seed", "timeout")
+        ),
+        "models.yaml:5: the matrix makes 100,000,000 models, expected at most 100,000\n"
+        "  fix: give its keys fewer values, or split the list",
+    ),
+    "aliases of aliases": (
+        "models:\n- &a0 [x]\n" + "".join(f"- &a{i + 1} [{', '.join([f'*a{i}'] * 9)}]\n" for i in range(9)),
+        "models.yaml:3: its aliases make more than 10,160 values of 8 that are written\n"
+        "  fix: use fewer aliases of aliases",
+    ),
     "an endless alias": ("models: &m\n- *m\n", "models.yaml:1: an alias contains itself"),
 }
 

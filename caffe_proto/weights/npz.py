@@ -1,0 +1,48 @@
+"""What the members of an npz file say of themselves: read before their numbers are, which may be gigabytes."""
+
+from __future__ import annotations
+
+import zipfile
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# Of the others, zipfile unpacks some kilobytes to any number of gigabytes at once.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+
+class Announced(NamedTuple):
+    """An array that has not been read."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    size: int
+    """How many numbers there are, by the size of the member."""
+
+
+def announced(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Announced:
+    """What the header of a member says. Raises ``ValueError`` and whatever zipfile and numpy raise for damage."""
+    if member.compress_type not in _METHODS:
+        raise ValueError("it is compressed by a method that NumPy does not use")
+    with archive.open(member) as stream:
+        version = np.lib.format.read_magic(stream)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, _, dtype = read(stream)
+        return Announced(tuple(shape), dtype, (member.file_size - stream.tell()) // max(dtype.itemsize, 1))
+
+
+def announced_arrays(archive: zipfile.ZipFile) -> dict[str, Announced]:
+    """All arrays of the file by name. Raises ``ValueError`` where a member has another size than its header says."""
+    arrays = {}
+    for member in archive.infolist():
+        name = member.filename.removesuffix(".npy")
+        found = announced(archive, member)
+        if found.dtype.hasobject:
+            raise ValueError("it holds objects that are not arrays of numbers")
+        if prod(found.shape) != found.size:
+            raise ValueError(f'"{name}" has the shape {found.shape}, but {found.size} numbers')
+        arrays[name] = found
+    return arrays
