@@ -14,11 +14,12 @@ from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.files import product_files, refuse_overwriting
-from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions, Progress
+from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions, Progress, VerifyOptions
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
+    from prototrt.converter.verification.verify import Verification
     from prototrt.surgery.ir import Graph
 
 CHECKED_CALLS = 2
@@ -34,10 +35,32 @@ def load_with_weights(file: str, options: LoadOptions) -> Model:
 
 
 def truth_of(model: Model, options: RewriteOptions) -> Graph | None:
-    """What a coarser graph is held against: the same in float32. None where it is float32 itself."""
-    if options.precision == "fp32":
+    """What a coarser graph is held against: the same in float32. None where it is float32 itself.
+
+    A quantized graph is held against itself: what 8 bits cost is measured, and is no fault.
+    """
+    if options.precision == "fp32" or options.is_quantized:
         return None
     return prototrt.rewrite(model, options=replace(options, precision="fp32"))
+
+
+def verify_model(
+    model: Model, graph: Graph, rewriting: RewriteOptions, verifying: VerifyOptions
+) -> Verification:
+    """Verify what was rewritten, and measure what 8 bits cost. Raises ``ConversionError``."""
+    from prototrt.converter.verification.quantization import quantization_cost
+    from prototrt.converter.verification.verify import feeds_of, verify_files
+
+    if verifying.auto_keep is not None and not rewriting.is_quantized:
+        raise OptionsError(
+            Worded("{} is for int8 and fp8", Option("auto_keep")),
+            fix=Worded("leave it out, or use {}", Option("precision", "int8")),
+        )
+    verification = verify_files(graph, verifying, truth_of(model, rewriting))
+    if not rewriting.is_quantized:
+        return verification
+    cost = quantization_cost(model, rewriting, feeds_of(graph, verifying), verifying.auto_keep)
+    return replace(verification, cost=cost)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Protocol
 
+from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import Names, Options, at_least, one_of, only_in_python
+from prototrt.caffe_proto.wording import Option, Worded
 
 BACKENDS = ("auto", "rtx", "enterprise")
 WAY_NAMES = ("reference", "network", "onnx", "onnx-lstm", "engine")
@@ -60,7 +62,9 @@ class VerifyOptions(Options):
 
     ``inputs`` and ``expect`` are npz files: the inputs, random ones from ``seed`` where there are none,
     and outputs that every way must give. ``calls`` is how many calls are made, each with the state of
-    the last. ``layers`` compares every blob that is left, not the outputs alone.
+    the last. ``layers`` compares every blob that is left, not the outputs alone. ``auto_keep`` looks for
+    the fewest layers that must stay float, so that a quantized net chooses the same class as float32 in
+    this share of all places.
     """
 
     ways: Names = one_of(WAY_NAMES, default=("network",))
@@ -69,6 +73,15 @@ class VerifyOptions(Options):
     calls: int | None = at_least(1)
     seed: int = at_least(0, 0)
     layers: bool = False
+    auto_keep: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.auto_keep is not None and not 0 < self.auto_keep <= 1:
+            raise OptionsError(
+                Worded("{} is {}, expected a share above 0, up to 1", Option("auto_keep"), self.auto_keep),
+                fix=Worded("use {}", Option("auto_keep", "0.99")),
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import takes_options
+from prototrt.caffe_proto.suggestions import choices
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.forms import refuse_impossible_form
@@ -160,9 +161,21 @@ def quantizable(model: Model, options: RewriteOptions) -> Graph:
     return run(expand(model, options=options).graph, [CANONICAL, tiles, BEFORE_QUANTIZATION])
 
 
+def _refuse_unknown_layers(model: Model, options: RewriteOptions) -> None:
+    """Raise ``OptionsError`` where a layer to keep in float is not in the net."""
+    layers = [layer.name for layer in model.layers]
+    for name in options.keep_float:
+        if name not in layers:
+            raise OptionsError(
+                Worded('{} names "{}", which is not a layer of the net', Option("keep_float"), name),
+                fix=f"use {choices(name, layers)}",
+            )
+
+
 @takes_options(RewriteOptions)
 def rewrite(model: Model, options: RewriteOptions) -> Graph:
     """Rewrite a net as a graph of primitives. Raises ``ConversionError``."""
+    _refuse_unknown_layers(model, options)
     expansion = expand(model, options=options)
     tiles = TILES["broadcast" if options.tile == "broadcast" else "keep"]
     sound: set[Node] = set()

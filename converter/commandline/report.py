@@ -13,6 +13,7 @@ from prototrt.converter.commandline.terminal import show
 if TYPE_CHECKING:
     from prototrt.converter.benchmark import Benchmark
     from prototrt.converter.doctor import Diagnosis
+    from prototrt.converter.verification.quantization import OutputCost, QuantizationCost
     from prototrt.converter.verification.verify import Verification
     from prototrt.surgery.views.inspection import Blob, Inspection
     from prototrt.surgery.views.support import LayerSupport
@@ -32,7 +33,32 @@ def print_verification(verification: Verification) -> None:
         f"{calls} call{'s' if calls > 1 else ''}, {verification.precision}: max abs may be"
         f" {tolerance.absolute:g} + {tolerance.relative:g} of the largest magnitude"
     )
+    if verification.cost is not None:
+        _print_cost(verification.cost)
     warn(verification.warnings)
+
+
+_COST = ("max abs", "max rel", "RMS", "cosine", "agreement")
+
+
+def _print_cost(cost: QuantizationCost) -> None:
+    """What 8 bits change: the outputs, and the worst output for each layer alone."""
+    outputs = Table(("output, against float32", *_COST), right=(1, 2, 3, 4, 5))
+    for each in cost.outputs:
+        outputs.add_row(each.output, *_numbers(each))
+    layers = Table(("quantized alone", "type", "line", *_COST), right=(2, 3, 4, 5, 6, 7))
+    for layer in cost.layers:
+        origin = layer.layer
+        layers.add_row(origin.layer, origin.type, str(origin.line or "-"), *_numbers(layer.worst))
+    outputs.show()
+    layers.show()
+    if cost.kept:
+        show(f"{cost.score:.4f} with {' '.join(f'--keep-float {name}' for name in cost.kept)}")
+
+
+def _numbers(cost: OutputCost) -> tuple[str, ...]:
+    agreement = "-" if cost.agreement is None else f"{cost.agreement:.4f}"
+    return f"{cost.max_abs:.2e}", f"{cost.max_rel:.2e}", f"{cost.rms:.2e}", f"{cost.cosine:.7f}", agreement
 
 
 def print_benchmark(benchmark: Benchmark) -> None:

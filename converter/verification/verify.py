@@ -14,6 +14,7 @@ from prototrt.converter.sessions.feeds import read_feeds, unread_arrays
 from prototrt.converter.sessions.session import Session
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.verification.comparison import EXPECTED, REFERENCE, Comparison, difference_of
+from prototrt.converter.verification.quantization import QuantizationCost
 from prototrt.converter.verification.seeded import seeded_feeds
 from prototrt.converter.verification.tolerances import TOLERANCES, Tolerance
 from prototrt.surgery.ir import Array, Graph
@@ -28,7 +29,7 @@ Graphs: TypeAlias = tuple[Graph, Graph]
 class Verification:
     """All comparisons, in the order in which the net computes, way by way.
 
-    ``parts`` holds the first blob that is out of tolerance, for each way that has one.
+    ``parts`` holds the first blob that is out of tolerance, for each way that has one. ``cost`` is that of 8 bits.
     """
 
     precision: str
@@ -36,6 +37,7 @@ class Verification:
     comparisons: tuple[Comparison, ...]
     parts: tuple[Comparison, ...]
     warnings: tuple[str, ...] = ()
+    cost: QuantizationCost | None = None
 
     @property
     def holds(self) -> bool:
@@ -54,6 +56,7 @@ class Verification:
             "calls": self.calls,
             "comparisons": [comparison.as_dict() for comparison in self.comparisons],
             "parts": [comparison.as_dict() for comparison in self.parts],
+            **({} if self.cost is None else {"quantization": self.cost.as_dict()}),
             "warnings": list(self.warnings),
         }
 
@@ -136,11 +139,7 @@ def verify_files(graph: Graph, options: VerifyOptions, truth: Graph | None = Non
             where=expect,
             fix=Worded("also give {}", Option("inputs", "FILE.npz")),
         )
-    feeds = (
-        read_feeds(inputs, names, options.calls, Signature.of_graph(graph))
-        if inputs
-        else seeded_feeds(graph, options.calls or 1, options.seed)
-    )
+    feeds = feeds_of(graph, options)
     expected = None
     if expect is not None:
         watched = watching_tops(graph) if options.layers else graph
@@ -150,6 +149,14 @@ def verify_files(graph: Graph, options: VerifyOptions, truth: Graph | None = Non
         graph, feeds, ways=options.ways, expected=expected, layers=options.layers, truth=truth
     )
     return replace(verification, warnings=tuple(warnings))
+
+
+def feeds_of(graph: Graph, options: VerifyOptions) -> list[dict[str, Array]]:
+    """The inputs of each call: those of the file, or random ones."""
+    if options.inputs is None:
+        return seeded_feeds(graph, options.calls or 1, options.seed)
+    names = [value.name for value in graph.inputs]
+    return read_feeds(options.inputs, names, options.calls, Signature.of_graph(graph))
 
 
 def watching_tops(graph: Graph) -> Graph:

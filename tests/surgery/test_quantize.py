@@ -182,6 +182,12 @@ def test_8_bits_need_ranges() -> None:
     )
 
 
+def test_a_layer_to_keep_is_in_the_net() -> None:
+    assert failure(lambda: digits(keep_float=("score2",)), OptionsError) == (
+        'keep_float names "score2", which is not a layer of the net\n  fix: use score'
+    )
+
+
 def test_a_net_without_products_is_told_of() -> None:
     graph = digits(keep_float=("conv2", "ip1", "lstm1", "lstm2"))
     assert precision_of(graph) == "fp16"

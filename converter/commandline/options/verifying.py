@@ -25,4 +25,12 @@ verify_options = options(
     declared(VerifyOptions, "calls", help="Number of calls; state carries over from call to call."),
     declared(VerifyOptions, "seed", help="Seed of the random inputs."),
     declared(VerifyOptions, "layers", help="Compare every blob that remains, not only the outputs."),
+    declared(
+        VerifyOptions,
+        "auto_keep",
+        type=float,
+        metavar="SHARE",
+        help="With int8 or fp8: find the fewest layers to keep in float, so that this share of all decisions (0.99)"
+        " is the same as in float32.",
+    ),
 )

@@ -1,0 +1,194 @@
+"""What 8 bits cost: a quantized net against float32, as a whole and with one layer quantized at a time."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import prototrt
+from prototrt.caffe_proto import Model
+from prototrt.caffe_proto.errors import BuildError, Origin, VerificationError
+from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.sessions.session import Session
+from prototrt.converter.verification.comparison import difference_of
+from prototrt.converter.verification.tolerances import TOLERANCES
+from prototrt.surgery.ir import Array, Graph, Value, walk
+from prototrt.surgery.ops import Dequantize, Softmax
+from prototrt.surgery.options import RewriteOptions
+
+Arrays = Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCost:
+    """How far an output is from float32, over all calls.
+
+    ``max_rel`` is in parts of the largest magnitude. ``agreement`` is the share of places whose largest class is
+    the same, None for an output without classes.
+    """
+
+    output: str
+    max_abs: float
+    max_rel: float
+    rms: float
+    cosine: float
+    agreement: float | None
+
+    @property
+    def score(self) -> float:
+        """1 if nothing changes: the agreement, or the cosine of an output without classes."""
+        return self.cosine if self.agreement is None else self.agreement
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCost:
+    """What it costs to quantize one layer alone, at the output that suffers most."""
+
+    layer: Origin
+    worst: OutputCost
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizationCost:
+    """The cost of a quantized net: ``layers`` from the most expensive one on.
+
+    ``kept`` are the layers that ``auto_keep`` leaves in float, beside those of ``keep_float``; ``outputs`` are of
+    the net without them.
+    """
+
+    outputs: tuple[OutputCost, ...]
+    layers: tuple[LayerCost, ...]
+    kept: tuple[str, ...] = ()
+
+    @property
+    def score(self) -> float:
+        return min((cost.score for cost in self.outputs), default=1.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        layers = [
+            {"layer": cost.layer.layer, "type": cost.layer.type, **asdict(cost.worst)} for cost in self.layers
+        ]
+        return {"outputs": [asdict(cost) for cost in self.outputs], "layers": layers, "kept": list(self.kept)}
+
+
+def quantization_cost(
+    model: Model, options: RewriteOptions, feeds: Sequence[Arrays], wanted: float | None = None
+) -> QuantizationCost:
+    """Compare a net in 8 bits with the same in float32, on the inputs of each call.
+
+    With ``wanted``, layers are kept in float, the most expensive first, until each output agrees in this share of its
+    places. Raises ``VerificationError`` if all layers together do not reach it.
+    """
+    full = prototrt.rewrite(model, options=replace(options, precision="fp32"))
+    truth = _Truth(full, _results(full, feeds))
+    quantized = prototrt.rewrite(model, options=options)
+    layers = _quantized_layers(quantized)
+
+    def without(names: Sequence[str]) -> list[OutputCost]:
+        kept = replace(options, keep_float=(*options.keep_float, *names))
+        return truth.costs(prototrt.rewrite(model, options=kept), feeds)
+
+    alone = [
+        LayerCost(origin, min(without([name for name in layers if name != layer]), key=_order))
+        for layer, origin in layers.items()
+    ]
+    alone.sort(key=lambda cost: _order(cost.worst))
+    cost = QuantizationCost(tuple(truth.costs(quantized, feeds)), tuple(alone))
+    return cost if wanted is None else _kept(cost, without, wanted)
+
+
+def _order(cost: OutputCost) -> tuple[float, float]:
+    """The most expensive first: those that change decisions, then those that change numbers."""
+    return cost.score, -cost.rms
+
+
+def _kept(
+    cost: QuantizationCost, without: Callable[[Sequence[str]], list[OutputCost]], wanted: float
+) -> QuantizationCost:
+    """The cost with as few layers in float as reach the agreement, taken in the order of their own costs."""
+    names = [each.layer.layer for each in cost.layers]
+    for count in range(len(names) + 1):
+        if count:
+            cost = replace(cost, outputs=tuple(without(names[:count])), kept=tuple(names[:count]))
+        if cost.score >= wanted:
+            return cost
+    worst = min(cost.outputs, key=_order)
+    what = "the cosine with" if worst.agreement is None else "the agreement with"
+    raise VerificationError(
+        f'output "{worst.output}": {what} float32 is {worst.score:.9g}, expected {wanted:g}',
+        because="16 bits alone cost as much: no layer is left in 8 bits",
+        fix=Worded("ask for less, or use {}", Option("precision", "fp32")),
+    )
+
+
+def _quantized_layers(graph: Graph) -> dict[str, Origin]:
+    """The layers whose weights have 8 bits."""
+    return {
+        node.origin.layer: node.origin
+        for node in walk(graph)
+        if isinstance(node.op, Dequantize) and node.inputs[0].is_constant
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Truth:
+    """The results in float32."""
+
+    graph: Graph
+    results: Mapping[str, Array]
+
+    def costs(self, graph: Graph, feeds: Sequence[Arrays]) -> list[OutputCost]:
+        found = _results(graph, feeds)
+        values = {value.name: value for value in self.graph.outputs}
+        return [
+            _cost(found[name], wanted, values[name], self.graph)
+            for name, wanted in self.results.items()
+            if wanted.dtype.kind == "f"
+        ]
+
+
+def _results(graph: Graph, feeds: Sequence[Arrays]) -> dict[str, Array]:
+    """The outputs of all calls, one after the other: by onnxruntime where it can, which takes far less time."""
+    session = _session(graph)
+    calls = [session.run(given) for given in feeds]
+    return {name: np.stack([call[name] for call in calls]) for name in calls[0]}
+
+
+def _session(graph: Graph) -> Session:
+    if importlib.util.find_spec("onnxruntime") is not None and importlib.util.find_spec("onnx") is not None:
+        try:
+            return Session(graph, on="onnx")
+        except BuildError:  # bfloat16, for one
+            pass
+    return Session(graph)
+
+
+def _cost(found: Array, wanted: Array, value: Value, graph: Graph) -> OutputCost:
+    difference = difference_of(found, wanted, TOLERANCES["fp32"])
+    return OutputCost(
+        value.name,
+        difference.max_abs,
+        difference.max_rel,
+        difference.rms,
+        difference.cosine,
+        _agreement(found, wanted, 1 + _axis_of_classes(value, graph)),
+    )
+
+
+def _agreement(found: Array, wanted: Array, axis: int) -> float | None:
+    """The share of places with the same largest class along an axis."""
+    if axis >= wanted.ndim or wanted.shape[axis] < 2 or found.shape != wanted.shape or not wanted.size:
+        return None
+    return float(np.mean(found.argmax(axis) == wanted.argmax(axis)))
+
+
+def _axis_of_classes(value: Value, graph: Graph) -> int:
+    """The axis of a Softmax that writes the value; else the channels of images, or the last axis."""
+    for node in graph.nodes:
+        if value in node.outputs and isinstance(node.op, Softmax):
+            return node.op.axis
+    return 1 if len(value.shape) > 3 else len(value.shape) - 1

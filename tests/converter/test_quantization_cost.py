@@ -1,0 +1,94 @@
+"""What 8 bits cost: each output, each layer alone, and the layers that must stay float."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.caffe_proto.errors import OptionsError, VerificationError
+from prototrt.converter.options import VerifyOptions
+from prototrt.converter.sessions.feeds import read_feeds
+from prototrt.converter.verification.quantization import QuantizationCost, quantization_cost
+from prototrt.surgery.options import RewriteOptions
+from prototrt.tests.command_line import DEPLOY, DIGITS, WEIGHTS, run
+from prototrt.tests.small_nets import failure, inputs_of, loaded, numbers, op, stored
+
+RANGES = {"data": 1.0, "pool1": 5.6, "pool2": 10.7, "ip1": 52.0}
+"""Measured on the strips of the sample."""
+FEEDS = read_feeds(str(DIGITS / "strips_in.npz"), ["data", "cont"], None)
+
+
+@cache
+def digits_cost(ip1: float = RANGES["ip1"], wanted: float | None = None) -> QuantizationCost:
+    options = RewriteOptions(precision="int8", ranges={**RANGES, "ip1": ip1})
+    return quantization_cost(prototrt.load(DEPLOY, WEIGHTS), options, FEEDS, wanted)
+
+
+def test_every_digit_is_read_as_in_float32() -> None:
+    (cost,) = digits_cost().outputs
+    assert (cost.output, cost.agreement) == ("prob", 1)
+    assert 1e-3 < cost.max_abs < 0.1
+    assert cost.cosine > 0.999
+
+
+def test_each_quantized_layer_is_measured_alone() -> None:
+    layers = digits_cost().layers
+    assert {cost.layer.layer for cost in layers} == {"conv2", "ip1", "lstm1", "lstm2"}
+    errors = [cost.worst.rms for cost in layers]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] > 0
+    assert errors[0] < 1.5 * digits_cost().outputs[0].rms
+
+
+def test_a_scale_that_is_too_small_is_found_at_its_layer() -> None:
+    """The first LSTM reads ip1, which is up to 52: beyond 2 all is lost."""
+    cost = digits_cost(2.0)
+    assert cost.outputs[0].agreement is not None
+    assert cost.outputs[0].agreement < 0.99
+    assert cost.layers[0].layer.layer == "lstm1"
+
+
+def test_the_fewest_layers_are_kept_float() -> None:
+    cost = digits_cost(2.0, wanted=0.99)
+    assert cost.kept == ("lstm1",)
+    assert cost.score >= 0.99
+    assert digits_cost(wanted=0.99).kept == ()
+
+
+def test_16_bits_may_cost_too_much(tmp_path: Path) -> None:
+    layer = op("InnerProduct", "inner_product_param { num_output: 1 bias_term: false }")
+    model = loaded(tmp_path, inputs_of({"x": (2, 3)}) + layer, stored("op", [numbers(1, 3)]))
+    options = RewriteOptions(precision="int8", ranges={"x": 3.0}, quantize_all=True)
+    feeds = [{"x": numbers(2, 3, seed=1)}]
+    message = failure(lambda: quantization_cost(model, options, feeds, 1.0), VerificationError)
+    assert re.sub(r"0\.99999\d+", "0.99999...", message) == (
+        'output "y": the cosine with float32 is 0.99999..., expected 1\n'
+        "  because 16 bits alone cost as much: no layer is left in 8 bits\n"
+        '  fix: ask for less, or use precision="fp32"'
+    )
+
+
+@pytest.mark.parametrize("share", [0.0, 1.5])
+def test_a_share_is_above_0_and_up_to_1(share: float) -> None:
+    assert failure(lambda: VerifyOptions(auto_keep=share), OptionsError) == (
+        f'auto_keep is {share}, expected a share above 0, up to 1\n  fix: use auto_keep="0.99"'
+    )
+
+
+def test_auto_keep_is_for_8_bits() -> None:
+    result = run("verify", DEPLOY, WEIGHTS, "--auto-keep", "0.9", "--calls", "1")
+    assert result.exit_code == 2
+    assert result.stderr.endswith(
+        "Error: --auto-keep is for int8 and fp8\n  fix: leave it out, or use --precision int8\n"
+    )
+
+
+def test_an_output_without_classes_is_judged_by_its_direction() -> None:
+    (cost,) = digits_cost().outputs
+    assert cost.score == cost.agreement
+    assert np.isclose(digits_cost().as_dict()["outputs"][0]["rms"], cost.rms)
