@@ -84,20 +84,20 @@ def quantization_cost(
     places. Raises ``VerificationError`` if all layers together do not reach it.
     """
     full = prototrt.rewrite(model, options=replace(options, precision="fp32"))
-    truth = _Truth(full, _results(full, feeds))
+    truth = Truth.of(full, feeds)
     quantized = prototrt.rewrite(model, options=options)
     layers = _quantized_layers(quantized)
 
     def without(names: Sequence[str]) -> list[OutputCost]:
         kept = replace(options, keep_float=(*options.keep_float, *names))
-        return truth.costs(prototrt.rewrite(model, options=kept), feeds)
+        return truth.costs(prototrt.rewrite(model, options=kept))
 
     alone = [
         LayerCost(origin, min(without([name for name in layers if name != layer]), key=_order))
         for layer, origin in layers.items()
     ]
     alone.sort(key=lambda cost: _order(cost.worst))
-    cost = QuantizationCost(tuple(truth.costs(quantized, feeds)), tuple(alone))
+    cost = QuantizationCost(tuple(truth.costs(quantized)), tuple(alone))
     return cost if wanted is None else _kept(cost, without, wanted)
 
 
@@ -135,14 +135,20 @@ def _quantized_layers(graph: Graph) -> dict[str, Origin]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Truth:
-    """The results in float32."""
+class Truth:
+    """What a graph of float32 computes on the inputs of each call."""
 
     graph: Graph
+    feeds: Sequence[Arrays]
     results: Mapping[str, Array]
 
-    def costs(self, graph: Graph, feeds: Sequence[Arrays]) -> list[OutputCost]:
-        found = _results(graph, feeds)
+    @classmethod
+    def of(cls, graph: Graph, feeds: Sequence[Arrays]) -> Truth:
+        return cls(graph, feeds, _results(graph, feeds))
+
+    def costs(self, graph: Graph) -> list[OutputCost]:
+        """How far each output of another graph is from it."""
+        found = _results(graph, self.feeds)
         values = {value.name: value for value in self.graph.outputs}
         return [
             _cost(found[name], wanted, values[name], self.graph)
