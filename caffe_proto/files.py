@@ -16,7 +16,7 @@ from prototrt.caffe_proto.suggestions import close_names
 
 Identity: TypeAlias = tuple[int, ...]
 HEAD = 1 << 16
-"""How many bytes of a file tell what it is: enough for the first operators of a Caffe2 net."""
+"""How many bytes are read to recognize a file: enough for the first operators of a Caffe2 net."""
 PROTOTXT_FIRST = "give the prototxt first and the weights second"
 _SMALL = 16 << 20  # bytes; read in a few milliseconds
 _SPECIAL = (
@@ -82,7 +82,7 @@ def identity_of(file: str | os.PathLike[str]) -> Identity | None:
 
 
 def changed(file: str) -> UnreadableFileError:
-    """What to say of a file that is another one, by its identity, than when it was opened."""
+    """The message for a file whose identity has changed since it was opened."""
     return UnreadableFileError(
         "the file changed while it was read",
         where=file,

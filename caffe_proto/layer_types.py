@@ -46,9 +46,9 @@ class LayerType:
     example: tuple[str, ...] = ("NxCxHxW",)
     """The form of the shapes of its bottoms, as in ``NxCxHxW``. The last form is for all further bottoms."""
     keeps_axes: bool = False
-    """Tops have as many axes as bottoms: the readers of the tops show the shapes of the bottoms."""
+    """Tops have the same number of axes as bottoms, so readers of the tops show the shapes of the bottoms."""
     reads_rows: bool = False
-    """Its ``axis`` says where a row begins: what stands before are T and N, or N alone."""
+    """Its ``axis`` is where a row begins. The axes before it are T and N, or only N."""
     reads_ids: bool = False
     """Each number of its bottom becomes a row: its top has one axis more."""
 
@@ -59,9 +59,9 @@ class LayerType:
     """Of data: the first top that holds labels. None where any top may hold anything."""
 
     measures_with: int | None = None
-    """Of what is not always a measure: with so many bottoms it compares with labels, and is one."""
+    """For types that are not always a measure: with this many bottoms, the layer compares with labels, and is one."""
     predictions: int = 1
-    """Of a measure: how many bottoms come from the net. Labels follow them."""
+    """For a measure: how many bottoms come from the net. Labels follow them."""
     passes_on: int = 0
     """Of what only serves training: how many of its first tops are its bottoms when the net is deployed."""
     answer: str | None = None

@@ -75,11 +75,13 @@ class Model:
     layers: tuple[Layer, ...]
     weights: Weights
     warnings: tuple[str, ...]
-    outputs: tuple[str, ...]  # the values that nobody reads, in Caffe's order: that of their blobs' names
+    outputs: tuple[
+        str, ...
+    ]  # the values that no layer reads, in Caffe's order: sorted by the names of their blobs
     blobs: dict[str, str]  # the user's name of a blob -> the name of its last value
     problems: tuple[ConversionError, ...] = ()  # must be fixed before the net is used for anything
     missing: tuple[str, ...] = ()  # blobs that layers read and no layer writes
-    # What the file says of the shapes of inputs that it does not state whole: None for unknown sizes.
+    # Shapes of inputs that the file states only in part: None for unknown sizes.
     sizes: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
     framework: str = "caffe"
     stored: Mapping[str, StoredBlob] = field(default_factory=dict)

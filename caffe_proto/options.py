@@ -57,12 +57,12 @@ def at_least(least: int, default: int | None = None) -> Any:
 
 
 def only_in_python(default: object) -> Any:
-    """A field of which objects may differ and be equal: it does not decide what comes out."""
+    """A field that does not count when objects are compared, because it does not change results."""
     return field(default=default, compare=False, metadata=ONLY_IN_PYTHON)
 
 
 def stated_fields(kind: type[Options]) -> list[Field[Any]]:
-    """The fields that the command line and lists of models have, too."""
+    """The fields that are also options of the command line and keys of lists of models."""
     return [each for each in fields(kind) if "only_in_python" not in each.metadata]
 
 
@@ -96,8 +96,8 @@ class Options:
 class LoadOptions(Options):
     """The choice of the net, and the source of its weights.
 
-    ``weights`` are a caffemodel, or an HDF5 or npz file; for a net of Caffe2 an init net. Their content
-    shows which one it is. ``random_weights`` is the seed of random weights that replace a file.
+    ``weights`` are a caffemodel, or an HDF5 or npz file; for a net of Caffe2 an init net. Its content
+    decides which one it is. ``random_weights`` is the seed of random weights that replace a file.
     ``phase``, ``level`` and ``stages`` say which of the layers with include and exclude rules belong to
     the net. ``allow_unknown`` makes warnings of unknown fields that only matter to training.
     ``overrides`` set fields of layers, by ``LAYER.FIELD``. ``define`` holds the values of the
@@ -128,7 +128,7 @@ class TakesOptions(Protocol[S, O, P, R]):
 def takes_options(
     kind: Callable[P, T],
 ) -> Callable[[Callable[[S, T], R]], TakesOptions[S, T, P, R]]:
-    """A decorator: the function's second argument is a ``kind``, made of keywords unless it is given."""
+    """A decorator: the function's second argument is a ``kind``, made from keywords if it is not given."""
 
     def decorate(function: Callable[[S, T], R]) -> TakesOptions[S, T, P, R]:
         subject = next(iter(inspect.signature(function).parameters.values()))

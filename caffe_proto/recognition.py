@@ -13,7 +13,7 @@ from prototrt.caffe_proto.weights.wire import Field, Wire, leading_fields
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 ZIP_SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06")  # the second of an archive that holds nothing
 DATABASE_KEY = "!!META_NET_DEF"
-"""The name of the first blob of a minidb, in which the nets are; two sizes of 4 bytes come before it."""
+"""The name of the first blob of a minidb, which holds the nets. Two sizes of 4 bytes precede it."""
 
 # Numbers of Caffe's NetParameter, and of a V1 layer.
 _LAYER, _LAYERS, _V1_TYPE = 100, 2, 5
@@ -25,7 +25,7 @@ _IR_VERSION, _GRAPH = 1, 7
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of file in words; ``fix`` is what to do with one wherever it was given by mistake."""
+    """A kind of file in words; ``fix`` is the advice for a user who gave such a file by mistake."""
 
     words: str
     fix: str | None = None
@@ -108,7 +108,7 @@ def _kinds_inside(head: bytes, item: Field) -> set[tuple[int, Wire]]:
 def refuse_strangers(head: bytes, file: str, what: str, fix: str, accepted: Kind | None = None) -> None:
     """Raise if the first bytes show that a file is not ``what`` was expected, as in "a prototxt".
 
-    ``accepted`` is the kind that is right. ``fix`` is told unless the kind that was found has its own.
+    ``accepted`` is the kind that is right. ``fix`` is the advice, unless the recognized kind has its own.
     """
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:40].lower()
     if not head.strip():

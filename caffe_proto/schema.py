@@ -27,7 +27,7 @@ def _pool() -> descriptor_pool.DescriptorPool:
 
 
 def private_pool(descriptors: Path) -> descriptor_pool.DescriptorPool:
-    """A pool with what ``make proto`` made of a .proto file, and nothing else."""
+    """A pool with only the descriptors that ``make proto`` made from a .proto file."""
     files = descriptor_pb2.FileDescriptorSet()
     files.ParseFromString(descriptors.read_bytes())
     pool = descriptor_pool.DescriptorPool()
@@ -87,5 +87,5 @@ def is_known(layer_type: str) -> bool:
 
 
 def is_read_by(layer_type: str, field: str) -> bool:
-    """Whether a layer of this type looks at a field of LayerParameter; all look at those that are no parameters."""
+    """Whether a layer of this type reads a field of LayerParameter. Fields that are not parameters are for all."""
     return not field.endswith("_param") or field in (*parameter_fields(layer_type), *_OF_ANY_LAYER)

@@ -1,4 +1,4 @@
-"""Suggestions for an unknown name: similar names, or else all names."""
+"""Suggestions for an unknown name: similar names, otherwise all names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST_OFFERED = 3
 _SUFFIX = "_param"
 _MOST_COMPARED = 5000  # names; a net of many more is not written by hand
 _MOST_SLIPS = 2
-_LETTERS_OF_A_SLIP = 4  # one slip of the pen in so many letters, and never more than two
+_LETTERS_OF_A_SLIP = 4  # one typing error in this many letters, and at most two
 
 
 def close_names(name: str, known: Iterable[str]) -> list[str]:
@@ -69,7 +69,7 @@ def _change(letter: str, wanted: str) -> int:
 
 
 def choices(name: str, known: Iterable[str]) -> str:
-    """``MAX or AVE``: the close names, or else all of them while they are few."""
+    """``MAX or AVE``: similar names; without any, all names if there are few."""
     names = sorted(set(known))
     names = close_names(name, names) or names
     if len(names) > MOST_NAMES:

@@ -24,7 +24,7 @@ def visible(text: str) -> str:
 
 
 def visible_line(text: str) -> str:
-    """Text that must stay in its line, such as a name in a message: visible line breaks and tabs, too."""
+    """Text that must stay on one line, such as a name in a message: line breaks and tabs become visible as well."""
     return _HIDDEN_IN_A_LINE.sub(_written, text)
 
 

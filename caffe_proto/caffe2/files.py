@@ -63,9 +63,9 @@ def _beginning(file: str) -> bytes:
 
 
 def types_of(file: str, most: int) -> list[str] | None:
-    """The types of the operators of a binary net, of which nothing else is read.
+    """The types of the operators of a binary net; nothing else is read.
 
-    None where there are more than ``most``, and for text and damaged files.
+    None if there are more than ``most``, and for text and damaged files.
     """
     if not looks_like_operators(_beginning(file)):
         return None
@@ -98,7 +98,7 @@ def _is_text_of_netdef(text: str) -> bool:
 
 
 def _outer_names(tokens: Tokens) -> list[str]:
-    """The names of the fields that stand in no message."""
+    """The names of the fields that are in no message."""
     names, depth = [], 0
     while (token := tokens.take()).kind is not Kind.END:
         if token.text in ("{", "<"):
@@ -154,7 +154,7 @@ def parse_binary(message: Message, data: bytes, file: str) -> None:
 
 
 def _names_are_text(message: Message) -> bool:
-    """protobuf reads a name that is no UTF-8, and only fails when it is asked for."""
+    """protobuf reads a name that is not UTF-8, and fails only when the name is used."""
     try:
         for known, value in message.ListFields():
             if known.type == known.TYPE_MESSAGE:

@@ -58,7 +58,7 @@ def read_fills(file: str, *, allow_unknown: bool = False) -> list[Fill]:
 
 
 def origin_of(file: str, line: int, index: int, message: Message) -> Origin:
-    """``init_net.pb: operator 3 (FC)``; an operator that has a name is called by it, too."""
+    """``init_net.pb: operator 3 (FC)``; the name of the operator is added if it has one."""
     name = f' "{message.name}"' if message.name else ""
     label = message.name or next(iter(message.output), f"{message.type}_{index}")
     return Origin(file, line, label, message.type, f"operator {index}{name}")
@@ -110,7 +110,7 @@ def _has_values(buffer: Buffer, argument: Field, runs: list[Run]) -> bool:
 
 
 def _fields_but_numbers(buffer: Buffer, argument: Field, runs: list[Run]) -> Iterator[Field]:
-    """The fields of an argument. Its floats, of which each may be a field, go to ``runs`` at once."""
+    """The fields of an argument. Its floats, each of which may be a field, are added to ``runs``."""
     position = argument.start
     while position < argument.end:
         item = next(fields(buffer, position, argument.end), None)

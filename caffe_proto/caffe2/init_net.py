@@ -37,7 +37,7 @@ Blobs: TypeAlias = dict[str, "StoredBlob | PackedBlob"]
 class InitNet:
     """The weights of a Caffe2 net, by blob. Nothing is read before an array is asked for.
 
-    ``operators`` compute more of them from these, as those of exporters do that come from ONNX.
+    ``operators`` compute further weights from these; init nets exported from ONNX have such operators.
     """
 
     file: str | None
@@ -82,7 +82,7 @@ def open_init_net(file: str, seed: int | None, *, allow_unknown: bool = False) -
 
 
 def _computes(fill: Fill, made: Collection[str]) -> bool:
-    """Whether this is no fill, but an operator that makes blobs of those that were made before it."""
+    """Whether this operator is not a fill, but computes blobs from earlier ones."""
     message = fill.message
     if message.type == "RecurrentParamSet" or (message.type in FILLS and message.type != "ConstantFill"):
         return False

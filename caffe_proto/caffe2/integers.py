@@ -36,10 +36,10 @@ _ALIKE = (
 
 
 def integer_blobs(operators: Sequence[Operator], stored: Callable[[str], bool | None]) -> set[str]:
-    """The blobs, by the user's names, that hold whole numbers.
+    """The blobs that hold whole numbers, by the user's names.
 
-    ``stored`` says of a blob whether the init net fills it with whole numbers, None where it
-    does not fill it.
+    ``stored`` returns whether the init net fills a blob with whole numbers; None if it does not fill the
+    blob.
     """
     groups = _Groups()
     certain: set[str] = set()
@@ -67,7 +67,7 @@ def _look_at(operator: Operator, groups: _Groups, certain: set[str]) -> None:
 
 
 def _alike(operator: Operator, inputs: list[str]) -> list[str]:
-    """Blobs of one type, as far as the operator says."""
+    """Blobs that the operator requires to have one type."""
     if operator.type in _ALIKE_INPUTS:
         return inputs
     if operator.type not in _ALIKE:

@@ -195,7 +195,7 @@ def _outer_read(draft: Operator, blob: str) -> Read:
 
 
 def _named(drafts: Sequence[Operator], found: Untangled) -> list[Operator]:
-    """The operators over values that are written once; each with a name of its own."""
+    """The operators over values that are written once; each operator has its own name."""
     named: list[Operator] = []
     taken: set[str] = set()
     for draft, bottoms, tops in zip(drafts, found.bottoms, found.tops, strict=True):

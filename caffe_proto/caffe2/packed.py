@@ -1,7 +1,7 @@
 """Where cuDNN keeps each matrix and bias in the one blob of a recurrent net's weights.
 
-All matrices come first, then all biases. Both go layer by layer, for each its directions; a
-layer's matrices of the input, one per gate, then those of the recurrence.
+All matrices come first, then all biases. Both are sorted by layer, then by direction: first the matrices
+for the input, one per gate, then those for the recurrence.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-# cuDNN's order of the gates; those of an LSTM by the words of RecurrentParamSet.
+# cuDNN's order of the gates. The names for an LSTM are those of RecurrentParamSet.
 GATES = {
     "lstm": ("input_gate", "forget_gate", "cell", "output_gate"),
     "gru": ("reset", "update", "new"),
@@ -20,7 +20,7 @@ GATES = {
 
 @dataclass(frozen=True, slots=True)
 class PackedArray:
-    """One matrix or bias. ``layer`` counts directions, too: layer 1 forward of two directions is 2."""
+    """One matrix or bias. ``layer`` also counts directions: layer 1 forward of two directions is 2."""
 
     layer: int
     source: str  # "input" or "recurrent"
@@ -65,5 +65,5 @@ class PackedLayout:
                         yield layer, source, f"{gate}_{kind}"
 
     def inputs_of(self, layer: int) -> int:
-        """How many numbers a step brings into a layer: those of the net, or all directions' of the one below."""
+        """How many numbers a layer reads per step: the net's inputs, or the outputs of all directions below."""
         return self.inputs if layer < self.directions else self.hidden * self.directions

@@ -17,10 +17,10 @@ from prototrt.caffe_proto.weights import StoredBlob
 
 @dataclass(slots=True, eq=False)
 class PackedBlob:
-    """Packed weights of which parts have been set.
+    """Packed weights, some of which have been set.
 
-    The operators read the net's input for its number of columns only, which is not known
-    here: it is that of the first layer's matrices.
+    The operators read the net's input only for its number of columns. That is not known here, so it is
+    taken from the first layer's matrices.
     """
 
     origin: Origin

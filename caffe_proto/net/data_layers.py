@@ -11,7 +11,7 @@ from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 PartialShape = tuple[int | None, ...]
 
-# The fields that say one size, the first one stated counts: forks have names of their own.
+# The fields that state one size; the first stated one counts. Forks have their own names.
 _BATCH = ("batch_size", "batchsize", "batch")
 _CROP = ("crop_size", "cropsize")
 _HEIGHT = (*_CROP, "crop_height", "crop_h", "resize_param.height", "new_height", "resize_height", "height")
@@ -29,7 +29,7 @@ def is_source(entry: LayerEntry) -> bool:
 
 
 def label_tops(entry: LayerEntry) -> list[str]:
-    """The tops that hold labels; of types that Caffe does not know, their names tell."""
+    """The tops that hold labels. For types unknown to Caffe, the names of the tops decide."""
     facts = layer_type(entry.message.type)
     if facts.role is Role.DATA:
         return [] if facts.labels_from is None else list(entry.message.top[facts.labels_from :])
@@ -37,7 +37,7 @@ def label_tops(entry: LayerEntry) -> list[str]:
 
 
 def known_shape(entry: LayerEntry, top: int, *, has_frames: bool = False) -> PartialShape | None:
-    """The shape of a top, with None for sizes that only the data know; None where nothing is known.
+    """The shape of a top, with None for sizes that only the data determine; None if nothing is known.
 
     With ``has_frames`` the first top holds videos, (N, C, L, H, W), as those of C3D.
     Source: the ``DataLayerSetUp`` of caffe's ``src/caffe/layers/*_data_layer.cpp``.
@@ -87,7 +87,7 @@ def _channels(layer: Message, stated: Mapping[Path, list[int]]) -> int | None:
 
 
 def transformation(layer: Message) -> str | None:
-    """What is left to do to the data of an Input, since the data layer in whose place it stands did it."""
+    """The transformations that the data layer did, and that the data of the Input in its place still need."""
     transform = layer.transform_param
     steps = []
     if transform.mean_file:

@@ -1,7 +1,7 @@
-"""A training net -> the net that is left to deploy.
+"""A training net -> the deploy net in it.
 
-Data layers become Inputs, losses become what a deploy net has in their place, and whatever served only to
-measure falls away. Each such step is told as a warning.
+Data layers become Inputs, losses become predictions, and layers that only measure are removed. A warning
+reports each such step.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """The layers that a deploy net has, a warning for each one that it does not have, and what the file says
-    of the shapes of its inputs.
+    """The layers of the deploy net, a warning for each layer that is removed, and the shapes of inputs that
+    the file states.
     """
 
     entries: Sequence[LayerEntry]
@@ -66,9 +66,10 @@ def _is_measure(entry: LayerEntry) -> bool:
 
 @dataclass
 class _Cut:
-    """Which values of a net are wanted. Values are named as ``untangle`` names them.
+    """Which values of a net are wanted.
 
-    What is asked for each layer is looked up, never searched for: nets have tens of thousands of layers.
+    Values are named as ``untangle`` names them. Facts about each layer are looked up and never searched
+    for: nets have tens of thousands of layers.
     """
 
     entries: Sequence[LayerEntry]
@@ -76,11 +77,11 @@ class _Cut:
     file: str
     wanted: set[str] = field(default_factory=set)
     measured: set[str] = field(default_factory=set)  # values that come from a loss
-    labels: set[str] = field(default_factory=set)  # values that come from nothing but labels
+    labels: set[str] = field(default_factory=set)  # values that come only from labels
     made: set[str] = field(default_factory=set)  # values of layers that are kept
     helped: dict[int, int] = field(default_factory=dict)  # which loss an auxiliary loss helps to train
     warnings: list[str] = field(default_factory=list)
-    shapes: dict[str, PartialShape] = field(default_factory=dict)  # of inputs, as far as the file says them
+    shapes: dict[str, PartialShape] = field(default_factory=dict)  # of inputs, as far as the file states them
 
     def mark(self) -> None:
         for index in range(len(self.entries)):
@@ -112,10 +113,10 @@ class _Cut:
             self.labels.update(tops[_facts(entry).passes_on :])
 
     def _mark_auxiliary(self) -> None:
-        """Find losses that are there to train what lies before them, as GoogLeNet's loss1 and loss2.
+        """Find losses that only help to train the layers before them, such as GoogLeNet's loss1 and loss2.
 
-        Such a loss compares with the very labels of another one of its type, and weighs less. Losses of
-        several tasks have labels of their own.
+        Such a loss compares with the same labels as another one of its type, and weighs less. Losses of
+        several tasks have different labels.
         """
         rivals: dict[tuple[str, tuple[str, ...]], list[int]] = {}
         for index, entry in enumerate(self.entries):
@@ -210,7 +211,7 @@ class _Cut:
         return sum(_facts(entry).answer is not None for entry in self.entries) - len(self.helped)
 
     def replacements(self, index: int) -> list[LayerEntry]:
-        """What stands in the deploy net for one layer."""
+        """What replaces one layer in the deploy net."""
         entry, tops = self.entries[index], self.names.tops[index]
         if is_source(entry):
             return self._inputs(index)
@@ -218,7 +219,7 @@ class _Cut:
             return self._answer(index)
         if _facts(entry).passes_on:
             return self._passed_on(index)
-        # A Silence keeps from the outputs what would else be one.
+        # A Silence hides a blob that would otherwise be an output.
         is_silent = not tops and self.made.issuperset(self.names.bottoms[index])
         if is_silent or self._is_kept(index):
             return [entry]

@@ -20,8 +20,8 @@ Shapes = Mapping[str, Sequence[int]]
 def deploy_text(model: Model, shapes: Shapes | None = None) -> str:
     """The net as text, without weights and without rules of inclusion.
 
-    ``shapes`` are those of inputs; each input must have one, here or in the file. What a data layer did to
-    the data stays in the transform_param of the input, where Caffe passes over it. Raises ConversionError.
+    ``shapes`` are those of inputs; each input must have one, here or in the file. The transform_param of a
+    data layer is kept in the input, where Caffe ignores it. Raises ConversionError.
     """
     given = shapes or {}
     if model.framework != "caffe":

@@ -50,10 +50,10 @@ def _meets(state: NetState, rule: Message) -> bool:
 
 
 def differs_in_training(layer: Message, state: NetState) -> bool:
-    """Whether Caffe would train the layer, and then compute something else than surgery does.
+    """Whether Caffe would train the layer, and then compute something different from surgery.
 
-    Source: caffe ``dropout_layer.cpp``, ``batch_norm_layer.cpp``, ``pooling_layer.cu``; a layer may
-    state a phase of its own (``src/caffe/net.cpp``, ``Net::Init``).
+    Source: caffe ``dropout_layer.cpp``, ``batch_norm_layer.cpp``, ``pooling_layer.cu``; a layer may state
+    its own phase (``src/caffe/net.cpp``, ``Net::Init``).
     """
     phase = PHASES[layer.phase] if layer.HasField("phase") else state.phase
     if phase != "TRAIN":

@@ -44,10 +44,10 @@ def reading_for(entries: Sequence[LayerEntry], state: NetState, file: str) -> Re
 
 
 def whole_readings(entries: Sequence[LayerEntry], asked: Reading, file: str) -> list[Reading]:
-    """The nets for the states closest to the one asked for in which no blob is missing that a layer makes.
+    """The nets for the states closest to the requested one, without missing blobs that some layer makes.
 
-    That is the one asked for, if nothing is missing in it. Else one thing is changed, the phase, a stage
-    or the level; else the phase and another one. Readings with the same layers count once.
+    If nothing is missing for the requested state, that is its net. Otherwise one setting is changed (the
+    phase, a stage or the level), then the phase and another one. Readings with the same layers count once.
     """
     made = {blob for entry in entries for blob in entry.message.top}
     if asked.entries and made.isdisjoint(_missing(asked.entries, file)):
@@ -63,7 +63,7 @@ def whole_readings(entries: Sequence[LayerEntry], asked: Reading, file: str) -> 
 
 
 def chosen(readings: Sequence[Reading]) -> Reading | None:
-    """The reading that is meant: the only one, or the one to deploy."""
+    """The reading to use: the only one, or the one to deploy."""
     if len(readings) == 1:
         return readings[0]
     return next((reading for reading in readings if _DEPLOYED in reading.state.stages), None)

@@ -14,14 +14,14 @@ _IMAGES = "NxCxHxW"
 
 
 def shape_option(blob: str, layers: Sequence[Layer]) -> Option:
-    """The option that gives the shape, with letters for the axes that the readers of the blob want."""
+    """The option that states the shape, with letters for the axes that the readers of the blob need."""
     return Option("shapes", {blob: example_shape(blob, layers)})
 
 
 def example_shape(
     blob: str, layers: Sequence[Layer], sizes: Mapping[str, Sequence[int | None]] = MappingProxyType({})
 ) -> list[int | str]:
-    """A letter for each axis that the readers of the blob want, or the size that is known of it."""
+    """A letter for each axis that the readers of the blob need, or its size if that is known."""
     letters = _axes(blob, layers).split("x")
     known = sizes.get(blob, ())
     if len(known) != len(letters):

@@ -125,7 +125,7 @@ def _write(walk: _Walk, entry: LayerEntry, blob: str, position: int) -> _Value:
 
 
 def _blame_writers_of_what_others_read(walk: _Walk) -> None:
-    """Layers that work in place on what other layers read, too, or they themselves once more."""
+    """Layers that work in place on a blob that other layers also read, or that they read a second time."""
     for blob, values in walk.values.items():
         for old, new in pairwise(values):
             others = list(old.readers)

@@ -10,7 +10,7 @@ from prototrt.caffe_proto.suggestions import close_names
 from prototrt.caffe_proto.text.tokens import Token
 
 _TOPOLOGY = ("bottom", "exclude", "include", "name", "phase", "top", "type")
-"""Fields of a layer that say where it stands in the net, rather than what it computes."""
+"""Fields of a layer that describe its place in the net, not its computation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class OpenLayer:
         return self.message.layer if is_v0 else self.message
 
     def origin(self, file: str, line: int) -> Origin | None:
-        """None while the text has not named the layer."""
+        """None until the text has named the layer."""
         message = self._innermost
         kind = message.type
         if isinstance(kind, int):
@@ -65,12 +65,12 @@ class Finding:
         return self._error(self.problem, self.because, self.fix)
 
     def dropped(self) -> str:
-        """What to say where an unknown field is passed over."""
+        """The warning for an unknown field that is ignored."""
         return self._error(f'dropped the unknown field "{self.field}"').text
 
     @property
     def hides_the_net(self) -> bool:
-        """Whether nobody can tell which layers there are, or what they read and write."""
+        """Whether the layers of the net, or what they read and write, cannot be known."""
         if self.is_broken or (self.layer is None and not self.is_unknown):
             return True
         if self.layer is None:
@@ -92,7 +92,7 @@ class Finding:
 
     @property
     def is_of_training(self) -> bool:
-        """Whether what stands here can only say how weights are learned."""
+        """Whether this part of the text only describes how weights are learned."""
         return any(name == "param" or name.endswith("_filler") for name in self.path)
 
     def _error(self, problem: str, because: str | None = None, fix: str | None = None) -> ConversionError:

@@ -20,8 +20,8 @@ def override(entries: Sequence[LayerEntry], overrides: Mapping[str, Setting], fi
     """Set fields of layers.
 
     A key is ``LAYER.FIELD`` or ``LAYER.MESSAGE.FIELD``; in the layer's name ``*``, ``?`` and ``[...]``
-    match as in a shell. Of the layers that match, those are meant whose type reads the message; types
-    are set first. Raises ``NetError`` for names that the net or Caffe's messages lack, and for a message
+    match as in a shell. Only matching layers whose type reads the message are changed; types are set first.
+    Raises ``NetError`` for names that the net or Caffe's messages lack, and for a message
     that no layer of this name reads.
     """
     resolved = []
@@ -64,14 +64,14 @@ def _is_named(name: str, pattern: str) -> bool:
 
 
 def _resolved(key: str, where: str) -> tuple[str, list[FieldDescriptor]]:
-    """The layers that are meant, and the fields from LayerParameter inwards. Names may hold dots, too."""
+    """The layers to change, and the fields from LayerParameter inwards. Names of layers may contain dots."""
     parts = key.split(".")
     problem: ConversionError | None = None
     for place in range(1, len(parts)):
         try:
             return ".".join(parts[:place]), _fields(parts[place:], where)
         except NetError as error:
-            # What went wrong deepest inside says most: there the message was found.
+            # The innermost error is the most helpful: there, the message was found.
             if problem is None or parts[place] in message_class("LayerParameter").DESCRIPTOR.fields_by_name:
                 problem = error
     raise problem or NetError(

@@ -1,8 +1,8 @@
 """Protobuf text -> a NetParameter, with the line of each of its layers and inputs.
 
-protobuf's own reader of text stops at the first unknown field, and tells neither the layer nor,
-afterwards, the lines. This one takes what Caffe's (C++) reader takes, collects every mistake that leaves
-the structure readable, and remembers where the layers stand.
+protobuf's own text reader stops at the first unknown field, and reports neither layers nor lines. This one
+accepts what Caffe's (C++) reader accepts, collects every mistake that leaves the structure readable, and
+remembers where the layers are.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ Path = tuple[str, ...]
 
 _CLOSING = {"{": "}", "<": ">", "[": "]"}
 _ENGINE = "engine"
-"""Which library computes a layer: forks have words of their own for it, and nothing else depends on it."""
+"""Which library computes a layer. Forks have their own words for it, and nothing else depends on it."""
 _WITHOUT_EFFECT = (_ENGINE, "strict_dim")
 """Fields of forks that change no result. DeepLab's ``strict_dim`` lets Caffe copy weights of another shape."""
 _OTHER_NAMES = {("ConvolutionParameter", "hole"): "dilation"}
-"""Fields of forks that Caffe got later under another name: DeepLab's holes lie between the taps of a kernel."""
+"""Fields of forks that Caffe later got under another name: DeepLab's holes are between the taps of a kernel."""
 _LAYER_FIELDS = ("layer", "layers")
 _SOLVER_FIELDS = ("base_lr", "lr_policy", "max_iter", "net", "test_iter", "train_net")
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedNet:
-    """A net as its file says it, before any upgrade."""
+    """A net as its file states it, before any upgrade."""
 
     message: Message
-    lines: dict[str, list[int]]  # of each field of the net: one line for each time it stands in the file
+    lines: dict[str, list[int]]  # for each field of the net: the lines at which it occurs in the file
     fork_types: dict[int, str]  # of V1 layers, by their index in the field: words that Caffe's enum lacks
     newer: dict[int, Message]  # of V1 layers: LayerParameters with what only these have fields for
-    findings: tuple[Finding, ...]  # mistakes that matter only to who needs what they stand in
+    findings: tuple[Finding, ...]  # mistakes that matter only if the message around them is needed
 
 
 def parse_net(text: str, file: str, message: Message | None = None) -> ParsedNet:
     """Read the text of a net. ``file`` is the name that messages use.
 
-    What is wrong inside of one layer raises nothing, nor does an unknown field: whether it matters is for
-    the reader of the result to say. ``message`` is filled: by default a new NetParameter.
+    A mistake inside one layer raises nothing, nor does an unknown field: the caller decides whether it
+    matters. ``message`` is filled: by default a new NetParameter.
     """
     net = message_class("NetParameter")() if message is None else message
     reader = _Reader(Tokens(text, file))
@@ -308,7 +308,7 @@ class _Reader:
 
 
 def _explain_unknown(finding: Finding, name: str, descriptor: Descriptor) -> None:
-    """Say whose field it is, or what it is a misspelling of."""
+    """Name the message that has the field, or the field that it misspells."""
     names = [known.name for known in descriptor.fields]
     fork = FIELDS.get((str(descriptor.name), name))
     is_of_net = len(finding.path) == 0

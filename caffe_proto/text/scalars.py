@@ -64,7 +64,7 @@ def _number(text: str) -> int:
 
 
 def _number_of(token: Token) -> int | None:
-    """What a token says that is a whole number of some size."""
+    """The value of a token that is a whole number in a range."""
     if token.kind is not Kind.INTEGER or len(token.text) > 40:
         return None
     try:
@@ -162,7 +162,7 @@ def _escaped(match: re.Match[str]) -> bytes:
 
 
 def text_from_bytes(data: bytes) -> str:
-    """UTF-8 where it is that. Any other byte is taken as Latin-1, so that no name is refused or lost."""
+    """The text in UTF-8. Other bytes are read as Latin-1, so that no name is refused or lost."""
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -35,10 +35,10 @@ _STATEMENT = re.compile(r"\{%.*?%\}")
 
 
 def filled(text: str, definitions: Mapping[str, str], file: str) -> str:
-    """The text with values in the place of placeholders.
+    """The text with values in place of placeholders.
 
     ``definitions`` maps their names to values. A name that stands for itself, as ``cls3x`` in ``num_output:
-    cls3x``, is filled in, too, unless it stands in a string. Raises ``NetError`` for placeholders that have
+    cls3x``, is also filled in, unless it is in a string. Raises ``NetError`` for placeholders that have
     no value, for names that the text lacks, and for statements of a template language.
     """
     if not definitions and not _IN_STRING.search(text) and "{%" not in text:

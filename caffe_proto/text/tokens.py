@@ -32,7 +32,7 @@ class Token(NamedTuple):
 
 
 _BLANKS = r"[ \t\r\n\v\f]* (?: \#[^\n]* (?: \n [ \t\r\n\v\f]* | \Z ) )*"
-# Backslash pairs are taken whole, so that \" does not end a string. A string never spans lines.
+# Backslash pairs are read as one, so that \" does not end a string. A string never spans lines.
 _TOKEN = re.compile(
     rf"""
     {_BLANKS} (?:

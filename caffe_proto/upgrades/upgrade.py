@@ -72,9 +72,9 @@ _TRANSFORM_FIELDS = ("scale", "mean_file", "crop_size", "mirror")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerEntry:
-    """One layer in today's form, where the user wrote it, and what is wrong with its text.
+    """One layer in the current form, its place in the file, and the mistakes in its text. ``warnings``
 
-    ``warnings`` tell what its upgrade has left out.
+    report what its upgrade has left out.
     """
 
     message: Message
@@ -118,7 +118,7 @@ def _layers(net: ParsedNet) -> Iterator[tuple[int, LayerEntry]]:
 
 
 def _layers_from_v1(net: ParsedNet, file: str) -> Iterator[tuple[int, LayerEntry]]:
-    """The layers in the old forms, with their places in the file's field: padding is no layer any more."""
+    """The layers in the old forms, with their places in the file's field: padding is not a layer any more."""
     placed = [
         Placed(layer, line, index)
         for index, (layer, line) in enumerate(zip(net.message.layers, net.lines["layers"], strict=True))
@@ -155,7 +155,7 @@ def _layer_from_v1(old: Message) -> Message:
 
 
 def _merge_param_specs(old: Message, layer: Message) -> None:
-    """V1 kept what ParamSpec says in four lists, each as long as it had to be."""
+    """V1 kept the contents of ParamSpec in four lists, each as long as needed."""
     lists = {
         "name": old.param,
         "share_mode": old.blob_share_mode,

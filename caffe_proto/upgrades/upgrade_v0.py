@@ -1,6 +1,6 @@
 """The first form of a net, ``layers { layer { type: "conv" } bottom: ... }`` -> V1.
 
-Its layer was one flat message for all types, and padding was a layer of its own, which is folded into the
+Its layer was one flat message for all types, and padding was a separate layer, which is folded into the
 convolution or pooling that reads it.
 
 Source: caffe ``src/caffe/util/upgrade_proto.cpp``, ``UpgradeV0PaddingLayers`` and
@@ -53,7 +53,7 @@ _TYPES = {
     "window_data": "WINDOW_DATA",
 }
 
-# Where each flat field went: by type, (message, field). "*" stands for every type.
+# The new place of each flat field, by type: (message, field). "*" stands for every type.
 _CONV, _POOL, _FC, _LRN = "convolution_param", "pooling_param", "inner_product_param", "lrn_param"
 _DATA = {"data": "data_param", "hdf5_data": "hdf5_data_param", "images": "image_data_param"}
 _WINDOW = {"window_data": "window_data_param"}

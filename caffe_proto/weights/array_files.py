@@ -65,7 +65,7 @@ def layer_and_index(key: str, file: str) -> tuple[str, int]:
 
 
 def _npy_shape(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str, blob: str) -> tuple[int, ...]:
-    """The shape in the header, once it agrees with the size: numpy allocates whatever a header says."""
+    """The shape in the header, if it agrees with the size: NumPy would allocate any size that a header states."""
     found = announced(archive, entry)
     check_dtype(found.dtype, where, blob)
     checked_count(found.shape, found.size, where, blob)

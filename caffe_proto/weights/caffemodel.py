@@ -1,4 +1,4 @@
-"""Binary weights, ``.caffemodel``: found in place in the mapped file, in each of the forms that Caffe wrote.
+"""Binary weights, ``.caffemodel``: found in place in the mapped file, in every form that Caffe has written.
 
 Only names and blobs are taken from it. Parameters come from the prototxt: forks use the same field
 numbers for different messages, and a caffemodel usually holds the training net.
@@ -136,7 +136,7 @@ def _layer(buffer: Buffer, item: Field, form: _Form) -> _StoredLayer:
 
 
 def _by_name(layers: list[_StoredLayer], file: str) -> tuple[dict[str, list[Field]], tuple[str, ...]]:
-    """Of layers with one name Caffe copies each in turn, so that the last one stays."""
+    """Caffe copies layers with the same name one after the other, so the last one remains."""
     found: dict[str, list[Field]] = {}
     warnings = []
     for layer in layers:

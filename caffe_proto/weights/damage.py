@@ -26,7 +26,7 @@ SIGNS_OF_DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""How zipfile, numpy and h5py tell that what they read makes no sense."""
+"""The exceptions of zipfile, NumPy and h5py for damaged files."""
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Weights as Caffe saves them in HDF5: the datasets ``data/LAYER/INDEX`` of a ``.caffemodel.h5``.
 
 HDF5 can keep the numbers of a dataset elsewhere: behind a link, in files beside it, or packed by a
-library that it loads. A file that somebody else made would so choose which files of its reader are
-opened, and which code runs. Caffe writes none of this, and it is refused before anything is opened.
+library that it loads. So a file from somebody else could choose which files are opened on the reader's
+machine, and which code runs. Caffe writes none of this, and it is refused before anything is opened.
 """
 
 from __future__ import annotations

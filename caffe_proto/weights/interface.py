@@ -16,7 +16,7 @@ from prototrt.caffe_proto.files import open_regular, sha256_of_stream, told_to_t
 
 Array: TypeAlias = NDArray[Any]
 
-# Caffe counts the elements of a blob in an int, and allows it so many axes.
+# Caffe counts the elements of a blob in an int, and limits its axes to this number.
 LARGEST_COUNT = 2**31 - 1
 MOST_AXES = 32
 
@@ -31,7 +31,7 @@ class StoredBlob:
 
     @property
     def array(self) -> Array:
-        """float32, in ``shape``: a view onto the file if it holds float32, else converted at each call."""
+        """float32, in ``shape``: a view onto the file if it holds float32, otherwise converted at each call."""
         return self.read()
 
 
