@@ -17,7 +17,7 @@ from prototrt.surgery.ir import Array, Graph
 
 WARM_UP, CALLS = 10, 100
 SECONDS_AT_MOST = 10.0
-"""For the calls of one way: a large net on the CPU would else take hours."""
+"""For the calls of one way. Without a limit, a large net on the CPU would take hours."""
 ON_CPU = ("reference", "network", "onnx")
 
 
@@ -45,7 +45,7 @@ class LayerTime:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """``notes`` say what was not timed, and why."""
+    """``notes`` list what was not timed, and why."""
 
     timings: tuple[Timing, ...]
     layers: tuple[LayerTime, ...] = ()
@@ -56,7 +56,7 @@ class Benchmark:
 
 
 def bench_graph(graph: Graph, calls: int = CALLS, *, profile: bool = False) -> Benchmark:
-    """Build an engine and time it; where there is no GPU, time the ways to compute the graph on the CPU."""
+    """Build an engine and time it. Without a GPU, time the ways to compute the graph on the CPU."""
     from prototrt.converter.runtime.device import find_device
     from prototrt.converter.verification.seeded import seeded_feeds
 
@@ -134,7 +134,7 @@ def _of_engine(session: Session, feeds: Mapping[str, Array], calls: int, profile
 def _timed(
     way: str, calls: int, call: Callable[[], object], wait: Callable[[], object] | None = None
 ) -> Timing:
-    """Some calls that do not count, then as many as asked for, or as there is time for."""
+    """Time a number of calls after a warm-up, or fewer if the time limit is reached."""
     deadline = time.perf_counter() + SECONDS_AT_MOST
     for _ in range(WARM_UP):
         call()

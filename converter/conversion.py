@@ -35,9 +35,9 @@ def load_with_weights(file: str, options: LoadOptions) -> Model:
 
 
 def truth_of(model: Model, options: RewriteOptions) -> Graph | None:
-    """What a coarser graph is held against: the same in float32. None where it is float32 itself.
+    """The float32 graph that a graph of lower precision is compared with. None if the graph itself is float32.
 
-    A quantized graph is held against itself: what 8 bits cost is measured, and is no fault.
+    A quantized graph is compared with itself: the cost of 8 bits is measured, and is not an error.
     """
     if options.precision == "fp32" or options.is_quantized:
         return None
@@ -65,9 +65,9 @@ def verify_model(
 
 @dataclass(frozen=True, kw_only=True)
 class Product:
-    """What is made of a graph: an engine, or an ONNX model where ``target`` ends in ``.onnx``.
+    """The product of a conversion: an engine, or an ONNX model if ``target`` ends in ``.onnx``.
 
-    Raises ``OptionsError`` for options that are for the other.
+    Raises ``OptionsError`` for options of the other one.
     """
 
     target: str
@@ -95,15 +95,15 @@ class Product:
 
     @property
     def is_onnx(self) -> bool:
-        """The suffix says what is wanted."""
+        """Whether the suffix is that of an ONNX model."""
         return self.target.lower().endswith(".onnx")
 
     def write(
         self, graph: Graph, progress: Progress | None = None, truth: Graph | None = None
     ) -> dict[str, Any]:
-        """Write the target and its manifest, which is given. ``truth`` as for ``verify``.
+        """Write the target and its manifest; return the manifest. ``truth`` is as for ``verify``.
 
-        Raises ``OptionsError`` if that would overwrite what the graph is made of.
+        Raises ``OptionsError`` if that would overwrite a source of the graph.
         """
         written = [(Option("target"), file) for file in product_files(self.target)]
         refuse_overwriting(written, [source.file for source in graph.sources])
@@ -118,7 +118,7 @@ class Product:
         return build_file(graph, self.target, replace(self.building, progress=progress), notes)
 
     def _checked(self, graph: Graph, way: str, truth: Graph | None) -> dict[str, Any]:
-        """What the manifest says of a verification on random inputs; raises where a tolerance is broken."""
+        """The manifest's record of a verification on random inputs. Raises if a result is out of tolerance."""
         if not self.converting.verify:
             return {}
         from prototrt.converter.verification.seeded import seeded_feeds

@@ -32,7 +32,7 @@ _NAMES = {"rtx": "TensorRT for RTX", "enterprise": "TensorRT"}
 
 @dataclass(frozen=True, slots=True)
 class Ability:
-    """Something that one may want to do here. ``verdict`` is "yes", "no" or "untried"."""
+    """Something that a user may want to do here. ``verdict`` is "yes", "no" or "untried"."""
 
     what: str
     verdict: str

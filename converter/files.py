@@ -56,10 +56,10 @@ class HashedStream:
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A stream whose bytes become the file only when the block ends well.
+    """A stream whose bytes become the file only if the block succeeds.
 
-    They are written beside the target and renamed. What cannot be replaced by renaming
-    (``/dev/null``, a pipe) is written as it stands. Raises ``ConversionError``.
+    They are written beside the target and renamed. A target that cannot be replaced (``/dev/null``, a pipe)
+    is written directly. Raises ``ConversionError``.
     """
     with publication(path) as files, files.create(path) as stream:
         yield stream
@@ -87,7 +87,7 @@ PRODUCT_SUFFIXES = ("", ".json", ".data")
 
 
 def product_files(target: str) -> list[str]:
-    """What a conversion may write, under the target's name and under that of the file which it links to."""
+    """The files that a conversion may write, both by the target's name and by that of the file that it links to."""
     if is_device(target):
         return [target]
     places = dict.fromkeys((target, os.path.realpath(target)))

@@ -22,7 +22,7 @@ _CUDA_MAJORS = range(11, 20)
 
 @dataclass(frozen=True, slots=True)
 class GpuRange:
-    """Compute capabilities on which plans run from a release on. None is: up to whatever comes."""
+    """Compute capabilities on which plans run, from a release on. None means no upper limit."""
 
     since: Version
     oldest: Version
@@ -94,7 +94,7 @@ def refusal_of_driver(backend: str, knows: str) -> Verdict | None:
 
 
 def _cuda_of(backend: str) -> int | None:
-    """The CUDA that TensorRT's packages are built with, as their names say; None for other installations."""
+    """The CUDA version that TensorRT's packages are built with, from their names; None for other installations."""
     stem = {"rtx": "tensorrt-rtx", "enterprise": "tensorrt"}[backend]
     return next((major for major in _CUDA_MAJORS if _is_installed(f"{stem}-cu{major}")), None)
 

@@ -6,5 +6,5 @@ import json
 
 
 def json_text(facts: object) -> str:
-    """The text, which ends with a line break and is ASCII: it says each name exactly, and no terminal acts on it."""
+    """The facts as ASCII text with a final line break. Names are exact, and no terminal interprets them."""
     return json.dumps(facts, indent=2).replace("\x7f", "\\u007f") + "\n"

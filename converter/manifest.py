@@ -1,4 +1,4 @@
-"""What is written beside a plan or a model, for whoever runs it: see docs/manifest.md."""
+"""The file beside a plan or a model, for the programs that run it: see docs/manifest.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MANIFEST_FORMAT = 1
 
 
 def graph_facts(graph: Graph) -> dict[str, Any]:
-    """What a manifest says of the graph, whatever it was lowered to. Reads the source files whole."""
+    """The part of a manifest that describes the graph, for any backend. Reads the whole source files."""
     from prototrt import __version__
 
     ranges = index_ranges(graph)
@@ -46,7 +46,7 @@ def manifest_of(path: str | os.PathLike[str]) -> str:
 
 
 def as_text(manifest: Mapping[str, Any]) -> bytes:
-    """As it stands in the file."""
+    """The text of the file."""
     return json_text(manifest).encode()
 
 
@@ -58,9 +58,9 @@ def provenance(graph: Graph) -> dict[str, Any]:
 
 
 def refuse_changed(graph: Graph) -> None:
-    """Raise ``UnreadableFileError`` if a file that the graph was made from is another one by now.
+    """Raise ``UnreadableFileError`` if a file that the graph was made from has changed.
 
-    Weights are read where they lie, until the very end: the result could hold parts of two files.
+    Weights are read in place until the end, so the result could hold parts of two files.
     """
     for source in graph.sources:
         if source.identity is not None and identity_of(source.file) != source.identity:
@@ -75,7 +75,7 @@ def _left_out(layer: LeftOut) -> dict[str, Any]:
 def _binding(value: Value, graph: Graph) -> dict[str, Any]:
     """Name, type and shape; the profile is the range of each symbol in the shape.
 
-    ``counted_by`` is there for axes of which the first elements count: by the axis, the output that says how many.
+    ``counted_by`` exists for axes whose first elements count: for each, the output that holds their number.
     """
     symbols = {dim: graph.symbols[dim] for dim in value.shape if isinstance(dim, str)}
     profile = {dim: [span.min, span.opt, span.max] for dim, span in symbols.items()}
@@ -85,7 +85,7 @@ def _binding(value: Value, graph: Graph) -> dict[str, Any]:
 
 
 def _input(value: Value, graph: Graph, ranges: Sequence[IndexRange]) -> dict[str, Any]:
-    """``indices`` is there for an input whose numbers pick rows of tables."""
+    """``indices`` exists for an input whose numbers pick rows of tables."""
     own = [
         {"below": each.below, "every": each.every, "start": each.start}
         for each in ranges

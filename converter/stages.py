@@ -26,7 +26,7 @@ class Stage:
         return f"Given to {READERS[self.reader]}" if self.name == "lowered" else "Rewritten in primitives"
 
     def of(self, rewritten: Graph) -> Graph:
-        """The rewritten graph, or what the backend makes of it before it reads it."""
+        """The rewritten graph, or the graph that the backend lowers it to."""
         return self.lowered(rewritten) if self.name == "lowered" else rewritten
 
     def lowered(self, rewritten: Graph) -> Graph:

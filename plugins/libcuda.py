@@ -9,5 +9,5 @@ LIBCUDA = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
 
 def load_libcuda(library: str = LIBCUDA) -> ctypes.CDLL:
-    """The library, loaded. Raises ``OSError`` where there is no driver."""
+    """Load the library. Raises ``OSError`` without a driver."""
     return ctypes.CDLL(library)

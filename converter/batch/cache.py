@@ -1,4 +1,4 @@
-"""Conversions by what they are made of: the same files, options and versions give the same engine."""
+"""Conversions, stored by their files, options and versions: equal ones give the same engine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOTES = "outcome.json"
 
 
 class FileHashes:
-    """SHA-256 of files, each read once however many entries and threads ask."""
+    """SHA-256 of files. Each file is read once, for any number of entries and threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -51,12 +51,13 @@ class FileHashes:
 class Cache:
     """A folder of finished conversions. Any number of processes may use it at once.
 
-    A conversion is a folder that is renamed into its place when it is complete; whoever
-    comes second drops its own. Files are hard links to what was written, where the file system
+    A conversion is a folder that is renamed into its place when it is complete; the second process discards
+    its own. Files are hard links to what was written, where the file system
     has them: a program that writes into an engine, rather than replacing it, changes both. What is
     found damaged, so or otherwise, or half pruned counts as missing.
 
-    ``verify`` says whether files are hashed before they are used: all of them, none whose size and time are right, or,
+    ``verify`` says whether files are hashed before they are used: all of them, none whose size and time are
+    right, or,
     by default, those that are not where they were written, as in a cache that was restored from an archive.
     """
 
@@ -98,7 +99,7 @@ class Cache:
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
     def fetch(self, key: str, entry: Entry, tell: Callable[[str], None] = log.warning) -> Outcome | None:
-        """Put the files where the entry wants them; None if they are not here.
+        """Put the files where the entry needs them; None if the cache lacks them.
 
         What is here and makes no sense is not here; ``tell`` hears of that.
         """
@@ -164,7 +165,7 @@ class Cache:
         try:
             complete.rename(place)
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # somebody else was faster
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another process was faster
                 raise
 
     def _place(self, key: str) -> Path:

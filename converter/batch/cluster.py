@@ -55,7 +55,7 @@ class ClusterPool:
             raise ConversionError(
                 "is not an address of a Dask scheduler", where=address, fix="write it as in tcp://HOST:8786"
             )
-        # The messages here say it, without Dask's line of a log.
+        # Our messages say it, so Dask's log line is dropped.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         self._address = address
         try:
@@ -89,7 +89,7 @@ class ClusterPool:
             return replace(outcome, entry=entry)
 
     def versions(self, backends: Iterable[str]) -> dict[str, str]:
-        """What is installed on the workers, which decides what comes out; all of it where they differ."""
+        """The versions on the workers, which decide the results; all of them if workers differ."""
         with self._told_when_lost():
             found = self._client.run(versions, list(backends)).values()
         names = sorted({name for one in found for name in one})

@@ -62,7 +62,8 @@ class KeptFile:
     def is_in(self, path: str | os.PathLike[str], verify: bool, moved: bool = True) -> bool:
         """Whether a file is there, and this one.
 
-        As for make and git, one whose size and time are the same is the same, unless ``verify``. Where it may not have
+        As for make and git, one whose size and time are the same is the same, unless ``verify``. Where it
+        may not have
         been ``moved``, it must also be the one that was kept. Any other is read: an archive may set times anew.
         """
         try:
@@ -88,7 +89,7 @@ class Notes:
     facts: Mapping[str, Any]
 
     def save(self, path: Path) -> None:
-        """Write them with their own SHA-256, so that damage is seen. Raises ``OSError``."""
+        """Write them with their own SHA-256, to detect damage. Raises ``OSError``."""
         notes = asdict(self)
         path.write_text(json.dumps({"sha256": _digest(notes), "notes": notes}), encoding="ascii")
 

@@ -113,7 +113,7 @@ def product_of(target: str, options: Mapping[str, Any]) -> Product:
 
 
 def option_value(name: str, place: Place) -> Any:
-    """The value that stands there."""
+    """The value at this place."""
     try:
         value = _READERS[_types()[name]](name, place)
         refuse_bad_value(FIELDS[name], value)
@@ -127,7 +127,7 @@ def option_value(name: str, place: Place) -> Any:
 def refuse_contradictions(
     prototxt: str, weights: str | None, target: str, options: Mapping[str, Any], place: Place
 ) -> None:
-    """What the commands refuse, too."""
+    """Refuse what the commands refuse as well."""
     loading = options_of(LoadOptions, {**options, "weights": weights})
     try:
         refuse_no_source(prototxt, loading)
@@ -153,7 +153,7 @@ def _types() -> Mapping[str, Any]:
 
 
 def _hints(kind: type[Options]) -> dict[str, Any]:
-    # NumPy's arrays are no matter of a list.
+    # A list cannot hold NumPy arrays.
     return {
         name: _without_none(hint) for name, hint in get_type_hints(kind, localns={"Array": object}).items()
     }

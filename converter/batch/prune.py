@@ -45,9 +45,9 @@ class _Kept:
 
 
 def prune(folder: str, older_than: float | None = None, max_bytes: int | None = None) -> Pruned:
-    """Remove what was not used for that many days, then the least recently used beyond that many bytes.
+    """Remove conversions not used for that many days, then the least recently used ones above that many bytes.
 
-    Without either, everything goes. Batches may run meanwhile: they find what is complete, or nothing.
+    Without either, remove everything. Batches may run at the same time: they find complete conversions, or none.
     """
     root = Path(folder)
     if not os.path.isdir(root / "new"):
@@ -86,7 +86,7 @@ def _conversions(root: Path) -> Iterator[_Kept]:
             try:
                 size = sum(path.stat().st_size for path in folder.iterdir())
                 yield _Kept(folder, folder.stat().st_mtime, size)
-            except OSError:  # pruned by somebody else meanwhile
+            except OSError:  # pruned by another process meanwhile
                 continue
 
 
@@ -95,7 +95,7 @@ def _remove(folder: Path, aside: Path) -> None:
     moved = aside / uuid.uuid4().hex
     try:
         folder.rename(moved)
-    except OSError:  # somebody else was faster
+    except OSError:  # another process was faster
         return
     shutil.rmtree(moved, ignore_errors=True)
 

@@ -138,7 +138,7 @@ def _largest(outcome: Outcome) -> str:
 
 
 def _name(text: str) -> str:
-    """A name as Markdown shows it, in a cell of a table, too."""
+    """A name as Markdown shows it, also in a cell of a table."""
     return _MARKDOWN.sub(r"\\\g<0>", visible_line(text))
 
 

@@ -1,4 +1,4 @@
-"""Running a list of entries: out of the cache, or by as many workers as are asked for."""
+"""Running a list of entries: from the cache, or with several workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Listener = Callable[[Outcome], None]
 
 
 class LostPoolError(ConversionError):
-    """The pool is gone, or was never there, which is no fault of any model."""
+    """The pool cannot be reached. No model is at fault."""
 
     exit_code = 4
 
@@ -72,10 +72,10 @@ def usable_cores() -> int:
 def run_entries(
     entries: Sequence[Entry], pool: Pool, cache: Cache | None, keep_going: bool, listener: Listener
 ) -> list[Outcome]:
-    """The outcomes in the entries' order; the listener hears of each when it is there.
+    """The outcomes in the entries' order; the listener receives each one as soon as it is known.
 
-    Unless ``keep_going``, what has not begun when one fails is skipped. So is all that is left when the
-    pool is lost, with the exit code of that.
+    Unless ``keep_going``, entries that have not begun when one fails are skipped. If the pool is lost, all
+    remaining entries are skipped, with its exit code.
     """
     run = _Run(pool, cache, keep_going)
     with ThreadPoolExecutor(pool.width) as threads:

@@ -62,7 +62,7 @@ def _entries(fields: Fields, place: Place, path: str, folder: str) -> Iterator[E
 
 
 def _mistakes(fields: Fields, place: Place) -> Iterator[ConversionError]:
-    """What is wrong with a key for any file, so that everything is reported at once."""
+    """Mistakes in a key that do not depend on the file, so that all are reported at once."""
     if "prototxt" not in fields:
         yield place.error("the model has no prototxt", fix="give prototxt: FILE")
     for key, value in fields.items():

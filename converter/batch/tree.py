@@ -51,7 +51,7 @@ class Place:
 
     @property
     def kind(self) -> str:
-        """What stands here, for messages."""
+        """The kind of value here, for messages."""
         if isinstance(self.content, str):
             return "empty" if self.is_null else f'"{self.content}"'
         return "a list" if isinstance(self.content, list) else "a mapping"

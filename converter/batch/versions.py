@@ -1,4 +1,4 @@
-"""Everything beside a model that decides which bytes come out."""
+"""Everything except the model that decides the bytes of a conversion."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _backend(name: str) -> str:
     try:
         backend = find_backend(name)
     except BuildError:
-        return "none"  # whoever needs it gets an error
+        return "none"  # an entry that needs it fails with an error
     gpu = f" for {_gpu()}" if backend.name == "enterprise" else ""
     return f"{backend.name} {backend.version}{gpu}"
 

@@ -80,7 +80,7 @@ def _failure(entry: Entry, error: Exception) -> tuple[Status, int, str]:
 
 
 def out_of_memory(entry: Entry) -> str:
-    """What to say of it."""
+    """The message about it."""
     if entry.memory is None:
         return "the machine has not enough memory\n  fix: run fewer models at once"
     return f"it took more than {entry.memory / 1e6:,.0f} MB\n  fix: allow more memory in {entry.where}"

@@ -1,4 +1,4 @@
-"""A separate process for models, so that a crash, a hang or a lack of memory ends one model only."""
+"""A separate process for models, so that a crash, a hang or a lack of memory ends only one model."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _close_quietly(stream: IO[bytes] | None) -> None:
 
 
 def serve(parent: int) -> None:
-    """The process: entries come on stdin, outcomes go to stdout. It ends with its parent."""
+    """The process: reads entries from stdin, writes outcomes to stdout, and ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to hear
     end_with(parent)
     threading.Thread(target=_end_with, args=[parent], daemon=True).start()

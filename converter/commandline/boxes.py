@@ -25,8 +25,8 @@ _COLORS = ("red", "blue", "green", "purple", "darkorange", "teal")
 class BoxPicture:
     """Draws the rows of SSD and YOLO: image, class, score, x1, y1, x2, y2, the last four relative to the image.
 
-    What cannot work is refused before anything is computed: raises ``OptionsError`` for a file that is no
-    PNG, ``ConversionError`` if the net has no such rows or no image, or if Pillow is missing.
+    Everything is checked before anything is computed: raises ``OptionsError`` for a file that is not a PNG,
+    ``ConversionError`` if the net has no such rows or no image, or if Pillow is missing.
     """
 
     def __init__(self, file: str, signature: Signature) -> None:
@@ -111,9 +111,9 @@ def _drawn(pixels: Array, rows: Array) -> Image:
 def _boxes(
     rows: Array, size: tuple[int, int]
 ) -> Iterator[tuple[int, float, tuple[float, float, float, float]]]:
-    """Class, score and corners in pixels. The best come last, so that no other covers them."""
+    """Class, score and corners in pixels. The best boxes come last, so that they are on top."""
     width, height = size
-    # A row of -1 says that nothing was found.
+    # A row of -1 means that nothing was found.
     found = rows[np.isfinite(rows).all(axis=1) & (rows[:, 1] >= 0)]
     for _, label, score, *corners in found[np.argsort(found[:, 2], kind="stable")].tolist():
         x1, y1, x2, y2 = np.clip(corners, 0, 1) * (width - 1, height - 1, width - 1, height - 1)

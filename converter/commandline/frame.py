@@ -108,7 +108,7 @@ def _explain(error: Exception) -> int:
         _say("error: the machine does not have enough memory for this net")
         _say("  fix: use a machine with more memory, or smaller shapes and layers")
         return ConversionError.exit_code
-    if isinstance(error, OSError):  # a full disk, too few open files: what the library cannot foresee
+    if isinstance(error, OSError):  # such as a full disk, which the library cannot foresee
         _forget_output()
         _say(f"error: the system refuses: {error.strerror or error}{_of_file(error)}")
         return ConversionError.exit_code

@@ -70,7 +70,7 @@ class BuildProgress:
 
 
 def terminal() -> Console | None:
-    """The terminal that bars can be drawn on, or None: a log file is no place for them."""
+    """The terminal that bars can be drawn on, or None: bars do not belong in a log file."""
     if not sys.stderr.isatty():
         return None
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""What ``convert`` and ``run`` tell at their end, in a few lines or as facts for programs."""
+"""What ``convert`` and ``run`` report at their end, in a few lines or as facts for programs."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ def show(text: str = "", *, err: bool = False, end: str = "\n") -> None:
 
 
 def put(text: str, *, err: bool = False) -> None:
-    """Print text that is safe to show, with nothing behind it.
+    """Print text that is safe to show, without a line break after it.
 
     Not by click: where the terminal lacks a character, it prints a question mark.
     """

@@ -1,1 +1,1 @@
-"""Primitives to ONNX, for whoever runs that, and for onnxruntime as a third opinion."""
+"""Primitives to ONNX: to export models, and to check results with onnxruntime."""

@@ -12,7 +12,7 @@ import numpy as np
 from prototrt.caffe_proto.errors import BuildError
 from prototrt.surgery.ir import DType, Graph, walk
 
-# onnx.TensorProto's numbers, which are those of the file.
+# onnx.TensorProto's numbers, as in the file.
 ELEMENT_TYPES = {
     DType.FLOAT32: 1,
     DType.INT8: 3,
@@ -37,7 +37,7 @@ PLAIN = Dialect(17, 8)
 INT8 = Dialect(19, 9)
 """The first in which QuantizeLinear reads float16."""
 FLOAT8 = Dialect(21, 10)
-"""The first in which QuantizeLinear says without a zero point what it writes.
+"""The first in which QuantizeLinear states its output type without a zero point.
 
 onnxruntime 1.31 drops a ReLU before a QuantizeLinear that has a zero point of float8.
 """
@@ -46,7 +46,7 @@ BFLOAT16 = Dialect(22, 10)
 
 
 def dialect_of(graph: Graph) -> Dialect:
-    """The oldest dialect that can say what a graph computes."""
+    """The oldest opset that can express the graph."""
     dtypes = {value.dtype for node in walk(graph) for value in (*node.inputs, *node.outputs)}
     if DType.BFLOAT16 in dtypes:
         return BFLOAT16
@@ -61,7 +61,7 @@ def element_type(dtype: np.dtype[Any]) -> int:
 
 
 def imported(name: str) -> ModuleType:
-    """``onnx`` or ``onnxruntime``, or ``BuildError`` that says how to install it."""
+    """``onnx`` or ``onnxruntime``. Raises ``BuildError`` with the command that installs it."""
     try:
         return importlib.import_module(name)
     except (ImportError, OSError) as error:

@@ -43,7 +43,8 @@ class OnnxEvaluator:
     def _opened(self, path: Path) -> Any:
         options = self._runtime.SessionOptions()
         options.log_severity_level = _ERRORS_ONLY
-        # Products of 8 bits are computed as the model says. onnxruntime's own kernels overflow 16 bits on some CPUs.
+        # Products of 8 bits are computed exactly as the model states. onnxruntime's own kernels overflow 16
+        # bits on some CPUs.
         options.add_session_config_entry("session.disable_quant_qdq", "1")
         try:
             return self._runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

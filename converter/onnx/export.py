@@ -89,10 +89,10 @@ def onnx_from_graph(graph: Graph, onnx_lstm: bool = False) -> tuple[Proto, OnnxM
 
 
 def _check(model: Proto, lowered: OnnxModel) -> None:
-    """onnx's checker, in full: every type and shape that it infers must be ours.
+    """Run onnx's full checker: every type and shape that it infers must equal ours.
 
-    Large weights stand in as inputs of their type and shape: their numbers do not matter to
-    the checker, and it would copy them.
+    Inputs of the same type and shape replace large weights: the checker does not need their numbers, and
+    would copy them.
     """
     onnx = imported("onnx")
     imported("onnx.checker")

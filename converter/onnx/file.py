@@ -1,4 +1,4 @@
-"""An ONNX model as a file, its weights streamed from where they are: never two copies in memory.
+"""An ONNX model as a file. Weights are streamed from their source: there are never two copies in memory.
 
 The messages are those of ``onnx.proto``; only the few fields that carry weights are written by
 hand, since a protobuf library would first copy them into messages, then into a string.
@@ -26,7 +26,7 @@ EXTERNAL_FROM = 1 << 30
 _INSIDE = 1 << 10
 """Bytes of an array that stays in the model all the same, where shape inference can read it."""
 _ALIGNMENT = 1 << 12
-"""Bytes: a page, so that whoever runs the model can map the weights."""
+"""Bytes: a page, so that programs can map the weights."""
 
 # Field numbers of onnx.proto.
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_RAW_DATA = 7, 5, 9

@@ -13,6 +13,6 @@ def matmul(model: OnnxModel, op: MatMul, a: Tensor, b: Tensor) -> list[str]:
         return [model.add("MatMul", a, b)]
     if a.rank == 2:
         return [model.add("Gemm", a, b, transB=1)]
-    # MatMul reads its factors as they are: whoever runs the model transposes a constant once.
+    # MatMul cannot transpose its factors: runtimes transpose a constant once.
     order = [*range(b.rank - 2), b.rank - 1, b.rank - 2]
     return [model.add("MatMul", a, model.add("Transpose", b, perm=order))]

@@ -11,7 +11,7 @@ from prototrt.surgery.ir.registry import Registry
 
 Lowering: TypeAlias = Callable[..., list[str]]
 """``lowering(model, op, *inputs) -> names of the outputs``. Inputs that the op lists in
-``constants`` come as arrays, those in ``weights`` if they are constant; the others as tensors."""
+``constants`` come as arrays, those in ``weights`` also if they are constant; all others as tensors."""
 
 lowers: Registry[type[Op], Lowering] = Registry("ONNX lowering")
 

@@ -1,8 +1,8 @@
-"""Which rule reads which kind of TensorRT layer, and what the rules share.
+"""The rules by kind of TensorRT layer, and what they share.
 
 A rule is called once for each layer of the network. It reads the layer's attributes and returns a function
-of the layer's inputs, which is called as often as the layer runs. An input that the layer has not got is
-``None``, or left out at the end.
+of the layer's inputs, which is called as often as the layer runs. A missing input is ``None``, or left out
+at the end.
 
 Floating-point tensors are float32 arrays here, whatever their type in the network: the values of a HALF or
 BF16 tensor are float32 numbers which that type can hold (see ``dtypes``).

@@ -53,7 +53,7 @@ class LoopState:
 
 @dataclass(frozen=True, slots=True)
 class LoopOutput:
-    """``length`` names the tensor that says how many trips' values are put together."""
+    """``length`` names the tensor that holds the number of trips whose values are concatenated."""
 
     where: str
     source: str

@@ -37,7 +37,7 @@ def gather(layer: Layer) -> Evaluate:
 
 
 def _inside(indices: Array, length: int, known: int) -> tuple[Array, Array]:
-    """The indices, those outside replaced by 0, and which of them lie inside."""
+    """The indices, with 0 for those outside, and whether each one is inside."""
     if known == -1 and np.any(indices < 0):
         raise IndexError("a negative index into a dynamic axis is undefined in TensorRT")
     counted = np.where(indices < 0, indices + length, indices)

@@ -38,7 +38,7 @@ def concatenation(layer: Layer) -> Evaluate:
 
 @evaluates("SHUFFLE")
 def shuffle(layer: Layer) -> Evaluate:
-    """A transpose, a reshape, a second transpose. The new shape may come as second input."""
+    """A transpose, a reshape, a second transpose. The new shape may be the second input."""
     first, second = tuple(layer.first_transpose), tuple(layer.second_transpose)
     static = None if layer.reshape_dims is None else tuple(layer.reshape_dims)
     zero_copies = bool(layer.zero_is_placeholder)
@@ -75,7 +75,7 @@ def unsqueeze(layer: Layer) -> Evaluate:
 def slice_(layer: Layer) -> Evaluate:
     """Along each axis ``size`` elements, from ``start`` in steps of ``stride``.
 
-    The mode says what lies outside. Each of the three may come as an input instead. ``axes`` names those
+    The mode decides the values outside. Each of the three may be an input instead. ``axes`` names those
     that are cut; the others stay whole.
     """
     static = [_static(layer, name) for name in ("start", "shape", "stride", "axes")]
@@ -106,7 +106,7 @@ def slice_(layer: Layer) -> Evaluate:
 
 
 def _reflected(places: Array, length: int) -> Array:
-    # The mirrors stand in the middle of the outermost elements, which are therefore not repeated.
+    # The mirrors are at the centers of the outermost elements, so these are not repeated.
     period = max(1, 2 * (length - 1))
     return np.asarray(np.minimum(places % period, period - places % period))
 

@@ -10,10 +10,10 @@ from prototrt.converter.readback.registry import Array, Evaluate, Layer, evaluat
 
 @evaluates("NMS")
 def nms(layer: Layer) -> Evaluate:
-    """Rows of batch, class and box, of each class by falling score; and how many rows there are.
+    """Rows of batch, class and box, in each class by falling score; and the number of rows.
 
-    Corners come in pairs, in any order. A box goes whose overlap with a better one of its class is above
-    the threshold, and so does one whose score is not above the threshold for scores.
+    Corners come in pairs, in any order. A box is dropped if its overlap with a better one of its class is
+    above the threshold, or if its score is not above the score threshold.
     """
     if layer.bounding_box_format.name != "CORNER_PAIRS":
         raise UnsupportedLayerError(

@@ -14,8 +14,8 @@ from prototrt.converter.readback.registry import Array, Layer, Shape
 class Walk:
     """A window's walk along one axis of ``length`` elements.
 
-    ``before`` and ``after`` are the padding. ``surplus`` is what rounding up adds after the padding, so
-    that the last window, which begins inside, has something to stand on.
+    ``before`` and ``after`` are the padding. ``surplus`` is what rounding up adds after the padding, for
+    the last window, which begins inside.
     """
 
     length: int

@@ -1,4 +1,4 @@
-"""The inputs and outputs that an engine itself has, and whether a manifest says the same."""
+"""The inputs and outputs of an engine, and whether its manifest agrees with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIX = "use the manifest that was written with the plan, or convert the model ag
 def signature_of_engine(engine: Any, backend: Backend) -> Signature:
     """The inputs and outputs of an ``ICudaEngine``; it has no list of recurrent pairs.
 
-    Each size that varies is a symbol of its own. Raises ``EngineError`` for inputs and outputs that we cannot feed.
+    Each size that varies becomes its own symbol. Raises ``EngineError`` for inputs and outputs that we cannot feed.
     """
     dtypes: Mapping[Any, DType] = {backend.dtype(dtype): dtype for dtype in DType}
     symbols: dict[str, Range] = {}
@@ -77,7 +77,7 @@ def refuse_other_bindings(told: Signature, found: Signature) -> None:
 
 
 def _agree(value: Value, told: Signature, other: Value, found: Signature) -> bool:
-    """Whether two say the same of the sizes of one tensor."""
+    """Whether two descriptions agree on the sizes of one tensor."""
     if len(value.shape) != len(other.shape):
         return False
     is_input = other in found.inputs

@@ -34,8 +34,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 class Call:
     """What a call queues. Routes are in the order of the engine's inputs and outputs.
 
-    Shapes are those of one step. ``streams`` are those of others whose work must be waited for. ``indices`` are
-    the arrays in the host's memory whose numbers are checked each time.
+    Shapes are those of one step. The call waits for the work on ``streams``. The numbers of ``indices``,
+    arrays in the host's memory, are checked each time.
     """
 
     input_shapes: Shapes
@@ -65,9 +65,10 @@ class CallMaker:
         *,
         is_repeated: bool = False,
     ) -> Call:
-        """A call with these arrays. With ``steps`` they have a first axis more, of as many rows.
+        """A call with these arrays.
 
-        One that ``is_repeated`` reads them anew each time.
+        With ``steps``, they have an additional first axis with a row for each step. A call that
+        ``is_repeated`` reads them again each time.
         """
         fed = self._fed(feeds, is_repeated)
         shapes = self._input_shapes(fed, steps)

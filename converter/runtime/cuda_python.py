@@ -169,7 +169,7 @@ class CudaPythonDevice:
         try:
             graph = self._call("cudaStreamEndCapture", stream)
         except EngineError as error:
-            self.cuda.cudaGetLastError()  # the failed capture is no failure of what comes next
+            self.cuda.cudaGetLastError()  # so that later calls do not report the failed capture
             raise CaptureError(str(error)) from error
         try:
             return CudaGraph(self._call, self._call("cudaGraphInstantiate", graph, 0))
@@ -204,7 +204,7 @@ class CudaPythonDevice:
 
 
 def _address_of(array: Array) -> int:
-    """Where an array lies. ``array.ctypes`` is a new object each time and takes longer than queueing a copy."""
+    """The address of an array. ``array.ctypes`` is a new object each time and takes longer than queueing a copy."""
     if array.nbytes and array.flags.writeable:
         return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
     return int(array.ctypes.data)

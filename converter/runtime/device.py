@@ -72,7 +72,7 @@ class Device(Protocol):
         """Wait until all that is queued on the stream is done."""
 
     def wait(self, stream: int, other: int) -> None:
-        """What is queued on ``stream`` from now on comes after what ``other`` holds now."""
+        """Work queued on ``stream`` from now on waits for the work that ``other`` holds now."""
 
     def zero(self, address: int, size: int, stream: int) -> None: ...
 
@@ -93,16 +93,16 @@ class Device(Protocol):
         rows: int,
         stream: int,
     ) -> None:
-        """``rows`` times ``size`` bytes on the device, which begin so many bytes apart at either end."""
+        """``rows`` times ``size`` bytes on the device, with the given distances between their beginnings."""
 
     def capture(self, stream: int, enqueue: Callable[[], None]) -> CapturedGraph:
         """Record what ``enqueue`` queues, without running it. Raises ``CaptureError``."""
 
 
 def find_device(name: str | None = None) -> Device:
-    """The adapter of this name; without one, whichever package is installed, cuda-python first.
+    """The adapter of this name; without a name, that of an installed package, cuda-python first.
 
-    Raises ``EngineError`` that says what to install.
+    Raises ``EngineError`` with the package to install.
     """
     from prototrt.converter.runtime.cuda_python import CudaPythonDevice
     from prototrt.converter.runtime.pycuda import PyCudaDevice

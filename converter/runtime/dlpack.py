@@ -89,7 +89,7 @@ def tensor_in(capsule: object) -> DLTensor:
 
 
 def refuse_gaps(name: str, shape: tuple[int, ...], strides: tuple[int, ...], step: int) -> None:
-    """Raise ``ShapeError`` unless strides are those of elements one after the other, last axis first.
+    """Raise ``ShapeError`` unless the array is contiguous, in C order.
 
     ``step`` is the stride of the last axis, in the unit of the strides.
     """

@@ -92,7 +92,7 @@ class Context:
             raise EngineError(f'TensorRT refuses the shape {shape} of "{name}"', because=self._said())
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of an output, once those of all inputs are set."""
+        """The shape of an output, after the shapes of all inputs have been set."""
         shape = tuple(self._context.get_tensor_shape(name))
         if min(shape, default=0) < 0:
             raise EngineError(f'TensorRT does not know the shape of "{name}" beforehand: {shape}')

@@ -23,10 +23,10 @@ def cache_beside(plan: str | os.PathLike[str], sha256: str) -> str:
 
 
 class KernelCache:
-    """A file with kernels. Without ``path``, or where TensorRT keeps none, there is nothing to do.
+    """A file with kernels.
 
-    The file is an aid: where it cannot be read or written, or was written for another GPU, the log
-    says so, and the kernels are compiled.
+    Without ``path``, or if TensorRT keeps no kernels, there is nothing to do. The file only saves time: if
+    it cannot be used, the log says why, and the kernels are compiled.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
@@ -50,7 +50,7 @@ class KernelCache:
         config.set_runtime_cache(self._cache)
 
     def save(self) -> None:
-        """Write the file, if there are kernels that it has not."""
+        """Write the file if it lacks any kernels."""
         if self._cache is not None:
             with self._lock:
                 self._write()

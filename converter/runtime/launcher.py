@@ -19,14 +19,14 @@ log = logging.getLogger(__name__)
 GRAPHS_AT_MOST = 8
 """State changes places, so a step needs two; a caller who also changes buffers needs a few more."""
 REMEMBERED_AT_MOST = 64
-"""Sets of buffers that were seen once, and may come back."""
+"""Sets of buffers that were used once, and may be used again."""
 
 Addresses: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """What the places in a tuple of addresses are: inputs, outputs, and where copies of some outputs go.
+    """The meaning of the places in a tuple of addresses: inputs, outputs, and targets of copies of some outputs.
 
     ``names`` are the inputs and outputs. ``partners`` has for each place the one with which it
     changes from step to step: a state's other half, else itself. ``copied`` are the places of
@@ -50,7 +50,7 @@ class Bindings:
 
 
 class Steps(NamedTuple):
-    """Runs one after the other: how many, and by how many bytes each address grows from one to the next.
+    """Consecutive runs: how many, and by how many bytes each address grows from one run to the next.
 
     ``copied_sizes``, in bytes, are those of the outputs that are copied.
     """
@@ -72,9 +72,9 @@ class Steps(NamedTuple):
 class Launcher:
     """Runs a context on one stream.
 
-    A CUDA graph holds the addresses that it was captured with. It is therefore found by all of
-    them together: a call replays only what was captured with exactly its own buffers. Buffers are
-    captured when they come for the second time; those that never come back cost nothing.
+    A CUDA graph holds the addresses that it was captured with, so all of them together are its key: a call
+    replays only a graph captured with exactly its buffers. Buffers are captured when they are used for the
+    second time; those used once cost nothing.
     """
 
     def __init__(

@@ -11,9 +11,9 @@ from prototrt.surgery.ir import Array
 
 
 class Memory:
-    """Owns what is allocated, so that one ``close`` frees it, whatever happened before.
+    """Owns allocations, so that one ``close`` frees them, whatever happened before.
 
-    ``held`` belongs to the caller and must live as long: the object of a stream, say.
+    ``held`` belongs to the caller and must live as long, such as the object of a stream.
     """
 
     def __init__(self, device: Device, held: object = None) -> None:
@@ -105,7 +105,7 @@ class Buffer:
             self._grow(size)
 
     def reserve(self, size: int, stream: int) -> int:
-        """The address of at least so many bytes."""
+        """The address of at least this many bytes."""
         if size > self._size or not self.address:
             if self.address:
                 self._memory.device.synchronize(stream)  # queued work may still use the old ones
@@ -126,7 +126,7 @@ class Staging:
         self._reserved: Array | None = None
 
     def reserve(self, size: int, stream: int) -> Array:
-        """So many bytes: the same array as for the last call if that asked for as many."""
+        """This many bytes: the array of the last call if it had the same size."""
         if self._reserved is not None and self._reserved.nbytes == size:
             return self._reserved
         if self._bytes is None or self._bytes.nbytes < size:

@@ -37,10 +37,9 @@ class DeviceArray:
 
 
 def operand_of(given: Any, name: str, device: Device, stream: int) -> Operand:
-    """An array of the caller, where it is: on the GPU without a copy, else as NumPy sees it.
+    """An array of the caller, in place: on the GPU without a copy, otherwise as a NumPy array.
 
-    ``stream`` is where it will be read or written. Raises ``ShapeError`` if its elements do
-    not lie one after the other, and if it is on another GPU.
+    ``stream`` will read or write it. Raises ``ShapeError`` if it is not contiguous or is on another GPU.
     """
     if isinstance(given, np.ndarray):
         return given
@@ -82,9 +81,9 @@ def _refuse_other_gpu(name: str, ordinal: int | None, device: Device) -> None:
 
 
 def as_input(value: Value, operand: Operand, *, is_kept: bool = False) -> Operand:
-    """The operand in the type of the input; on the GPU it must have that type already.
+    """The operand in the type of the input; on the GPU, it must already have that type.
 
-    One that ``is_kept`` to be read anew for every call stays what it is. Raises ``ShapeError``.
+    An operand that ``is_kept`` for every call is not converted. Raises ``ShapeError``.
     """
     if isinstance(operand, DeviceArray):
         if operand.dtype != value.dtype.numpy:

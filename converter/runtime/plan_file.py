@@ -1,4 +1,4 @@
-"""A plan and its manifest, read from their files and held against each other."""
+"""A plan and its manifest, read from their files and compared."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ BACKENDS = ("rtx", "enterprise")
 SUFFIXES = (".plan", ".engine", ".trt")
 _RTX = b"vtrt"
 _MAGICS = (_RTX, b"ftrt", b"ptrt")
-"""How plans begin: those of TensorRT for RTX, of TensorRT, and of TensorRT long ago."""
+"""The first bytes of plans: of TensorRT for RTX, of TensorRT, and of old versions of TensorRT."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanFile:
-    """A serialized engine with what its manifest says; without one, ``signature`` is None."""
+    """A serialized engine with the facts of its manifest; without a manifest, ``signature`` is None."""
 
     file: str
     plan: bytes | memoryview
@@ -74,7 +74,7 @@ def load_plan(path: str | os.PathLike[str], trust: bool = False) -> PlanFile:
 
 
 def plan_with_manifest(file: str, plan: bytes | memoryview, manifest: Mapping[str, Any]) -> PlanFile:
-    """A plan and what its manifest says of it. Raises ``EngineError`` if it is about another plan."""
+    """A plan and its manifest. Raises ``EngineError`` if it is about another plan."""
     where = f"{file}.json"
     found = hashlib.sha256(plan).hexdigest()
     try:
@@ -161,7 +161,7 @@ def _signature(manifest: Mapping[str, Any]) -> Signature:
 
 
 def _indices(name: str, stated: Mapping[str, Any], symbols: Container[str]) -> IndexRange:
-    """Raises ``ValueError`` for what is no range."""
+    """Raises ``ValueError`` if it is not a range."""
     below, every, start = stated["below"], stated["every"], stated["start"]
     is_known = below in symbols if isinstance(below, str) else isinstance(below, int) and below >= 0
     if not (is_known and isinstance(every, int) and isinstance(start, int) and 0 <= start < every):
@@ -170,7 +170,7 @@ def _indices(name: str, stated: Mapping[str, Any], symbols: Container[str]) -> I
 
 
 def _refuse_sizes(value: Value, symbols: Mapping[str, Range], known: Container[str]) -> None:
-    """Raise ``ValueError`` for a size that is no number, and no symbol with a range, or is counted by nothing."""
+    """Raise ``ValueError`` for a size that is neither a number nor a symbol with a range, or that lacks its count."""
     for dim in value.shape:
         if isinstance(dim, AtMost) and dim.count not in known:
             raise ValueError(f"{value.name!r} is counted by {dim.count!r}, which is not an output")

@@ -1,4 +1,4 @@
-"""Arrays of ours on a GPU, given to a session as those of any library."""
+"""Our own arrays on a GPU, which a session takes like those of any library."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class PreparedCall:
 
 
 def _can_use_graphs(engine: Engine, context: Context, stream: int) -> bool:
-    """Whether it is worth trying; if not, the log says why."""
+    """Whether CUDA graphs can work; if not, the log says why."""
     if not engine.device.can_capture:
         log.info("CUDA graphs are off: %s has none", engine.device.name)
         return False

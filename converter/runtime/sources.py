@@ -1,4 +1,4 @@
-"""From whatever a session is made of to an engine on a device."""
+"""From any source of a session to an engine on a device."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class PairState:
         self._device = memory.device
 
     def prepare(self, size: int, stream: int) -> int:
-        """The address that a call reads state of so many bytes from."""
+        """The address from which a call reads this many bytes of state."""
         address = self.front.reserve(size, stream)
         if self.shape is None:
             self._device.zero(address, size, stream)
@@ -115,7 +115,7 @@ class States:
             self.pairs[name].shape = array.shape
 
     def swap(self, shapes: Mapping[str, tuple[int, ...]], steps: int) -> None:
-        """A call of so many steps went well; its states have these shapes, by the name of the output."""
+        """Record a successful call of this many steps, with the shapes of its states by the name of the output."""
         for output, state in self.written.items():
             state.swap(shapes[output], steps)
 

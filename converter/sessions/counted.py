@@ -1,4 +1,4 @@
-"""Results that have room for more than there is: the first elements of an axis count, as many as an output says."""
+"""Results with room for more than was found: the first elements of an axis count, and an output holds their number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prototrt.surgery.ir import AtMost, Value
 
 
 def what_counts(values: Iterable[Value], results: Mapping[str, Any]) -> dict[str, Any]:
-    """The results without the elements that do not count, as views; what is no NumPy array stays as it is."""
+    """The results without the elements that do not count, as views. Other objects than NumPy arrays stay unchanged."""
     cut = dict(results)
     for value in values:
         for axis, dim in enumerate(value.shape):

@@ -84,7 +84,7 @@ class EvaluatorRunner:
         arrays = {value.name: self._fitting(value, given[value.name], sizes) for value in signature.inputs}
         signature.refuse_indices(arrays, sizes)
         results = self._evaluator.run(arrays)
-        # Copies: an evaluator may give an array that it was given, or the caller gets it, too.
+        # Copies: an evaluator may return one of its inputs, or an array that the caller gets as well.
         return (
             {value.name: results[value.name] for value in signature.results},
             {pair.input.name: results[pair.output.name].copy() for pair in signature.recurrences},

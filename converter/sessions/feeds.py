@@ -28,12 +28,12 @@ _MOST_CALLS = 1000  # where the file itself does not hold inputs for half of the
 def read_feeds(
     path: str, inputs: Iterable[str], calls: int | None = None, signature: Signature | None = None
 ) -> list[Feeds]:
-    """What to feed in each call.
+    """The inputs of each call.
 
-    An array called ``NAME`` is fed in every call, ``NAME/0``, ``NAME/1``, ... in that call
-    alone. Without ``calls`` there are as many as the numbered arrays ask for, at least one.
+    An array called ``NAME`` is fed in every call, ``NAME/0``, ``NAME/1``, ... only in that call.
+    Without ``calls``, the numbered arrays decide their number, at least one.
 
-    Arrays that are no inputs are not read. With ``signature``, shapes are checked before any array is.
+    Other arrays are not read. With ``signature``, all shapes are checked before any array is read.
     """
     names = set(inputs)
     found = announced_feeds(path)

@@ -1,4 +1,4 @@
-"""Inputs whose numbers pick rows of a table: a number that picks none is refused before anything runs.
+"""Inputs whose numbers pick rows of a table: a number outside the table is refused before anything runs.
 
 The ways to run a net disagree on such a number: an engine reads zeros beyond the last row, and ONNX counts negative
 numbers from the end.

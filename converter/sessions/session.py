@@ -183,18 +183,17 @@ class Session:
     def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """One call: the outputs of the net for these inputs.
 
-        An input for state (``NAME_h_0``) may be given, too; it then replaces the state that
-        was carried. What the net does not read is ignored. ``outputs`` are arrays to write
-        to, by name; the others are new. On an engine, both may live on the GPU: anything with
-        ``__cuda_array_interface__`` or DLPack is used where it is. Raises ``NetError`` for
-        inputs that are missing and ``ShapeError`` for one that does not fit. After a call
-        that failed the state is what it was before.
+        An input for state (``NAME_h_0``) may also be given; it then replaces the carried state. Arrays that
+        the net does not read are ignored. ``outputs`` are arrays to write to, by name; the others are new.
+        On an engine, both may live on the GPU: anything with ``__cuda_array_interface__`` or DLPack is used
+        where it is. Raises ``NetError`` for inputs that are missing and ``ShapeError`` for one that does
+        not fit. After a call that failed the state is what it was before.
         """
         results = self._runner.run(feeds, outputs or {})
         return what_counts(self.signature.results, results) if self._cut else results
 
     def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> PreparedCall:
-        """A call of these very arrays, checked now and run by ``run()`` as often as one likes.
+        """A call with these arrays, checked now; ``run()`` runs it any number of times.
 
         It reads what the arrays hold then, and writes the same outputs each time: that of
         ``outputs``, or arrays made now. On an engine this leaves little to do for Python. Arrays on
@@ -216,7 +215,7 @@ class Session:
 
     @property
     def replays(self) -> bool:
-        """Whether there is a CUDA graph, of a call that may come again."""
+        """Whether a CUDA graph has been captured for a repeated call."""
         return self._runner.replays
 
     def profile(self, feeds: Mapping[str, Any]) -> list[tuple[str, float]]:

@@ -1,4 +1,4 @@
-"""What goes into a graph or an engine, what comes out, and what is fed back."""
+"""The inputs and outputs of a graph or an engine, and the outputs that are fed back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prototrt.converter.sessions.indices import IndexRange, index_ranges
 from prototrt.surgery.ir import Array, Dim, Graph, Range, Recurrence, Shape, Value
 
 Sizes = Mapping[Dim, int]
-"""What symbols stand for in one call."""
+"""The values of symbols in one call."""
 
 STREAM_AXIS = 1
 """States are (passes, N, H): the streams of a batch are along this axis."""
@@ -53,7 +53,7 @@ class Signature:
         return tuple(value for value in self.results if value.name in fed_back)
 
     def refuse_missing(self, given: Mapping[str, object]) -> None:
-        """Raise ``NetError`` unless there is something for every input that is no state."""
+        """Raise ``NetError`` unless every input except state has an array."""
         missing = [
             value for value in self.inputs if value.name not in self.states and value.name not in given
         ]
@@ -62,7 +62,7 @@ class Signature:
             raise NetError(f"inputs are missing: {names}", fix="give an array for each of them")
 
     def sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[Dim, int]:
-        """What the symbols stand for, where inputs have these shapes. Raises ``ShapeError``."""
+        """The values of the symbols for inputs of these shapes. Raises ``ShapeError``."""
         sizes: dict[Dim, int] = {}
         for value in self.inputs:
             for dim, size in zip(value.shape, shapes.get(value.name, ()), strict=False):

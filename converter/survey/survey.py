@@ -78,7 +78,7 @@ class Survey:
 
 
 def nets_below(paths: Iterable[str]) -> list[str]:
-    """The files that are given, and those below folders whose names are those of prototxts."""
+    """The given files, and prototxts (by name) in the given folders and below."""
     found: dict[str, None] = {}
     for path in paths:
         if os.path.isdir(path):

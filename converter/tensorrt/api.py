@@ -43,7 +43,7 @@ class Backend:
 
     @property
     def plugins(self) -> str:
-        """How plugins of ours come into an engine.
+        """How an engine gets our plugins.
 
         ``"ahead"``: compiled, so that the engine has all it needs. ``"class"``: it calls back
         into Python. ``"none"``: not at all.
@@ -68,7 +68,7 @@ class Backend:
         return 0 if strong is None else 1 << int(strong)
 
     def builder(self, logger: Any) -> Any:
-        """A builder, or ``BuildError`` that says what is missing."""
+        """A builder. Raises ``BuildError`` with what is missing."""
         try:
             with _without_collecting():
                 return self.trt.Builder(logger)
@@ -99,9 +99,9 @@ def _without_collecting() -> Iterator[None]:
 
 
 def find_backend(name: str = "auto") -> Backend:
-    """The backend asked for; ``"auto"`` takes ``tensorrt`` where it can build, else RTX.
+    """The requested backend; ``"auto"`` is ``tensorrt`` if it can build, otherwise RTX.
 
-    Raises ``BuildError`` where it is not installed.
+    Raises ``BuildError`` if it is not installed.
     """
     if name not in BACKENDS:
         raise ValueError(f"backend is {name!r}, expected one of {', '.join(BACKENDS)}")

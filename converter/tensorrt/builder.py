@@ -67,12 +67,12 @@ class Plan:
 
 
 STREAMED_FROM = 1 << 28
-"""Bytes of weights: some pieces of a stream, of which one is held twice."""
+"""Bytes of weights: a few pieces of a stream, one of which is held twice."""
 
 
 @takes_options(BuildOptions)
 def build(graph: Graph, options: BuildOptions) -> Plan:
-    """Build a serialized engine of a graph; numbers are of the types that the graph says. Raises ``BuildError``."""
+    """Build a serialized engine from a graph, with the types of the graph. Raises ``BuildError``."""
     with _prepared(graph, options) as job:
         plan = job.serialized()
         return Plan(plan, job.facts())
@@ -256,7 +256,7 @@ def _stream_writer(trt: Any, receive: Callable[[bytes], None]) -> Any:
             self.failure: Exception | None = None
 
         def write(self, data: bytes) -> int:
-            # TensorRT hears of a failure by the count; an exception would not come through it.
+            # The count reports a failure to TensorRT; it would not pass on an exception.
             try:
                 receive(data)
             except Exception as error:

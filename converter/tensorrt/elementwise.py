@@ -63,7 +63,7 @@ def unary(network: Network, op: Unary, x: Tensor) -> list[Tensor]:
 
 @lowers(Power)
 def power(network: Network, op: Power, x: Tensor) -> list[Tensor]:
-    """Whole exponents are made of factors that TensorRT also knows for a negative x."""
+    """Whole exponents become operations that TensorRT also defines for a negative x."""
     if not float(op.exponent).is_integer():
         return [elementwise(network, x, number_like(network, x, op.exponent), "POW")]
     whole = _whole_power(network, x, abs(op.exponent))

@@ -15,7 +15,7 @@ from prototrt.surgery.ops import NonMaxSuppression
 
 Lowering: TypeAlias = Callable[..., list[Tensor]]
 """``lowering(network, op, *inputs) -> outputs``. Inputs that the op lists in ``constants``
-come as arrays, those in ``weights`` if they are constant; the others as tensors."""
+come as arrays, those in ``weights`` also if they are constant; all others as tensors."""
 
 lowers: Registry[type[Op], Lowering] = Registry("TensorRT lowering")
 

@@ -23,7 +23,7 @@ Layer: TypeAlias = Any
 """An ``ILayer``, or one of its kinds."""
 
 _NO_GPU = "cudaError 35"
-"""Follows every error on a machine without a GPU, and says nothing about the network."""
+"""This message follows every error on a machine without a GPU, and is not about the network."""
 _LOG_LINES = 20
 _LEVELS = {"INTERNAL_ERROR": 40, "ERROR": 40, "WARNING": 30, "INFO": 20, "VERBOSE": 10}
 
@@ -41,7 +41,7 @@ class Network:
         self.tile = tile
         """What becomes of a Tile: ``"native"`` layers, or the ``"plugin"``."""
         self.primitives = 0
-        """How many it is made of, those in loops among them."""
+        """The number of layers, including those in loops."""
         self.needs: set[str] = set()
         """Packages that must ``register`` their plugins before the engine is loaded."""
         self.logger = recording_logger(self.trt)
@@ -110,7 +110,7 @@ class Network:
         return self.node.inputs[0].shape
 
     def check(self) -> None:
-        """Shapes are computed when they are asked for: ask, so that errors come now."""
+        """TensorRT computes shapes on request: the request makes errors appear now."""
         for layer in self._made:
             for index in range(layer.num_outputs):
                 try:

@@ -26,7 +26,7 @@ def affine(network: Network, op: Affine, x: Tensor, scale: Array, shift: Array) 
 
 @lowers(LRN)
 def lrn(network: Network, op: LRN, x: Tensor) -> list[Tensor]:
-    """TensorRT's own layer where it takes such numbers, else the same out of smaller layers."""
+    """TensorRT's own layer if it accepts the numbers, otherwise the same from smaller layers."""
     if op.size <= 15 and op.k >= 1e-5 and op.beta >= 0.01:
         return [network.add("lrn", x, op.size, op.alpha, op.beta, op.k).get_output(0)]
     mean = _mean_over_channels(network, elementwise(network, x, x, "PROD"), op.size)
@@ -48,7 +48,7 @@ def _mean_over_channels(network: Network, x: Tensor, size: int) -> Tensor:
 
 @lowers(Softmax)
 def softmax(network: Network, op: Softmax, x: Tensor) -> list[Tensor]:
-    if len(x.shape) == 1:  # TensorRT wants two axes
+    if len(x.shape) == 1:  # TensorRT needs two axes
         (row,) = softmax(network, Softmax(1), shuffled(network, x, (1, x.shape[0])))
         return [shuffled(network, row, (x.shape[0],))]
     layer = network.add("softmax", x)

@@ -30,9 +30,9 @@ def reduce(network: Network, op: Reduce, x: Tensor) -> list[Tensor]:
 
 @lowers(TopK)
 def top_k(network: Network, op: TopK, x: Tensor) -> list[Tensor]:
-    """TopK, over the axis back to front where the last of equals comes first: TensorRT's takes the first."""
+    """TopK, on the reversed axis if the last of equal elements comes first: TensorRT's takes the first."""
     size = x.shape[op.axis]
-    if len(x.shape) == 1:  # TopK wants two axes
+    if len(x.shape) == 1:  # TopK needs two axes
         row = shuffled(network, x, (1, size))
         columns = _largest(network, TopK(1, op.count, op.first_of_equals), row)
         return [shuffled(network, column, (op.count,)) for column in columns]
@@ -50,7 +50,7 @@ def _largest(network: Network, op: TopK, x: Tensor) -> list[Tensor]:
 
 
 def _in_parts(network: Network, x: Tensor, axis: int, count: int) -> list[Tensor]:
-    """As many TopKs as it takes, each of what the ones before have left; the first of equals comes first."""
+    """As many TopKs as needed, each over the remaining elements; the first of equal elements comes first."""
     largest, parts = network.enum("TopKOperation", "MAX"), []
     while count:
         size = min(count, MOST_OF_TOP_K)

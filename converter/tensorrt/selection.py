@@ -21,7 +21,7 @@ def gather(network: Network, op: Gather, table: Tensor, index: Tensor) -> list[T
 
 @lowers(Scatter)
 def scatter(network: Network, op: Scatter, x: Tensor, index: Tensor) -> list[Tensor]:
-    """TensorRT does not say what it does with an index outside: those meet in one more place, which is cut off."""
+    """TensorRT does not define an index outside: such indices go to an additional place, which is cut off."""
     last = len(x.shape) - 1
     start = [0] * last
     wide = (*network.shape[:last], op.size + 1)

@@ -102,7 +102,7 @@ def pad_with(
 def sliced(
     network: Network, x: Tensor, start: list[int], shape: Shape, mode: str, fill: float = 0.0
 ) -> Tensor:
-    """Elements from ``start`` on, as many as ``shape`` says; what lies outside follows ``mode``."""
+    """``shape`` elements from ``start`` on; ``mode`` decides the values outside."""
     sizes = [dim if isinstance(dim, int) else 1 for dim in shape]
     layer = network.add("slice", x, start, sizes, [1] * len(sizes))
     layer.mode = network.enum("SampleMode", mode)

@@ -15,7 +15,7 @@ from prototrt.surgery.ops import NonMaxSuppression
 def non_max_suppression(
     network: Network, op: NonMaxSuppression, boxes: Tensor, is_candidate: Tensor
 ) -> list[Tensor]:
-    """Ranks stand for scores, so that the order of the list is TensorRT's; what is no candidate has 0."""
+    """Ranks replace scores, so that TensorRT keeps the order of the list. Boxes that are not candidates have 0."""
     lists, size = (fixed(dim, "the number of boxes") for dim in network.shape)
     ranks = network.constant_array(np.arange(size, 0, -1, dtype=np.float32)[None])
     none = network.constant_array(np.zeros((1, 1), np.float32))

@@ -1,1 +1,1 @@
-"""Several ways to compute the same net, held against each other."""
+"""Several ways to compute the same net, compared with each other."""

@@ -1,4 +1,4 @@
-"""How far an array is from what was expected."""
+"""How far an array is from the expected one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from prototrt.converter.verification.tolerances import Tolerance
 from prototrt.surgery.ir import Array
 
 REFERENCE, EXPECTED = "reference", "expected"
-"""What a way is held against: the primitives' meaning, or numbers from elsewhere."""
+"""What a way is compared with: the meaning of the primitives, or expected outputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """How far an array is from what was expected.
 
-    ``max_rel`` is ``max_abs`` in parts of the largest expected magnitude; ``cosine`` is that
-    of the angle between the two. What is not a number on one side alone makes all infinite.
+    ``max_rel`` is ``max_abs`` divided by the largest expected magnitude; ``cosine`` is that
+    of the angle between the two. If only one side has NaN or infinity at an element, all are infinite.
     """
 
     max_abs: float
@@ -63,7 +63,7 @@ class Comparison:
 
 
 def difference_of(found: Array, wanted: Array, tolerance: Tolerance) -> Difference:
-    """How far ``found`` is from ``wanted``, in float64. Of another shape, it is infinitely far."""
+    """How far ``found`` is from ``wanted``, in float64: infinitely far for another shape."""
     if found.shape != wanted.shape:
         return _beyond(tolerance)
     a, b = (np.asarray(array, np.float64).reshape(-1) for array in (found, wanted))

@@ -16,7 +16,7 @@ _BYTES_PER_THREAD = 16
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One entry of the PTX: elements are moved as they are, so that their width alone matters."""
+    """One entry of the PTX: elements are moved unchanged, so only their width matters."""
 
     name: str
     element_size: int

@@ -120,7 +120,7 @@ def _plugin(trt: Any, axis: int, copies: int) -> Any:
             return is_known and tensor.type == first.type
 
         def configure_plugin(self, inputs: Any, outputs: Any) -> None:
-            pass  # the shapes that matter are those of each call
+            pass  # the shapes of each call are used
 
         def on_shape_change(self, inputs: Any, outputs: Any) -> None:
             pass  # likewise

@@ -35,7 +35,7 @@ def _defined(quick: Any) -> Any:
 
 
 def _define(quick: Any) -> None:
-    """Register shapes and kernel. TensorRT checks signatures and annotations, and wants the types themselves."""
+    """Register shapes and kernel. TensorRT checks signatures and annotations, which must be the types themselves."""
 
     def describe(x: Any, tiling: npt.NDArray[np.int32]) -> Any:
         axis, copies = map(int, tiling)

@@ -96,7 +96,7 @@ def warnings_of_left_out(result: BatchResult) -> list[str]:
 
 
 def _refuse_overwriting(options: BatchOptions, entries: Sequence[Entry]) -> None:
-    """Raise ``OptionsError`` where an engine or a report would replace what any of the models is made of."""
+    """Raise ``OptionsError`` if an engine or a report would overwrite a source file of any model."""
     read = [options.models, *(file for entry in entries for file in _read(entry))]
     reports = ("report_junit", "report_json", "report_md")
     written = [(Option(name), path) for name in reports if (path := getattr(options, name)) is not None]

@@ -1,4 +1,4 @@
-"""What is made of a graph: ``BuildOptions``, ``ExportOptions``, ``ConvertOptions``."""
+"""What a graph is converted to: ``BuildOptions``, ``ExportOptions``, ``ConvertOptions``."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def declared(kind: type[Options], name: str, *spellings: str, **attributes: Any)
     """An option of the command line for this field, with the field's default and its choices.
 
     It is spelled like the field, unless something else is given. ``multiple`` options become a tuple, or
-    what ``collect`` makes of what was given.
+    the result of ``collect``.
     """
     (known,) = (field for field in fields(kind) if field.name == name)
     attributes.setdefault("default", known.default)
@@ -48,9 +48,9 @@ def options(*each: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def gathered(**kinds: type[Any]) -> Callable[[F], F]:
-    """A decorator that stands nearest to the command: it gets, by these keywords, objects of these kinds.
+    """The innermost decorator of a command: it passes objects of these kinds, by these keywords.
 
-    Each is made of the options that are called as its fields; two kinds may share an option.
+    Each object is made from the options with the names of its fields. Two kinds may share an option.
     """
 
     def decorate(command: F) -> F:

@@ -1,4 +1,4 @@
-"""Which net a command is about: ``LoadOptions``, and what ``RewriteOptions`` say of the net itself."""
+"""Options that choose the net: ``LoadOptions``, and those of ``RewriteOptions`` that describe the net itself."""
 
 from __future__ import annotations
 
@@ -115,5 +115,5 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
 
 
 model_options = _model_options("--stage", "--net-stage")
-drawing_options = _model_options("--net-stage")  # there, --stage says what is drawn
+drawing_options = _model_options("--net-stage")  # there, --stage chooses what is drawn
 net_options = options(click.argument("model", type=InputFile()), _net_options("--stage"))

@@ -37,7 +37,7 @@ class Read(Written):
     reader: Callable[[str], Any]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):  # click converts defaults, too
+        if not isinstance(value, str):  # click also converts defaults
             return value
         try:
             return type(self).reader(value)
@@ -134,7 +134,7 @@ class ProductFile(OutputFile):
 
 
 class StateSource(Read):
-    """``bind``, ``zero``, or ``const FILE.npz``, which comes here as ``const:FILE.npz``."""
+    """``bind``, ``zero``, or ``const FILE.npz``, which arrives here as ``const:FILE.npz``."""
 
     name = "bind|zero|const FILE.npz"
 
