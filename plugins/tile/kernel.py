@@ -29,6 +29,7 @@ class Kernel:
 KERNELS = {
     "FLOAT": Kernel("prototrt_tile_32", 4),
     "HALF": Kernel("prototrt_tile_16", 2),
+    "BF16": Kernel("prototrt_tile_16", 2),
     "INT32": Kernel("prototrt_tile_32", 4),
 }
 """By TensorRT's name of the element type."""

@@ -23,8 +23,8 @@ SPREAD = ("shortest", "median", "99 %", "in a row", "wall")
 COLUMNS = ("LSTM", "", *SPREAD, "per step", "cuDNN's call", "ours / cuDNN", "bytes' floor", "flops' floor")
 UNROLL_AT_MOST = 16
 """Steps: building more takes minutes."""
-_TORCH = {"fp32": "float32", "fp16": "float16"}
-_ITEM = {"fp32": 4, "fp16": 2}
+_TORCH = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+_ITEM = {"fp32": 4, "fp16": 2, "bf16": 2}
 
 
 class Rivals:

@@ -15,11 +15,12 @@ from prototrt.converter.runtime import sources
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ops import Tile
 from prototrt.surgery.passes.precision import precision_of
+from prototrt.surgery.pipeline import PRECISIONS
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, fake_engine
 from prototrt.tests.converter.runtime.support import session_of
 from prototrt.tests.converter.runtime.test_plan_file import fake_backend
 from prototrt.tests.digit_strips import DIGITS, digits
-from prototrt.tests.gpu import engines, goldens, libraries, sessions
+from prototrt.tests.gpu import engines, goldens, libraries, sessions, speed
 from prototrt.tests.gpu.fake_libraries import fake_cupy, fake_gpuarray, fake_torch
 from prototrt.tests.gpu.nets import tile_graph
 from prototrt.tests.gpu.rows import Check, Row, tried
@@ -49,7 +50,7 @@ def test_goldens() -> None:
 def test_sample() -> None:
     assert list(verdicts(goldens.sample(session_of)).items()) == [
         (f"sample, {way}, {precision}", "ok")
-        for precision in ("fp32", "fp16")
+        for precision in PRECISIONS
         for way in ("loop", "unroll", "step by step")
     ]
 
@@ -176,7 +177,7 @@ def test_a_verification_that_fails(found_device: Callable[[Graph], FakeDevice]) 
 
 
 @pytest.mark.trt
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_backends(precision: str, found_device: Callable[[Graph], FakeDevice]) -> None:
     found_device(engines.lstm(precision))
     assert tried(Check("rtx", engines.built_by("rtx", precision))).verdict == "ok"
@@ -186,7 +187,7 @@ def test_backends_that_are_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorrt", None)
     monkeypatch.setitem(sys.modules, "tensorrt_rtx", None)
     rows = [tried(check) for section in (engines.backends, engines.plugins) for check in section()]
-    assert [row.verdict for row in rows] == ["not tried"] * 8
+    assert [row.verdict for row in rows] == ["not tried"] * 4 * len(PRECISIONS)
     assert rows[0] == Row(
         "TensorRT for RTX runs an LSTM, fp32",
         "not tried",
@@ -197,12 +198,12 @@ def test_backends_that_are_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_there_are_tiles_to_be_plugins(precision: str) -> None:
     """In float16 the Tile behind a product is one of float16; that of cont never is."""
     tile, lstm = tile_graph(precision), engines.lstm(precision, tile="keep")
     (node,) = [node for node in tile.nodes if isinstance(node.op, Tile)]
-    assert node.outputs[0].dtype.value == {"fp32": "float32", "fp16": "float16"}[precision]
+    assert node.outputs[0].dtype.value == speed._TORCH[precision]
     (delta,) = [node for node in lstm.nodes if isinstance(node.op, Tile)]
     assert delta.outputs[0].dtype.value == "float32"
     assert precision_of(lstm) == precision

@@ -10,6 +10,7 @@ import pytest
 import prototrt
 from prototrt.converter.runtime.memory import Memory
 from prototrt.converter.runtime.resident import Resident
+from prototrt.surgery.pipeline import PRECISIONS
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, fake_engine
 from prototrt.tests.gpu import speed, timing
 from prototrt.tests.gpu.nets import Size, grid, lstm_graph
@@ -114,13 +115,14 @@ def test_timings_on_a_fake_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
             (1, ("step, queued", "step, CUDA graph")),
             (4, ("loop", "unroll, queued", "unroll, CUDA graph")),
         )
-        for precision in ("fp32", "fp16")
+        for precision in PRECISIONS
         for way in ways
     ]
     assert {row.verdict for row in rows} == {"ok"}, rows[0]
     assert {row.details[:4] for row in rows} == {("1000.0 us",) * 4}
-    assert {row.details[5:8] for row in rows[:4]} == {("1000.0 us", "-", "-")}
-    assert {row.details[5] for row in rows[4:]} == {"250.0 us"}
+    steps = 2 * len(PRECISIONS)
+    assert {row.details[5:8] for row in rows[:steps]} == {("1000.0 us", "-", "-")}
+    assert {row.details[5] for row in rows[steps:]} == {"250.0 us"}
 
 
 def test_what_the_stopwatch_gives() -> None:

@@ -6,7 +6,8 @@ import importlib
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -16,12 +17,14 @@ import numpy as np
 from prototrt.converter.runtime.cuda_python import CudaPythonDevice
 from prototrt.converter.runtime.memory import Memory
 from prototrt.converter.runtime.resident import Resident
-from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.gpu.nets import Size
 from prototrt.tests.gpu.sessions import SessionOf
 
 WARM_UP, REPEATS = 10, 100
 _COPIED_BYTES = 1 << 28
+_CLOCKS_WITHIN = 20
+"""Seconds. Where a GPU hangs, nvidia-smi does, too."""
 
 
 @dataclass(frozen=True)
@@ -72,21 +75,30 @@ class Stopwatch:
 def engine_spread(graph: Graph, watch: Stopwatch, session_of: SessionOf, graphs: bool) -> Spread:
     """One call of an engine, prepared: inputs and outputs on the GPU, state fed back."""
     device, stream = watch.device, watch.stream
-    memory = Memory(device)
     random = np.random.default_rng(1)
     feeds = {
-        value.name: Resident(memory, random.random(_sizes(value.shape), np.float32), stream)
+        value.name: random.random(_sizes(value.shape), np.float32)
         for value in graph.inputs
         if value not in graph.state_inputs
     }
     with session_of(graph, device=device, stream=stream, graphs=graphs) as session:
-        targets = {
-            value.name: Resident(memory, np.zeros(_sizes(value.shape), np.float32), stream)
-            for value in session.signature.results
+        results = {
+            value.name: np.zeros(_sizes(value.shape), np.float32) for value in session.signature.results
         }
-        spread = watch.spread(session.prepare(feeds, targets).run)
-    memory.close(stream)
-    return spread
+        with residents(device, stream, feeds) as inputs, residents(device, stream, results) as outputs:
+            return watch.spread(session.prepare(inputs, outputs).run)
+
+
+@contextmanager
+def residents(
+    device: CudaPythonDevice, stream: int, arrays: Mapping[str, Array]
+) -> Iterator[dict[str, Resident]]:
+    """Copies on the GPU, which are freed whatever happens: what is checked next needs the memory."""
+    memory = Memory(device)
+    try:
+        yield {name: Resident(memory, array, stream) for name, array in arrays.items()}
+    finally:
+        memory.close(stream)
 
 
 def torch_seconds(size: Size, watch: Stopwatch, dtype: str) -> float | None:
@@ -135,12 +147,12 @@ def torch_with_gpu() -> Any:
 
 def peak_bytes_per_second(watch: Stopwatch) -> float:
     """What a copy within the GPU reads and writes."""
-    device = watch.device
-    one, other = device.allocate(_COPIED_BYTES), device.allocate(_COPIED_BYTES)
-    seconds = watch.seconds(lambda: device.copy(one, other, _COPIED_BYTES, watch.stream))
-    device.synchronize(watch.stream)
-    device.free(one)
-    device.free(other)
+    memory, stream = Memory(watch.device), watch.stream
+    try:
+        one, other = memory.allocate(_COPIED_BYTES), memory.allocate(_COPIED_BYTES)
+        seconds = watch.seconds(lambda: watch.device.copy(one, other, _COPIED_BYTES, stream))
+    finally:
+        memory.close(stream)
     return 2 * _COPIED_BYTES / seconds
 
 
@@ -162,7 +174,12 @@ def clocks() -> str:
         return "nvidia-smi is not here"
     query = "clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu,power.draw"
     options = [f"--query-gpu={query}", "--format=csv,noheader"]
-    told = subprocess.run([command, *options], capture_output=True, text=True, check=False)
+    try:
+        told = subprocess.run(
+            [command, *options], capture_output=True, text=True, check=False, timeout=_CLOCKS_WITHIN
+        )
+    except subprocess.TimeoutExpired:
+        return f"nvidia-smi did not answer within {_CLOCKS_WITHIN} s"
     return f"{query}: {'; '.join(told.stdout.splitlines())}" if told.returncode == 0 else told.stderr.strip()
 
 

@@ -28,9 +28,12 @@ class Kind:
     numpy: str = ""
 
 
-FLOAT, HALF, INT32, BOOL = (
+FLOAT, HALF, BF16, FP8, INT8, INT32, BOOL = (
     Kind("FLOAT", "float32"),
     Kind("HALF", "float16"),
+    Kind("BF16"),
+    Kind("FP8"),
+    Kind("INT8", "int8"),
     Kind("INT32", "int32"),
     Kind("BOOL"),
 )
@@ -238,6 +241,9 @@ class FakeTensorRT(SimpleNamespace):
             __version__=version,
             float32=FLOAT,
             float16=HALF,
+            bfloat16=BF16,
+            fp8=FP8,
+            int8=INT8,
             int32=INT32,
             Builder=Builder,
             BuilderFlag=SimpleNamespace(TF32=Kind("TF32")),

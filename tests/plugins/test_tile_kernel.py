@@ -19,7 +19,7 @@ from prototrt.plugins.tile.kernel import BLOCK, KERNELS, ptx
 from prototrt.tests.plugins.cpu import TILE, address, buffer, loaded
 
 ROOT = Path(__file__).parents[2]
-DTYPES = {"FLOAT": "float32", "HALF": "float16", "INT32": "int32"}
+DTYPES = {"FLOAT": "float32", "HALF": "float16", "BF16": "uint16", "INT32": "int32"}
 GUARD = 8
 """Elements around the result, which nobody may touch."""
 

@@ -25,7 +25,7 @@ from prototrt.surgery.ir import DType, Graph
 from prototrt.surgery.ops import Tile
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, fake_tensorrt
 from prototrt.tests.plugins.cpu import library
-from prototrt.tests.plugins.fake_tensorrt import BOOL, FLOAT, HALF, INT32, FakeTensorRT, Kind
+from prototrt.tests.plugins.fake_tensorrt import BF16, BOOL, FLOAT, HALF, INT32, FakeTensorRT, Kind
 
 AHEAD, AS_A_CLASS = "10.16.1.11", "10.8.0.43"
 
@@ -134,7 +134,7 @@ def test_element_types_without_a_kernel(tensorrt: Any, tmp_path: Path) -> None:
         tile_by_plugin(network, Tile(1, 4), SimpleNamespace(dtype=BOOL))
     assert str(caught.value) == (
         f'{tmp_path}/net.prototxt:3: layer "copies" (Tile): the Tile plugin moves elements of type'
-        " FLOAT, HALF, INT32, not BOOL\n"
+        " FLOAT, HALF, BF16, INT32, not BOOL\n"
         '  fix: use tile="broadcast", the default, or tile="native": both give the same numbers'
     )
 
@@ -184,6 +184,7 @@ def test_what_is_stored_makes_the_same_plugin() -> None:
     [
         (FLOAT, FLOAT, "LINEAR", True),
         (HALF, HALF, "LINEAR", True),
+        (BF16, BF16, "LINEAR", True),
         (INT32, INT32, "LINEAR", True),
         (HALF, FLOAT, "LINEAR", False),
         (BOOL, BOOL, "LINEAR", False),

@@ -458,7 +458,7 @@ def fake_tensorrt(graph: Graph, device: FakeDevice, name: str = "tensorrt_rtx") 
     if name == "tensorrt_rtx":
         module.DynamicShapesKernelSpecializationStrategy = DynamicShapesKernelSpecializationStrategy
     for dtype in DType:
-        setattr(module, dtype.value, dtype.value)
+        setattr(module, "fp8" if dtype is DType.FLOAT8 else dtype.value, dtype.value)
     return module
 
 
