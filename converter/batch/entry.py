@@ -7,13 +7,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+CPU_TIME = 4 * 3600.0
+"""Seconds of all cores together, unless a model says otherwise: far more than any build takes."""
+FILE_SIZE = 64 * 10**9
+"""Bytes of one file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A model to convert.
 
     ``options`` are those of ``keys.FIELDS``, by name, as plain values.
-    ``timeout`` is in seconds, ``memory`` in bytes; ``needs`` are resources of a cluster's worker.
+    ``timeout`` and ``cpu_time`` are in seconds, ``memory`` and ``file_size`` in bytes. Without ``memory``,
+    the limit is a share of the machine's. ``needs`` are resources of a cluster's worker.
     """
 
     name: str
@@ -25,6 +31,8 @@ class Entry:
     needs: tuple[str, ...] = ()
     timeout: float | None = None
     memory: int | None = None
+    cpu_time: float = CPU_TIME
+    file_size: int = FILE_SIZE
 
 
 class Status(enum.Enum):

@@ -40,7 +40,18 @@ from prototrt.surgery.options import RewriteOptions, States
 
 O = TypeVar("O", bound=Options)  # noqa: E741  options
 
-OWN_KEYS = ("name", "prototxt", "weights", "format", "needs", "timeout", "memory", "matrix")
+OWN_KEYS = (
+    "name",
+    "prototxt",
+    "weights",
+    "format",
+    "needs",
+    "timeout",
+    "memory",
+    "cpu-time",
+    "file-size",
+    "matrix",
+)
 FILES = ("inputs", "expect", "state", "rules", "settings", "scales", "calibration_cache")
 """Options that name files: relative to the YAML file, as prototxt and weights are."""
 

@@ -8,13 +8,14 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from string import Formatter
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError, raise_all
 from prototrt.converter.batch import keys
-from prototrt.converter.batch.entry import Entry
+from prototrt.converter.batch.entry import CPU_TIME, FILE_SIZE, Entry
 from prototrt.converter.batch.tree import Place, read_yaml
 from prototrt.converter.batch.units import bytes_from_text
 from prototrt.converter.batch.watch import memory_of
@@ -22,6 +23,7 @@ from prototrt.converter.batch.watch import memory_of
 MOST_MODELS = 100_000
 """Of one matrix: a list of more would take longer to read than anyone waits."""
 _FORMATS = {"plan": ".plan", "onnx": ".onnx"}
+_MOST_SECONDS, _MOST_BYTES = 10**9, 2**62  # what systems can count
 _GLOB = re.compile(r"[*?\[]")
 
 Fields = Mapping[str, Place]
@@ -127,7 +129,9 @@ def _entry(fields: Fields, cell: Fields, prototxt: str, place: Place, base: Path
         options=options,
         needs=_needs(fields["needs"]) if "needs" in fields else (),
         timeout=_seconds(fields["timeout"]) if "timeout" in fields else None,
-        memory=_bytes(fields["memory"]) if "memory" in fields else None,
+        memory=_memory(fields["memory"]) if "memory" in fields else None,
+        cpu_time=_seconds(fields["cpu-time"], "cpu-time") if "cpu-time" in fields else CPU_TIME,
+        file_size=_bytes(fields["file-size"], "file-size") if "file-size" in fields else FILE_SIZE,
     )
 
 
@@ -218,20 +222,24 @@ def _needs(place: Place) -> tuple[str, ...]:
     return (place.text("needs"),)
 
 
-def _seconds(place: Place) -> float:
-    text = place.text("timeout")
-    if not re.fullmatch(r"\d+(\.\d+)?", text) or not 0 < float(text) < math.inf:
-        raise place.error(f'timeout is "{text}", expected seconds, more than 0')
+def _seconds(place: Place, key: str = "timeout") -> float:
+    text = place.text(key)
+    if not re.fullmatch(r"\d+(\.\d+)?", text) or not 0 < float(text) < _MOST_SECONDS:
+        raise place.error(f'{key} is "{text}", expected seconds, more than 0')
     return float(text)
 
 
-def _bytes(place: Place) -> int:
-    text = place.text("memory")
-    count = bytes_from_text(text)
+def _memory(place: Place) -> int:
     if memory_of(os.getpid()) is None:
         raise place.error("memory cannot be limited on this system", fix="use timeout: alone")
-    if not count:
-        raise place.error(f'memory is "{text}", expected a size such as 4GB or 500MiB')
+    return _bytes(place, "memory")
+
+
+def _bytes(place: Place, key: str) -> int:
+    text = place.text(key)
+    count = bytes_from_text(text)
+    if not count or count > _MOST_BYTES:
+        raise place.error(f'{key} is "{text}", expected a size such as 4GB or 500MiB')
     return count
 
 
@@ -239,5 +247,7 @@ _READERS: Mapping[str, Callable[[Place], object]] = {
     "format": _suffix,
     "needs": _needs,
     "timeout": _seconds,
-    "memory": _bytes,
+    "memory": _memory,
+    "cpu-time": partial(_seconds, key="cpu-time"),
+    "file-size": partial(_bytes, key="file-size"),
 }

@@ -12,6 +12,7 @@ from prototrt.caffe_proto.errors import ConversionError, OptionsError
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import options_of, product_of
+from prototrt.converter.batch.system_limits import too_large_a_file
 from prototrt.converter.batch.wording import list_words
 from prototrt.converter.conversion import load_with_weights, truth_of
 from prototrt.converter.files import PRODUCT_SUFFIXES
@@ -72,6 +73,8 @@ def _failure(entry: Entry, error: Exception) -> tuple[Status, int, str]:
     text = error.text.by(list_words) if isinstance(error, ConversionError) else str(error)
     if isinstance(error, MemoryError) or any(words in text.lower() for words in _NO_MEMORY):
         return Status.OUT_OF_MEMORY, 4, f"{entry.prototxt}: {out_of_memory(entry)}"
+    if too_large := too_large_a_file(entry, error):
+        return Status.FAILED, 4, f"{entry.prototxt}: {too_large}"
     if isinstance(error, OptionsError):
         return Status.FAILED, 3, f"{entry.where}: {text}"
     if isinstance(error, ConversionError):

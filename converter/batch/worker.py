@@ -16,7 +16,9 @@ from typing import IO
 
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.files import Identity, changed, identity_of
+from prototrt.caffe_proto.machine_memory import usual_limit
 from prototrt.converter.batch.entry import Entry, Outcome, Status
+from prototrt.converter.batch.system_limits import death_at_limit, set_limits
 from prototrt.converter.batch.watch import Watch
 from prototrt.converter.batch.work import out_of_memory, work
 from prototrt.converter.processes import end_with
@@ -43,7 +45,7 @@ class Worker:
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
-        watch = Watch(process, entry.timeout, entry.memory)
+        watch = Watch(process, entry.timeout, entry.memory or usual_limit())
         try:
             pickle.dump(entry, process.stdin)
             process.stdin.flush()
@@ -97,6 +99,8 @@ class Worker:
         if verdict is Status.TIMED_OUT:
             late = f"not finished after {entry.timeout:g} s\n  fix: raise its timeout in {entry.where}"
             return verdict, f"{entry.prototxt}: {late}"
+        if death := death_at_limit(entry, returncode):
+            return death[0], f"{entry.prototxt}: {death[1]}"
         last = self._last_words()
         was_killed = returncode == -signal.SIGKILL and not self._stopped  # so does Linux when memory runs out
         if verdict is Status.OUT_OF_MEMORY or "bad_alloc" in last or was_killed:
@@ -137,6 +141,7 @@ def serve(parent: int) -> None:
             entry = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
+        set_limits(entry)
         pickle.dump(work(entry), outcomes)
         outcomes.flush()
 

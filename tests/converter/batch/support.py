@@ -24,7 +24,11 @@ def entry(folder: Path, name: str = "small", net: str = NET, **changes: Any) -> 
     """A net with invented weights; options may be changed by name."""
     prototxt = folder / f"{name}.prototxt"
     prototxt.write_text(net)
-    own = {key: changes.pop(key) for key in ("timeout", "memory", "needs") if key in changes}
+    own = {
+        key: changes.pop(key)
+        for key in ("timeout", "memory", "cpu_time", "file_size", "needs")
+        if key in changes
+    }
     options = {**default_options(), "backend": "rtx", "random_weights": 1, **changes}
     target = str(folder / f"{name}.plan")
     return Entry(name, "models.yaml:2", str(prototxt), None, target, options, **own)

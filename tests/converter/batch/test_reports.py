@@ -102,6 +102,8 @@ def test_json_has_everything() -> None:
         "needs": [],
         "timeout": None,
         "memory": None,
+        "cpu_time": 14400.0,
+        "file_size": 64_000_000_000,
         "status": "converted",
         "exit_code": 0,
         "seconds": 1.25,

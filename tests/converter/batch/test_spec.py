@@ -55,6 +55,8 @@ models:
   inputs: "{folder}/in.npz"
   expect: out.npz
   memory: 1.5GiB
+  cpu-time: 90
+  file-size: 2GB
   needs: [rtx, big]
 """
     )
@@ -70,6 +72,7 @@ models:
         "out.npz",
     )
     assert (entry.timeout, entry.memory, entry.needs) == (1.5, 1_610_612_736, ("rtx", "big"))
+    assert (entry.cpu_time, entry.file_size) == (90, 2_000_000_000)
 
 
 def test_a_file_of_states_is_relative_to_the_list() -> None:
@@ -224,6 +227,14 @@ MISTAKES = {
     "endless time": (
         MODEL + f"  timeout: {'9' * 400}\n",
         f'models.yaml:4: timeout is "{"9" * 400}", expected seconds, more than 0',
+    ),
+    "no file size": (
+        MODEL + "  file-size: 0\n",
+        'models.yaml:4: file-size is "0", expected a size such as 4GB or 500MiB',
+    ),
+    "endless CPU time": (
+        MODEL + f"  cpu-time: {'9' * 30}\n",
+        f'models.yaml:4: cpu-time is "{"9" * 30}", expected seconds, more than 0',
     ),
     "endless memory": (
         MODEL + f"  memory: {'9' * 400}GB\n",

@@ -85,6 +85,27 @@ def test_a_hang(worker: Worker, tmp_path: Path) -> None:
     converts(worker, tmp_path)
 
 
+def test_too_much_cpu_time(worker: Worker, tmp_path: Path) -> None:
+    long = long_entry(tmp_path, cpu_time=1.0)
+    outcome = worker.run(long)
+    assert (outcome.status, outcome.exit_code) == (Status.TIMED_OUT, 4)
+    assert outcome.message == (
+        f"{long.prototxt}: it took more than 1 s of CPU time\n  fix: raise its cpu-time in models.yaml:2"
+    )
+    converts(worker, tmp_path)
+
+
+def test_a_file_that_is_too_large(worker: Worker, tmp_path: Path) -> None:
+    large = entry(tmp_path, "large", file_size=100)
+    outcome = worker.run(large)
+    assert (outcome.status, outcome.exit_code) == (Status.FAILED, 4)
+    assert outcome.message == (
+        f"{large.prototxt}: it would write a file of more than 0 MB\n  fix: raise its file-size in models.yaml:2"
+    )
+    assert not list(tmp_path.glob("*.plan*"))
+    converts(worker, tmp_path)
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is watched on Linux only")
 def test_too_much_memory(worker: Worker, tmp_path: Path) -> None:
     large = long_entry(tmp_path, memory=30_000_000, timeout=60.0)
