@@ -22,7 +22,7 @@ PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8", "int8,bf16", "fp8,bf16")
 """The types that products compute in."""
 NMS = ("primitives", "native")
 OF_THE_NET = ("shapes", "outputs", "cont", "fork", "settings", "rules")
-"""Options that decide which layers a net has and which shapes its blobs, however it is rewritten."""
+"""Options that decide the layers of a net and the shapes of its blobs, independent of how it is rewritten."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +30,8 @@ class RewriteOptions(Options):
     """How a net is rewritten as a graph of primitives.
 
     ``shapes`` override those of the file, by input. ``min_shapes``, ``opt_shapes`` and
-    ``max_shapes`` let sizes vary when an engine runs; if an input is missing in one of them, the
-    shape of the file counts. ``outputs`` are blobs at which the net is cut, by default those that no layer
+    ``max_shapes`` let sizes vary when an engine runs; if one of them lacks an input, the shape in the file
+    is used. ``outputs`` are blobs at which the net is cut, by default those that no layer
     reads, and ``["auto"]`` the last ones that can be computed. ``cont`` ``"drop"`` assumes that
     every step continues: cont is not an input any more. ``sequence`` says how recurrences are written:
     ``"loop"``, ``"unroll"`` (at most 64 steps unless ``force``), ``"step"`` (one step: T must be

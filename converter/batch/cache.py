@@ -52,13 +52,12 @@ class Cache:
     """A folder of finished conversions. Any number of processes may use it at once.
 
     A conversion is a folder that is renamed into its place when it is complete; the second process discards
-    its own. Files are hard links to what was written, where the file system
-    has them: a program that writes into an engine, rather than replacing it, changes both. What is
-    found damaged, so or otherwise, or half pruned counts as missing.
+    its own. If the file system has hard links, files are links to the written ones: a program that writes
+    into an engine instead of replacing it changes both. Files that are damaged, or pruned in part, count as
+    missing.
 
-    ``verify`` says whether files are hashed before they are used: all of them, none whose size and time are
-    right, or,
-    by default, those that are not where they were written, as in a cache that was restored from an archive.
+    ``verify`` decides which files are hashed before they are used: all; none whose size and time are right;
+    or, by default, those that are not where they were written, as in a cache restored from an archive.
     """
 
     def __init__(self, folder: str, versions: Mapping[str, str], verify: bool | None = None) -> None:

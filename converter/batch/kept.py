@@ -60,11 +60,11 @@ class KeptFile:
         return cls(facts["size"], facts["mtime_ns"], facts["sha256"], tuple(facts["place"]))
 
     def is_in(self, path: str | os.PathLike[str], verify: bool, moved: bool = True) -> bool:
-        """Whether a file is there, and this one.
+        """Whether the file at ``path`` is this one.
 
-        As for make and git, one whose size and time are the same is the same, unless ``verify``. Where it
-        may not have
-        been ``moved``, it must also be the one that was kept. Any other is read: an archive may set times anew.
+        As for make and git, equal sizes and times are enough, unless ``verify``. Unless the file may have been
+        ``moved``, it must also be in the same place on the disk. Otherwise it is read: an archive may set new
+        times.
         """
         try:
             found = os.lstat(path)

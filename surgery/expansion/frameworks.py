@@ -95,7 +95,7 @@ class Framework(ABC):
         return
 
     def outputs(self, blobs: BlobValues, wanted: Sequence[Value]) -> Sequence[Value]:
-        """The wanted outputs, and outputs that the graph always has."""
+        """The wanted outputs, and the outputs that every graph of this framework has."""
         return wanted
 
 

@@ -8,7 +8,7 @@ from prototrt.surgery.ir.builder import Builder
 
 
 def warn_of_unread_parameters(build: Builder, layer: Layer) -> None:
-    """As of ``pooling_param`` in a ReLU. What stands in it changes nothing."""
+    """Such as ``pooling_param`` in a ReLU. Its contents change nothing."""
     own = " and ".join(parameter_fields(layer.type)) or "no parameters"
     for field, _ in layer.message.ListFields():
         if not is_read_by(layer.type, field.name):

@@ -156,7 +156,7 @@ class LayerBuilder(Builder):
         return self.weights.draw(*owner, shape, kind)
 
     def _check_sharing(self, layer: Layer, index: int, array: Array, what: str) -> None:
-        """Blobs that are shared have one shape, or with PERMISSIVE as many numbers.
+        """Shared blobs have one shape, or with PERMISSIVE the same number of elements.
 
         Source: caffe ``src/caffe/net.cpp``, ``Net::AppendParam``.
         """
@@ -222,7 +222,7 @@ def _stored(layer: Layer, index: int, shape: tuple[int, ...], what: str) -> Arra
 
 
 def _fits(blob: StoredBlob, shape: tuple[int, ...]) -> bool:
-    """Equal shapes; old files have four axes, with ones in front.
+    """Equal shapes; old files have four axes, padded with ones at the front.
 
     Source: caffe ``src/caffe/blob.cpp``, ``Blob::ShapeEquals``.
     """
@@ -268,7 +268,7 @@ def refuse_in_place(layer: Layer, because: str) -> None:
 
 
 def stated(param: Message, name: str) -> Any:
-    """A field of a message if the file states it, else None."""
+    """A field of a message if the file states it, otherwise None."""
     return getattr(param, name) if param.HasField(name) else None
 
 

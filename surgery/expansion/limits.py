@@ -45,7 +45,7 @@ def refuse_overflow(layer: Layer) -> None:
 
 
 def refuse_large(name: str, number: int, most: int) -> None:
-    """Raise ``NetError`` for a number that says how many nodes or constants a layer becomes."""
+    """Raise ``NetError`` for a too large number that decides how many nodes or constants a layer becomes."""
     if number > most:
         raise NetError(
             f"{name} is {number}, expected at most {most}",

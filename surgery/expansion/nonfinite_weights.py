@@ -6,7 +6,7 @@ import numpy as np
 
 from prototrt.surgery.ir import Array
 
-_CHUNK = 1 << 16  # numbers: what fits a processor's cache, so that memory is read once
+_CHUNK = 1 << 16  # numbers that fit a processor's cache, so that memory is read once
 
 
 def count_not_finite(array: Array) -> int:

@@ -92,7 +92,7 @@ def _without_rule(first: Layer, others: Sequence[Layer], framework: Framework) -
 
 
 def _with_shape_option(error: ConversionError, model: Model, layers: Sequence[Layer]) -> ConversionError:
-    """The error. For a bottom that no layer writes, its fix also says how to make it an input."""
+    """The error. For a bottom that no layer writes, the fix also shows how to make it an input."""
     if not isinstance(error, MissingBlobError) or error.bottom not in model.missing:
         return error
     advice = Worded("make it an input: {}", shape_option(error.bottom, layers))
@@ -117,7 +117,7 @@ def shapes_of_nothing(model: Model, names: Collection[str]) -> list[ConversionEr
 
 
 def refuse_left_out(graph: Graph) -> None:
-    """Raise if the graph ends before layers of the net, so that it has outputs that nobody asked for."""
+    """Raise if the graph ends before layers of the net, and so has outputs that the user did not choose."""
     outputs = [value.name for value in graph.outputs if value not in graph.state_outputs]
     because = Worded("{} allows this only if you choose the outputs", Option("strict"))
     fix = Worded("choose the outputs: {}", Option("outputs", outputs))

@@ -1,4 +1,4 @@
-"""Blobs that lie in the same memory: in Caffe, a layer that works in place on one of them changes them all."""
+"""Blobs that share memory: in Caffe, a layer that works in place on one of them changes them all."""
 
 from __future__ import annotations
 

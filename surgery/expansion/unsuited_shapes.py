@@ -22,7 +22,7 @@ def refuse_unsuited_shapes(
 ) -> None:
     """An error about the user's shapes if the net is correct without them; otherwise ``error``.
 
-    Shapes with other sizes but as many axes are reported only for weights that do not fit.
+    Shapes with other sizes but the same number of axes are reported only if weights do not fit.
     """
     given, profile = given_shapes(options), profile_of(options)
     asked = {**profile.max, **profile.min, **profile.opt, **given}

@@ -9,7 +9,7 @@ from prototrt.surgery.forks import MEANINGS
 
 
 def which_fork(build: LayerBuilder, layer: Layer, likely: str) -> str:
-    """The fork that the user names, if its layers of this type have a meaning of their own; else the likely one.
+    """The fork that the user names, if its layers of this type have a different meaning; otherwise the likely one.
 
     A likely fork is reported as a warning.
     """

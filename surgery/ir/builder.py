@@ -60,7 +60,7 @@ class Builder:
         self.recurrences: list[Recurrence] = []
         self.exposed: list[Recurrence] = []
         self.counts: dict[str, Value] = {}
-        """Values that say how many elements count along axes of a size ``AtMost``, by the name of their output."""
+        """Values that hold how many elements count along axes of a size ``AtMost``, by the name of their output."""
         self.symbols: dict[str, Range] = {}
         self.warnings: list[str] = []
         self.origin = Origin("", 0, "", "")
@@ -141,7 +141,7 @@ class Builder:
         return None if place is None else self.nodes[place]
 
     def reshape(self, x: Value, shape: Shape, hint: str | None = None) -> Value:
-        """``x`` in another shape, or ``x`` itself. A symbol means the axis of ``x`` of that symbol."""
+        """``x`` in another shape, or ``x`` itself. A symbol means the axis of ``x`` with that symbol."""
         if x.shape == shape:
             return x
         target = tuple(Axis(x.shape.index(dim)) if isinstance(dim, str) else dim for dim in shape)
@@ -173,7 +173,7 @@ class Builder:
         others, count = [other for other in range(len(table.shape)) if other != axis], len(index.shape)
         rows = self.add(Transpose((axis, *others)), table, hint="rows")
         picked = self.add(Gather(), rows, index, hint="picked")
-        # The axes of the index stand first: they belong where the axis was.
+        # The axes of the index come first, but they belong where the axis was.
         before, behind = range(count, count + axis), range(count + axis, len(picked.shape))
         return self.add(Transpose((*before, *range(count), *behind)), picked)
 
@@ -305,7 +305,7 @@ class Builder:
         )
 
     def _counts_of(self, outputs: Sequence[Value]) -> list[Value]:
-        """The values that say how many elements of these outputs count, except those that are outputs already."""
+        """The values that hold how many elements of these outputs count, except those that already are outputs."""
         names = {dim.count: None for value in outputs for dim in value.shape if isinstance(dim, AtMost)}
         counts = [self.counts[name] for name in names if name in self.counts]
         return [count for count in counts if count not in outputs]

@@ -1,4 +1,4 @@
-"""One hash of all that a graph says: two graphs with the same one compute the same."""
+"""A hash of everything in a graph: graphs with equal hashes compute the same."""
 
 from __future__ import annotations
 

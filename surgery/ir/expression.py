@@ -36,7 +36,7 @@ from prototrt.surgery.ops import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
-    """A value and the builder that its formula grows in. Numbers stand for constants of its type.
+    """A value and the builder that adds nodes for its formula. Numbers become constants of its type.
 
     Sizes 1 broadcast, ranks are equal. ``a > b`` and ``a >= b`` are truth values, which ``&``, ``|`` and
     ``~`` join; ``a >= b`` is true where one of them is NaN.
@@ -118,7 +118,7 @@ class Expression:
         return Expression(self.build, self.build.cast(self.value, dtype))
 
     def chosen(self, yes: Expression | float, no: Expression | float) -> Expression:
-        """``yes`` where this truth value holds, else ``no``. At least one of them is no number."""
+        """``yes`` where this truth value holds, otherwise ``no``. At least one of them is an expression."""
         known = yes if isinstance(yes, Expression) else no
         assert isinstance(known, Expression)
         a, b = (item if isinstance(item, Expression) else known._like(item) for item in (yes, no))

@@ -40,7 +40,7 @@ class DType(enum.Enum):
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """NumPy's type. Those that NumPy does not have come from ml_dtypes, which few nets need."""
+        """NumPy's type. Types that NumPy lacks come from ml_dtypes, which few nets need."""
         kind: Any = self.value
         if self in (DType.BFLOAT16, DType.FLOAT8):
             import ml_dtypes
@@ -75,7 +75,7 @@ class AtMost(int):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a symbol may stand for when an engine runs: smallest, usual, largest."""
+    """The sizes of a symbol when an engine runs: smallest, usual, largest."""
 
     min: int
     opt: int
@@ -128,9 +128,9 @@ class Op:
 class Value:
     """Written by one node, given to the graph, or constant; read by any number of nodes.
 
-    ``data`` is what a constant holds: a view onto the mapped weights file until a pass has
-    to change it. A constant belongs to no graph: the body of a Scan reads it where it is.
-    ``is_surgical``: the value is no blob of the user's net; a rule or a pass made it.
+    ``data`` is the array of a constant: a view onto the mapped weights file until a pass has to change it. A
+    constant belongs to no graph: the body of a Scan reads it directly.
+    ``is_surgical``: the value is not a blob of the user's net; a rule or a pass made it.
     """
 
     name: str
@@ -151,8 +151,8 @@ class Value:
 class Node:
     """One primitive at work. Its op is a frozen dataclass, never a string and a loose dict.
 
-    ``is_surgical``: the node is no layer of the user's net; a rule or a pass made it. Its name
-    begins with ``__``, but a user's layer may have such a name, too.
+    ``is_surgical``: the node is not a layer of the user's net; a rule or a pass made it. Its name begins
+    with ``__``, but a user's layer may have such a name as well.
     """
 
     name: str
@@ -218,7 +218,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A layer before which the graph ends: it does not give all that the net of the file gives.
+    """A layer before which the graph ends, so that the graph lacks outputs of the net.
 
     Not a layer behind outputs that the user chose. ``warning`` says why, and is one of the graph's warnings.
     """
@@ -293,7 +293,7 @@ class Graph:
 
         Raises ``InvalidGraphError``. Nodes in ``sound`` were checked before; it learns those that are now.
         """
-        from prototrt.surgery.ir.verification import verify  # it is made of what stands in this module
+        from prototrt.surgery.ir.verification import verify  # it uses the names of this module
 
         verify(self, sound)
 
@@ -326,7 +326,7 @@ def _rounded(array: Array, value: Value) -> Array:
 
 
 def read(value: Value, held: Mapping[Value, Array]) -> Array:
-    """What a value holds: its own data if it is constant, else what was computed."""
+    """The array of a value: its own data if it is constant, otherwise the computed one."""
     return value.data if value.data is not None else held[value]
 
 
@@ -378,7 +378,7 @@ def wiring(graph: Graph) -> list[object]:
 
 
 def fixed(dim: Dim, what: str) -> int:
-    """The size itself; a symbol raises ``ShapeError`` that says what must be fixed."""
+    """The size itself. Raises ``ShapeError`` for a symbol, with the dimension that must be fixed."""
     if isinstance(dim, int):
         return dim
     if isinstance(dim, DataSize):

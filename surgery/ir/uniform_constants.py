@@ -21,7 +21,7 @@ def is_repeated(array: Array) -> bool:
 
 
 def seen_once(array: Array) -> Array:
-    """The array, or its one number if it is a broadcast of that number."""
+    """The array, or its one number if it is a broadcast of a single number."""
     return array[(slice(1),) * array.ndim] if is_repeated(array) else array
 
 

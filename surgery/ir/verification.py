@@ -13,7 +13,7 @@ class InvalidGraphError(AssertionError):
 
 
 def verify(graph: Graph, sound: set[Node] | None = None) -> None:
-    """Raise ``InvalidGraphError`` where a graph, or a body in it, breaks a rule of the IR.
+    """Raise ``InvalidGraphError`` if a graph, or a body in it, breaks a rule of the IR.
 
     Names are unique in the graph, and in each body. Each value has one writer, which comes before its
     readers. A body reads only its own inputs, values and constants. The outputs of a node have the shapes

@@ -1,4 +1,4 @@
-"""One step of an LSTM, as a layer of its own."""
+"""One step of an LSTM, as a separate layer."""
 
 from __future__ import annotations
 

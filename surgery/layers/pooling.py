@@ -41,7 +41,7 @@ class Span:
 
     @property
     def has_empty(self) -> bool:
-        """The last window begins behind the input; Caffe drops it only where there is padding."""
+        """The last window begins after the input; Caffe drops it only if there is padding."""
         return (self.out - 1) * self.stride >= self.size + self.pad
 
     @property
@@ -122,7 +122,7 @@ def _dilation(layer: Layer) -> Pair:
 def _dilated_max_pool(
     build: LayerBuilder, x: Value, windows: Pair, strides: Pair, pads: Pair, dilation: Pair, *, floor: bool
 ) -> Value:
-    """The largest element of windows with holes: of each axis, the largest of as many shifted images.
+    """The largest element of windows with holes: for each axis, the largest of shifted images.
 
     Source: naibaf7/caffe ``src/caffe/layers/pooling_layer.cu``, ``MaxPoolForwardSK``.
     """
@@ -205,7 +205,7 @@ def _max_pool_index(build: LayerBuilder, x: Value, rows: Span, columns: Span) ->
 
 
 def average_pool(build: LayerBuilder, x: Value, rows: Span, columns: Span) -> Value:
-    """The mean of each window: 0 over its size where there are no elements, and over 0 NaN."""
+    """The mean of each window: 0 for a window without elements, NaN for a window of size 0."""
     inner = rows.without_empty, columns.without_empty
     if rows.pad or columns.pad:
         x = build.add(Pad((0, 0, rows.pad, columns.pad), (0, 0, rows.pad, columns.pad)), x)
@@ -250,7 +250,7 @@ def spans(
     *,
     floor: bool = False,
 ) -> tuple[Span, Span]:
-    """Where the windows lie along height and width."""
+    """The places of windows along height and width."""
     sizes = [fixed(shape[2], "the height"), fixed(shape[3], "the width")]
     found = []
     for size, window, stride, pad in zip(sizes, windows, strides, pads, strict=True):

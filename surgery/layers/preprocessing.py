@@ -17,7 +17,7 @@ from prototrt.surgery.ops import SUBTRACT
 
 
 def preprocessed(build: LayerBuilder, layer: Layer, x: Value) -> Value:
-    """``(x - mean) * scale`` as transform_param states it, or ``x`` and a warning where nobody asked for it.
+    """``(x - mean) * scale`` as transform_param states it; if the option is not set, ``x`` and a warning.
 
     The images come cropped, as crop_size says. Mirroring is left out: Caffe does it at random.
     Source: caffe ``src/caffe/data_transformer.cpp``, ``DataTransformer::Transform``, phase TEST.
@@ -65,7 +65,7 @@ def _mean(build: LayerBuilder, layer: Layer, x: Value) -> Array | None:
 
 
 def _mean_image(build: LayerBuilder, layer: Layer, x: Value) -> Array:
-    """The image in mean_file; Caffe subtracts it before it crops, so that its middle counts."""
+    """The image in mean_file. Caffe subtracts it before it crops, so its center is used."""
     transform = layer.message.transform_param
     file = _found(transform.mean_file, layer)
     build.mean_files.append(file)

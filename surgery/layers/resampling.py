@@ -98,7 +98,7 @@ def _size_for_mask(layer: Layer, x: Value) -> Pair:
 
 
 def unpooled(build: LayerBuilder, layer: Layer, x: Value, mask: Value, size: Pair) -> Value:
-    """Each element of x (N, C, H, W) at the place in its plane that the mask tells, zeros elsewhere."""
+    """Each element of x (N, C, H, W) at the place in its plane that the mask holds, zeros elsewhere."""
     if mask.shape != x.shape:
         raise ShapeError(
             f"shape is {mask.shape}, expected {x.shape}",
@@ -334,7 +334,7 @@ def resampled(build: Builder, x: Value, axis: int, weights: Array) -> Value:
 
 
 def _neighbours(size: int, out: int) -> tuple[Array, Array, Array]:
-    """Between which elements of the input (size,) those of the result (out,) lie, and how near to the second."""
+    """The elements of the input (size,) around each element of the result (out,), and how near it is to the second."""
     place = np.arange(out) * ((size - 1) / (out - 1) if out > 1 else 0.0)
     first = np.minimum(place.astype(np.int32), size - 1)
     return first, np.minimum(first + 1, size - 1), place - first

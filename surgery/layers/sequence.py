@@ -91,7 +91,7 @@ def ctc_greedy_decoder(build: LayerBuilder, layer: Layer, x: Value) -> list[Valu
     refuse_too_many(steps * steps, (steps, steps), "what is compared, each step with each other")
     best = _best(build, x, classes)
     said = _is_said(build, layer, best, steps)
-    # Select in the row a class goes: as many as were said before it. Sums of 0 and 1 are exact.
+    # The place of each class in its row is the number of classes before it. Sums of 0 and 1 are exact.
     number = numbers(build, steps, "steps")
     is_before = build.add(GREATER, build.aligned(number, 3, 1), build.aligned(number, 3), hint="is_before")
     before = build.add(Cast(DType.FLOAT32), is_before, hint="before")
@@ -101,7 +101,7 @@ def ctc_greedy_decoder(build: LayerBuilder, layer: Layer, x: Value) -> list[Valu
     goes = _and(
         build, _is_zero(build, build.add(SUBTRACT, standing, column, hint="apart")), _upright(build, said)
     )
-    # One more than the class, so that an empty place is 0.
+    # The class plus 1, so that an empty place is 0.
     shown = _upright(build, build.add(ADD, best, build.scalar(1, 3), hint="classes"))
     row = build.add(Reduce(ReduceKind.SUM, (1,), keep=False), build.add(MULTIPLY, goes, shown, hint="moved"))
     return [build.add(SUBTRACT, row, build.scalar(1, 2))]
@@ -116,7 +116,7 @@ def _best(build: LayerBuilder, x: Value, classes: int) -> Value:
 
 
 def _is_said(build: LayerBuilder, layer: Layer, best: Value, steps: int) -> Value:
-    """1 where a class is neither blank nor a repetition, else 0: (N, 1, T)."""
+    """1 where a class is neither blank nor a repetition, otherwise 0: (N, 1, T)."""
     blank = build.add(SUBTRACT, best, build.scalar(int(layer.param.blank_index), 3), hint="from_blank")
     said = _is_nonzero(build, blank)
     if not layer.param.ctc_merge_repeated:

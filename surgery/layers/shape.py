@@ -82,7 +82,7 @@ def reshaped(shape: Shape, first: int, last: int, dims: Sequence[int]) -> Shape:
 
 
 def _rest(shape: Shape, target: Shape) -> Dim:
-    """What -1 in ``target`` stands for; symbols on both sides cancel."""
+    """The size for -1 in ``target``; symbols on both sides cancel."""
     there, wanted = list(shape), [dim for dim in target if dim != -1]
     for dim in [dim for dim in wanted if isinstance(dim, str)]:
         there.remove(dim)

@@ -106,7 +106,7 @@ class _Windows:
 
 
 def _param(layer: Layer, newer: str, older: str) -> Any:
-    """C3D 1.1 has messages of its own, 1.0 those of the plain layers."""
+    """C3D 1.1 has its own messages, 1.0 those of the plain layers."""
     return getattr(layer.message, newer if layer.message.HasField(newer) else older)
 
 
@@ -199,7 +199,7 @@ def _pooled(build: LayerBuilder, param: Any, x: Value, windows: _Windows, *, rou
 
 
 def _count(size: int, kernel: int, stride: int, pad: int, *, rounds_up: bool) -> int:
-    """How many windows there are along an axis. Rounded down, the last one begins in front of the padding."""
+    """How many windows there are along an axis. Rounded down, the last one begins before the padding."""
     room = size + 2 * pad - kernel
     if rounds_up:
         return -(-room // stride) + 1

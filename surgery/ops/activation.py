@@ -52,7 +52,7 @@ class Clip(Pointwise):
 
 @dataclass(frozen=True, slots=True)
 class ELU(Pointwise):
-    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``."""
+    """``x`` where it is positive, otherwise ``alpha * (exp(x) - 1)``."""
 
     alpha: float = 1.0
 

@@ -94,7 +94,7 @@ OR = Binary(BinaryKind.OR)
 
 
 class UnaryKind(enum.Enum):
-    """Which function of one element; the values are NumPy's names, but for Gauss's error function."""
+    """Functions of one element. The values are NumPy's names, except for the Gauss error function."""
 
     ABS = "absolute"
     CEIL = "ceil"
@@ -139,7 +139,7 @@ SQRT = Unary(UnaryKind.SQRT)
 
 @dataclass(frozen=True, slots=True)
 class Power(Pointwise):
-    """``x ** exponent`` as C's ``pow``: of a negative x it is a number for whole exponents, else NaN."""
+    """``x ** exponent`` as C's ``pow``: for a negative x and an exponent that is not whole, the result is NaN."""
 
     exponent: float
 

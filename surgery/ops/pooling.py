@@ -16,7 +16,7 @@ from prototrt.surgery.ops.windows import seen_from
 class Windows(Op):
     """Windows over the last axes of x (N, C, ...): ``before`` and ``after`` are padding.
 
-    Sizes round down. Padding never counts: no window lies wholly in it.
+    Sizes round down. Padding never counts: no window is entirely in it.
     """
 
     window: tuple[int, ...]

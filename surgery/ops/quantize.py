@@ -15,7 +15,7 @@ LARGEST = {DType.INT8: 127.0, DType.FLOAT8: 448.0}
 
 
 class Scaled(Op):
-    """Anything with one scale for a tensor, or with ``axis`` one for each element of that axis."""
+    """A primitive with one scale for a tensor, or with ``axis`` one for each element of that axis."""
 
     __slots__ = ()
     constants: ClassVar[tuple[int, ...]] = (1,)

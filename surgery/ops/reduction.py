@@ -41,7 +41,7 @@ class Reduce(Op):
 
 @dataclass(frozen=True, slots=True)
 class TopK(Op):
-    """The ``count`` largest elements along one axis, from the largest on, and their indices (int32).
+    """The ``count`` largest elements along one axis, in descending order, and their indices (int32).
 
     Of equal elements the one with the larger index comes first, as in Caffe's ArgMax; with
     ``first_of_equals`` the one with the smaller index, as after a stable sort.
@@ -60,7 +60,7 @@ class TopK(Op):
         return [inputs[0], DType.INT32]
 
     def evaluate(self, x: Array) -> list[Array]:
-        # Back to front, so that a stable sort meets the larger of two indices first.
+        # In reverse, so that a stable sort sees the larger of two indices first.
         seen = x if self.first_of_equals else np.flip(x, self.axis)
         order = np.argsort(-seen, self.axis, kind="stable").take(range(self.count), self.axis)
         places = order if self.first_of_equals else x.shape[self.axis] - 1 - order

@@ -50,12 +50,12 @@ class While(Op):
     body: Graph
 
     def named_inputs(self, items: Sequence[Item]) -> WhileInputs[Item]:
-        """What stands for each input of the While, by role."""
+        """The items for the inputs of the While, by role."""
         count = len(self.body.outputs) - 1
         return WhileInputs(tuple(items[:count]), tuple(items[count:]))
 
     def round_outputs(self, items: Sequence[Item]) -> RoundOutputs[Item]:
-        """What stands for each output of the body, by role."""
+        """The items for the outputs of the body, by role."""
         *states, another_round = items
         return RoundOutputs(tuple(states), another_round)
 

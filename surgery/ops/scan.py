@@ -11,7 +11,7 @@ import numpy as np
 from prototrt.surgery.ir import Array, Dim, DType, Graph, Op, Shape, Value, fixed
 
 Item = TypeVar("Item")
-"""What stands for an operand: a value, its shape, an array, or the tensor of a backend."""
+"""An item for an operand: a value, its shape, an array, or the tensor of a backend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ class Scan(Op):
     reverse: bool = False
 
     def named_inputs(self, items: Sequence[Item]) -> ScanInputs[Item]:
-        """What stands for each input of the Scan, by role."""
+        """The items for the inputs of the Scan, by role."""
         split = self.states + self.sequences
         return ScanInputs(
             tuple(items[: self.states]), tuple(items[self.states : split]), tuple(items[split:])
         )
 
     def named_outputs(self, items: Sequence[Item]) -> ScanOutputs[Item]:
-        """What stands for each output of the Scan, by role."""
+        """The items for the outputs of the Scan, by role."""
         return ScanOutputs(tuple(items[: self.states]), tuple(items[self.states :]))
 
     def steps(self, inputs: Sequence[Shape]) -> Dim:

@@ -15,7 +15,7 @@ from prototrt.surgery.ops.elementwise import broadcast
 
 @dataclass(frozen=True, slots=True)
 class Select(Op):
-    """``a`` where the condition is true, else ``b``. The element that is not chosen may be anything, even NaN.
+    """``a`` where the condition is true, otherwise ``b``. Elements that are not chosen may be anything, even NaN.
 
     Sizes 1 broadcast, ranks are equal.
     """
@@ -42,7 +42,7 @@ class Gather(Op):
         return [(*index, *table[1:])]
 
     def refuse_outside(self, index: Array, rows: int) -> None:
-        """Raise ``ShapeError`` for a number that picks none of so many rows."""
+        """Raise ``ShapeError`` for an index outside the rows."""
         _refuse_outside(index, rows, self.index_name, self.rows_name)
 
     def evaluate(self, table: Array, index: Array) -> list[Array]:
@@ -65,7 +65,7 @@ class Scatter(Op):
         return [(*x[:-1], self.size)]
 
     def refuse_outside(self, index: Array, places: int) -> None:
-        """Raise ``ShapeError`` for a number that is none of so many places."""
+        """Raise ``ShapeError`` for an index outside the places."""
         _refuse_outside(index, places, "index", "places")
 
     def evaluate(self, x: Array, index: Array) -> list[Array]:
@@ -77,7 +77,7 @@ class Scatter(Op):
 
 
 def _refuse_outside(index: Array, count: int, index_name: str, rows_name: str) -> None:
-    """Numbers held in floats lose what is behind the point."""
+    """Indices in floats lose their fraction."""
     outside = index[~((index > -1) & (index < count))]
     if outside.size:
         raise ShapeError(

@@ -1,4 +1,4 @@
-"""How primitives process all steps of a sequence at once: with an additional axis in front."""
+"""How primitives process all steps of a sequence at once: with an additional first axis."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from prototrt.surgery.ops import (
 from prototrt.surgery.ops.elementwise import Pointwise
 
 Apply: TypeAlias = Callable[..., Value]
-"""``apply(build, op, values, is_each, hint)``: the values are sequences where ``is_each`` says so."""
+"""``apply(build, op, values, is_each, hint)``: the values are sequences where ``is_each`` is true."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllSteps:
-    """``suits`` says whether the op can, with sequences in these places."""
+    """``suits`` is whether the op can do so, with sequences in these places."""
 
     apply: Apply
     suits: Callable[[Any, Sequence[bool]], bool] = lambda op, is_each: True

@@ -13,7 +13,7 @@ def drop_unused(graph: Graph) -> Graph:
     """Remove nodes and inputs that no output depends on.
 
     Before: ``y = Tile(x)``, ``z = TanH(w)``, ``return z``
-    After:  ``z = TanH(w)``, ``return z``, and x is not an input any more
+    After: ``z = TanH(w)``, ``return z``, and x is no longer an input
     A Scan loses unread sequences, states that nothing in or after its body depends on, and everything
     that its body reads only for them.
     Left alone: an input for state, even if the net never looks at it.
@@ -45,7 +45,7 @@ def _needed_part(node: Node, scan: Scan, needed: set[Value]) -> Node:
     states = [value in needed for value in written.states]
     inner: set[Value] = set()
     nodes: list[Node] = []
-    while True:  # a state that a needed one is computed from is needed, too
+    while True:  # a state that a needed one is computed from is also needed
         inner = {*_chosen(after.states, states), *_chosen(after.stacked, stacked)}
         nodes = _needed_nodes(scan.body.nodes, inner)
         grown = [known or value in inner for known, value in zip(states, before.states, strict=True)]

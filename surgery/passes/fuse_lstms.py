@@ -81,7 +81,7 @@ def _fused(build: Builder, node: Node, writers: Mapping[Value, Node]) -> Node | 
 
 
 def _recurrent_weights(node: Node, op: Scan) -> Value | None:
-    """R (4H, H) if the body equals that of a plain LSTM cell, node by node; else None."""
+    """R (4H, H) if the body equals that of a plain LSTM cell, node by node; otherwise None."""
     constants = [value for inner in op.body.nodes for value in inner.inputs if value.is_constant]
     read = op.named_inputs([replace(value, data=None) for value in node.inputs])
     if (len(read.states), len(read.sequences), len(read.invariants), len(constants)) != (2, 1, 0, 1):
@@ -98,7 +98,7 @@ def _recurrent_weights(node: Node, op: Scan) -> Value | None:
 
 
 def _transformed(sequence: Value, writers: Mapping[Value, Node]) -> tuple[Value, Value, Value] | None:
-    """x (T, N, D), W (4H, D) and b (4H,) where a sequence is ``x W^T + b``; else None.
+    """x (T, N, D), W (4H, D) and b (4H,) if a sequence is ``x W^T + b``; otherwise None.
 
     The sequence may be a part of a product that both directions share.
     """

@@ -17,7 +17,7 @@ SMALLEST = float(np.finfo(np.float16).smallest_normal)
 
 
 class HalfWeights:
-    """Casts each constant to float16, or bfloat16, once, however often it is read."""
+    """Casts each constant to float16 or bfloat16 once, even if several nodes read it."""
 
     def __init__(self, dtype: DType = DType.FLOAT16) -> None:
         self.dtype = dtype
@@ -61,7 +61,7 @@ def _largest(value: Value) -> float:
 
 
 def _magnitude(op: Op, name: str) -> float:
-    """Of an attribute that is a float. A whole one counts places; an infinite one is infinite in float16, too."""
+    """For an attribute that is a float. A whole number counts places; an infinite one is also infinite in float16."""
     attribute = getattr(op, name)
     is_number = isinstance(attribute, float) and np.isfinite(attribute)
     return abs(attribute) if is_number else 0.0

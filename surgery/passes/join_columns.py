@@ -15,7 +15,7 @@ from prototrt.surgery.passes.in_order import in_order
 from prototrt.surgery.passes.sums import Sums, Term, is_product, write_sum
 
 MOST_ZEROS = 1 << 20
-"""Bytes. A GPU reads as many in about the time that it needs to start a kernel."""
+"""In bytes. A GPU reads this much in about the time that it needs to start a kernel."""
 
 
 def join_columns(graph: Graph) -> Graph:
@@ -51,7 +51,7 @@ class _Segment:
 
     @property
     def adds_columns(self) -> bool:
-        """Whether it adds columns of several products that can be one: of one type, with as many rows and columns."""
+        """Whether it adds columns of several products that can be joined: equal in type, rows and columns."""
         kinds = {
             (piece.is_cast, product.inputs[0].dtype, product.inputs[0].shape[:-1], piece.value.shape)
             for product, piece in self.pieces.items()
@@ -132,7 +132,7 @@ def _cut(build: Builder, node: Node, term: Term) -> Term:
 
 
 def _groups(graph: Graph, cuts: Mapping[Node, list[Term]]) -> list[_Group]:
-    """Products of which sums add columns."""
+    """Products whose columns are added by sums."""
     group_of: dict[Node, _Group] = {}
     for node, terms in cuts.items():
         united = _united(group_of, _segment(node, terms))

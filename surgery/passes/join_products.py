@@ -36,7 +36,7 @@ def join_products(graph: Graph) -> Graph:
 
 
 def _groups(terms: Sequence[Term]) -> list[list[Term]]:
-    """Products that can be one: of one type, with as many rows and columns."""
+    """Products that can be joined: equal in type, rows and columns."""
     found: dict[Hashable, list[Term]] = defaultdict(list)
     for term in terms:
         if term.product is not None:

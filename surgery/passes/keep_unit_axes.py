@@ -82,7 +82,7 @@ class _Lifted:
             self.build.nodes.append(node)
 
     def restore(self, values: Iterable[Value]) -> None:
-        """Write those of the values that nothing writes any more."""
+        """Write the values that no node writes any longer."""
         for value in values:
             if (node := self._unwritten.pop(value, None)) is not None:
                 self.build.nodes.append(node)
@@ -119,7 +119,7 @@ def _copy(value: Value) -> Reshape:
 
 
 def _without_axis(value: Value) -> Reshape:
-    """An op that returns the value without the additional axis in front."""
+    """An op that returns the value without the additional first axis."""
     return Reshape(
         tuple(Axis(index + 1) if isinstance(dim, str) else dim for index, dim in enumerate(value.shape))
     )

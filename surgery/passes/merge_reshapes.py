@@ -29,7 +29,7 @@ def merge_reshapes(graph: Graph) -> Graph:
 
 
 def _merged(node: Node, before: Node) -> Node:
-    """The Reshape of what the one before it reads, from where it takes over sizes, too."""
+    """The Reshape applied to the input of the one before it, which also takes sizes from there."""
     assert isinstance(node.op, Reshape)
     assert isinstance(before.op, Reshape)
     sizes = before.op.target

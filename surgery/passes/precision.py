@@ -137,7 +137,7 @@ def in_half(node: Node) -> InHalf:
 
 
 def precision_of(graph: Graph) -> str:
-    """What the products of a graph compute in, as the option ``precision`` says it."""
+    """The precision of a graph's products, as a value of the option ``precision``."""
     dtypes = {value.dtype for node in walk(graph) for value in node.outputs}
     eight = [name for dtype, name in _EIGHT_BITS.items() if dtype in dtypes]
     if eight:

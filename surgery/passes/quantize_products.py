@@ -193,7 +193,7 @@ class _Quantizing:
 
     @contextmanager
     def _at_the_writer_of(self, value: Value) -> Iterator[None]:
-        """New nodes belong to the layer that writes a value; those of an input, to the layer that reads it."""
+        """New nodes belong to the layer that writes a value, or for an input to the layer that reads it."""
         reader = self.build.origin
         self.build.origin = self.writers[value].origin if value in self.writers else reader
         yield

@@ -51,7 +51,7 @@ def _is_sum(node: Node) -> bool:
 
 
 def _sunk(build: Builder, node: Node, sums: Mapping[Value, Node]) -> Node:
-    """The node, or the Scan whose body adds the rows of these sums."""
+    """The node; for a Scan of these sums, the Scan whose body adds their rows."""
     if not isinstance(node.op, Scan) or not any(value in sums for value in node.inputs):
         return node
     body = node.op.body

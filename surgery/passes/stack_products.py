@@ -52,7 +52,7 @@ def _groups(graph: Graph) -> list[list[Node]]:
 
 
 def _is_single(node: Node) -> bool:
-    """Whether a node multiplies rows by one constant matrix, with an axis of size 1 in front of both."""
+    """Whether a node multiplies rows by one constant matrix, both with a first axis of size 1."""
     if not node.is_surgical or node.op != MatMul(transpose_b=True) or not node.inputs[1].is_constant:
         return False
     rows, weights = node.inputs

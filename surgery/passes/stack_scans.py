@@ -67,7 +67,7 @@ def _types(values: Iterable[Value]) -> list[object]:
 
 
 def _has_axis_to_spare(node: Node, scan: Scan, writers: dict[Value, Node]) -> bool:
-    """Whether an initial state is a reshape of the same with an axis of size 1 in front."""
+    """Whether an initial state is a reshape of a value with an additional first axis of size 1."""
     made = [writers[state] for state in scan.named_inputs(node.inputs).states if state in writers]
     return any(
         isinstance(each.op, Reshape) and each.inputs[0].shape == (1, *each.outputs[0].shape) for each in made

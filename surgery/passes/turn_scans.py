@@ -86,7 +86,7 @@ def _turn(
 
 
 def _unreversed(build: Builder, value: Value, writers: Mapping[Value, Node]) -> Value:
-    """The value as it would be without the Reverse that it comes from."""
+    """The value without the Reverse that it comes from."""
     node = writers[value]
     if _is_reverse(node):
         return node.inputs[0]

@@ -51,7 +51,7 @@ _NOT_BEYOND = (
     Tile,
     Transpose,
 )
-"""Primitives whose results are not beyond the largest of their inputs; a LeakyReLU with a slope up to 1."""
+"""Primitives whose results do not exceed the largest of their inputs; a LeakyReLU with a slope up to 1."""
 _NOT_BEYOND_KINDS = (ABS, MAXIMUM, MINIMUM, NEGATIVE)
 _STATE = 1.0
 """The largest magnitude of a hidden state: a product of a sigmoid and a tanh, or a tanh."""
@@ -170,7 +170,7 @@ def _enter(node: Node, scan: Scan, bounds: dict[Value, float]) -> None:
 
 
 def _resets(body: Graph, states: Sequence[Value], read: Sequence[Value]) -> list[Value]:
-    """What multiplies the states before anything else does: cont."""
+    """The first factor of the states: cont."""
     return [
         mark
         for node in body.nodes

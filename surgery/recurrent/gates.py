@@ -1,4 +1,4 @@
-"""The order of gates in the rows of a matrix: Caffe's, which cells expect, and that of other frameworks."""
+"""The order of gates in the rows of a matrix: Caffe's, which cells expect, and the orders of other frameworks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PEEPHOLES: Mapping[str, str] = {"caffe": "ifo", "onnx": "iof"}
 
 
 def reordered(rows: Array, cell: str, source: str, target: str) -> Array:
-    """Rows whose gates are in the order of one framework, in the order of another one.
+    """Rows with gates in the order of one framework, reordered for another one.
 
-    Raises ``ValueError`` for an unknown cell or framework, and if the gates are not of one size.
+    Raises ``ValueError`` for an unknown cell or framework, and if the rows cannot be divided into gates.
     """
     orders = orders_of(cell)
     if source not in orders or target not in orders:

@@ -15,7 +15,7 @@ from prototrt.surgery.recurrent.scan import Step
 
 @dataclass(frozen=True, slots=True)
 class GuardedCell:
-    """A cell with states that cont resets, and that are held after the end of a stream.
+    """A cell whose states cont resets, and that keeps its states after the end of a stream.
 
     The inputs of a step are those of the cell; then, if it ``resets``, the delta (N, H) or (N, 1), which multiplies
     every state before the cell sees it; then, if it ``ends``, ``valid`` (N, 1), true before the end. After
@@ -40,7 +40,7 @@ class GuardedCell:
 
 
 def _standing_still(body: Builder, step: Step, states: Sequence[Value], valid: Value) -> Step:
-    """The step where ``valid``, else the states as they were."""
+    """The step where ``valid``, otherwise the unchanged states."""
     shown = [output for output in step.outputs if output not in step.states]
     new_states = [*step.states, *shown][: len(states)]
     kept = {

@@ -99,7 +99,7 @@ class Stack:
 
     ``layers``: the directions of each, forward before backward. ``adds_up``: the tops of the directions
     of a layer are added, not concatenated. ``resets_input``: cont also multiplies ``W x + b``.
-    ``holds_past_end``: after a stream's end the top is that of its last step, not 0.
+    ``holds_past_end``: after a stream's end, the top is that of its last step, not 0.
     """
 
     layers: Sequence[Sequence[Direction]]

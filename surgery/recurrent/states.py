@@ -72,7 +72,7 @@ class StackStates:
 
 
 def zeros(build: Builder, x: Value, count: int, size: int) -> Value:
-    """Zeros (count, N, size) for as many streams as x (T, N, ...) has."""
+    """Zeros (count, N, size), with the N of x (T, N, ...)."""
     streams = x.shape[1]
     if isinstance(streams, int):
         return build.constant(np.broadcast_to(np.float32(0), (count, streams, size)), "initial")
@@ -83,7 +83,7 @@ def zeros(build: Builder, x: Value, count: int, size: int) -> Value:
 
 
 def zero_column(build: Builder, x: Value) -> Value:
-    """Zeros (1, N, 1) where N is known later: as many as x (T, N, ...) has streams, whatever x holds."""
+    """Zeros (1, N, 1) for an N that is known later, that of x (T, N, ...). The contents of x do not matter."""
     others = tuple(axis for axis in range(len(x.shape)) if axis != 1)
     sums = build.add(Reduce(ReduceKind.SUM, others), x, hint="streams")
     column = build.reshape(sums, (1, x.shape[1], 1), hint="streams")

@@ -135,7 +135,7 @@ def _caffe_blobs(one: DirectionWeights, two_biases: bool) -> Iterator[Array]:
 def from_caffe2(
     i2h_w: Array, i2h_b: Array, gates_t_w: Array, gates_t_b: Array, cell: str = "LSTM"
 ) -> DirectionWeights:
-    """One direction from the blobs of Caffe2's cell of that name."""
+    """One direction from the blobs of the Caffe2 cell of that name."""
     arrays = (np.asarray(array) for array in (i2h_w, gates_t_w, i2h_b, gates_t_b))
     return in_order(DirectionWeights(cell, *arrays), "caffe2", "caffe")
 

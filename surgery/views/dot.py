@@ -43,7 +43,7 @@ def drawing_of_model(model: Model, shapes: Mapping[str, Shape]) -> Drawing:
         kind, notes = END if layer.type == "Input" else USER, _layer_notes(layer, shapes)
         drawn = page.node(layer.name, (layer.name, layer.type), kind, layer.name, notes)
         for position, bottom in enumerate(layer.bottoms):
-            if bottom in sources:  # Caffe2's weights are blobs, too, but no layer makes them
+            if bottom in sources:  # Caffe2's weights are also blobs, but no layer makes them
                 page.edge(
                     sources[bottom], drawn, _blob_label(layer.bottom_blob(position), shapes.get(bottom))
                 )
@@ -125,7 +125,7 @@ def _draw_while(page: Drawing, node: Node, loop: While, sources: dict[Value, str
 def _draw_loop(
     page: Drawing, node: Node, body: Graph, title: str, roles: Sequence[str], sources: dict[Value, str]
 ) -> None:
-    """The body in a frame; what is fed back comes first among its outputs, as the states among its inputs."""
+    """Draw the body in a frame. Values fed back come first among its outputs, as states do among its inputs."""
     inside: dict[Value, str] = {}
     with page.frame(node.name, (node.name, title), node.is_surgical, node.origin.layer):
         for value, role in zip(body.inputs, roles, strict=True):

@@ -10,7 +10,7 @@ from prototrt.caffe_proto.naming import Names
 from prototrt.caffe_proto.visible import visible
 
 END, USER, SURGICAL, CONSTANT = "end", "user", "surgical", "constant"
-"""Inputs and outputs; what stands in the prototxt; what surgery made; a number or an array."""
+"""Inputs and outputs; nodes of the prototxt; nodes made by surgery; numbers and arrays."""
 FROM_CONSTANT, FED_BACK = "from constant", "fed back"
 
 NODE_STYLES: Mapping[str, Mapping[str, str]] = {
@@ -33,7 +33,7 @@ _FONTS = (
 
 @dataclass(frozen=True, slots=True)
 class DrawnNode:
-    """``lines`` stand in it, ``notes`` are for who looks closer; ``layer`` is the Caffe layer's name."""
+    """``lines`` are its text, ``notes`` are details; ``layer`` is the Caffe layer's name."""
 
     id: str
     lines: tuple[str, ...]
@@ -101,7 +101,7 @@ class Drawing:
         self._open.pop()
 
     def text(self) -> str:
-        """In Graphviz's language. Arrows come last: an earlier arrow could pull a node into a frame."""
+        """The drawing in Graphviz's language. Arrows come last: an earlier arrow could pull a node into a frame."""
         head = [f"digraph {quoted(visible(self.title))} {{", *_FONTS]
         return "\n".join([*head, *_item_lines(self.items, "  "), *map(_edge_line, self.edges), "}"]) + "\n"
 

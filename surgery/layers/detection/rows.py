@@ -21,10 +21,10 @@ _MOST_PLACES = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Where the rows of a result stand in a longer list, in their order.
+    """Where the rows of a result are in a longer list, in order.
 
-    ``places`` (K,) count in the list; ``is_row`` (K,) is true for the first ``count`` (1,) of them, which
-    is a whole number.
+    ``places`` (K,) are indices into the list; ``is_row`` (K,) is true for the first ``count`` (1,) of them,
+    which is a whole number.
     """
 
     places: Expression
@@ -32,7 +32,7 @@ class Rows:
     count: Expression
 
     def filled(self, table: Expression) -> Expression:
-        """These rows of a table (L, columns): (K, columns); behind the last one, rows of -1."""
+        """These rows of a table (L, columns): (K, columns); after the last one, rows of -1."""
         rows = gathered(table, self.places)
         return self.is_row.reshape(fixed(self.is_row.shape[0], "the number of rows"), 1).chosen(rows, -1)
 

@@ -13,20 +13,20 @@ from prototrt.surgery.layers.detection.overlaps import Boxes, Overlap
 from prototrt.surgery.ops import Gather, MatMul, NonMaxSuppression, TopK, While
 
 LOWEST = float(np.finfo(np.float32).min)
-"""Stands for the score of what is no candidate: no candidate scores as low."""
+"""The score of boxes that are not candidates: lower than that of any candidate."""
 MOST_NATIVE = 5000
 """Boxes of a list that TensorRT's NMS looks at."""
 MOST_PAIRS = 1 << 24
-"""Pairs of boxes whose overlaps are held at once: 64 MB of float32."""
+"""Pairs of boxes whose overlaps are in memory at the same time: 64 MB of float32."""
 _TAKEN = 2.0
-"""More than any overlap: what is taken is no candidate any more."""
+"""More than any overlap: a box that is taken is no longer a candidate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
     """Candidates by falling score: each is kept unless it overlaps a kept one by more than ``threshold``.
 
-    ``drops_equal``: an overlap of exactly the threshold suppresses, too. ``eta`` below 1 multiplies the
+    ``drops_equal``: an overlap of exactly the threshold also suppresses. ``eta`` below 1 multiplies the
     threshold after each box that is kept, as long as it is above 0.5. ``first_of_equals``: of equal
     scores the one with the smaller index comes first, else the one with the larger. ``is_native``: a layer
     of the backend does it, which the caller knows to decide in the same way.
@@ -136,7 +136,7 @@ def _first(is_kept: Expression, most: int) -> Expression:
 
 
 def _fixed_point(is_candidate: Expression, boxes: Boxes, rule: Suppression) -> Expression:
-    """Which boxes of sorted lists are kept: those that no kept one before them suppresses.
+    """Which boxes of sorted lists are kept: those that no earlier kept box suppresses.
 
     It begins with all of them, and computes it again until nothing changes. The first n boxes are right
     after n rounds, so that it ends; only a long chain of boxes, each of which overlaps the next, takes many.

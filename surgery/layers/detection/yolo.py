@@ -22,7 +22,7 @@ from prototrt.surgery.ops import Softmax
 MOST_DETECTIONS = 1000
 """Rows that a result has at most. The forks give all rows; a batch may have hundreds of thousands."""
 _ROW = 5
-"""Numbers of a box in front of its classes: x, y, width, height, objectness."""
+"""Numbers of a box before its classes: x, y, width, height, objectness."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Activations of cells, by the names that nets give them: ``TanH``, ``HardSigmoid(0.2, 0.5)``."""
+"""Activations of cells, by their names in nets: ``TanH``, ``HardSigmoid(0.2, 0.5)``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FORM = re.compile(r"\s*(?P<name>\w+)\s*(?:\((?P<numbers>[^()]*)\)\s*)?", re.ASC
 
 
 def activation_named(text: str, field: str) -> Op:
-    """The primitive that a name stands for. Case and underscores do not matter.
+    """The primitive of a name. Case and underscores do not matter.
 
     Its numbers follow in brackets: ``HardSigmoid(alpha, beta)``, ``ELU(alpha)``, ``Clip(low, high)``,
     ``ReLU(negative slope)``. ``field`` is the name of the field, for messages. Raises ``NetError``.
@@ -81,7 +81,7 @@ def _name(kind: type[Op]) -> str:
 
 
 def _example(kind: type[Op]) -> str:
-    """With the defaults of its numbers, else 0, 1 and so on."""
+    """With the defaults of its numbers, otherwise 0, 1 and so on."""
     items = fields(kind)  # type: ignore[arg-type]  # ops are dataclasses
     numbers = [place if item.default is MISSING else item.default for place, item in enumerate(items)]
     return f"{_name(kind)}({', '.join(f'{number:g}' for number in numbers)})" if numbers else _name(kind)

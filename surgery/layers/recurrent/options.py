@@ -1,4 +1,4 @@
-"""The options of a ``recurrent_param`` beyond Caffe's. Options without a meaning are refused."""
+"""The options of a ``recurrent_param`` beyond Caffe's. Options that do not apply are refused."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def form_of(kind: type[Form], param: Any) -> Form:
 
 
 def is_caffes(param: Any) -> bool:
-    """Whether no field of ours is stated: then Caffe could run the layer, too."""
+    """Whether none of our fields is stated: then Caffe could also run the layer."""
     return all(field.number < OURS for field, _ in param.ListFields())
 
 

@@ -11,8 +11,8 @@ def share_single_step(build: LayerBuilder, layer: Layer, tops: list[Value], stat
     """With T = 1 the first top shares the memory of the state h: an in-place layer on it changes the state.
 
     The top is a Concat of the h of all steps, and a Concat of one blob copies nothing. ``state``
-    is the number of the recurrence of h. With expose_hidden there is none, and the second top,
-    h_T, shares that memory, too. An RNN does not do this: it computes its top from h.
+    is the number of the recurrence of h. With expose_hidden there is none, and the second top, h_T, also
+    shares that memory. An RNN does not do this: it computes its top from h.
     If T varies, one graph cannot do both, and a warning says so.
     Source: caffe ``lstm_layer.cpp``, ``recurrent_layer.cpp``, ``concat_layer.cpp``.
     """

@@ -82,7 +82,7 @@ def _in_the_middle(
 ) -> Expression:
     """The middles of ``count`` bins, cut to the map: (R, bins)."""
     start = start.at_least(0)
-    # The last pixel is that of the image, although ends are scaled.
+    # The last pixel is the image's last, although ends are scaled.
     end = end.at_most(float(np.floor(np.float32(size) / np.float32(scale) + np.float32(0.5))) - 1)
     side = (end - start + 1).at_least(1) / count
     places = (counted_from(build, 0, count, 2, 1) + 0.5) * side + start
@@ -90,14 +90,14 @@ def _in_the_middle(
 
 
 def _fading_taps(place: Expression, size: int) -> list[Tap]:
-    """Both neighbours; on the last element there is no second one, and the weights of both are 0, as in the fork."""
+    """Both neighbours. At the last element there is no second one, and both weights are 0, as in the fork."""
     low = place.floor()
     high = (low + 1).at_most(size - 1)
     return [Tap(low.cast(DType.INT32), high - place), Tap(high.cast(DType.INT32), place - low)]
 
 
 def _cubic_taps(place: Expression, size: int) -> list[Tap]:
-    """Four neighbours; beyond the ends the last element is repeated."""
+    """Four neighbours; past the ends, the last element is repeated."""
     low = place.floor()
     near = place - low
     weights = (_far(near + 1), _near(near), _near(1 - near), _far(2 - near))

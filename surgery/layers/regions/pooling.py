@@ -39,7 +39,7 @@ def roi_pooling(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> lis
 class _Bins:
     """Along one axis, (R, bins) each: two windows of 2^level elements that cover a bin, by their first elements.
 
-    All are int32. An empty bin has any windows that lie on the map.
+    All are int32. An empty bin has arbitrary windows on the map.
     """
 
     level: Expression

@@ -36,9 +36,9 @@ class Rois:
     width: int
 
     def origins(self, step: int) -> Expression:
-        """Where the image of each roi begins in a table that has ``step`` rows an image: int32.
+        """Where the image of each roi begins in a table with ``step`` rows per image: int32.
 
-        A number that is no image is refused by the evaluators; TensorRT then reads the first image.
+        The evaluators refuse a number without an image; TensorRT then reads the first image.
         """
         starts = np.arange(self.images, dtype=np.int32) * np.int32(step)
         build = self.image.build
@@ -75,7 +75,7 @@ def read_rois(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> Rois:
         )
     image, left, top, right, bottom = exact(build, rois).reshape(rois.shape[0], 5).split(1)
     if isinstance(rois.shape[0], AtMost):
-        image = image.at_least(0)  # the rows behind the last roi belong to image -1
+        image = image.at_least(0)  # the rows after the last roi belong to image -1
     sizes = [
         fixed(x.shape[axis], what) for axis, what in ((0, "the batch"), (2, "the height"), (3, "the width"))
     ]

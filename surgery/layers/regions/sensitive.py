@@ -1,4 +1,4 @@
-"""Regions whose bins read channels of their own, as R-FCN has them."""
+"""Regions each of whose bins reads different channels, as in R-FCN."""
 
 from __future__ import annotations
 
