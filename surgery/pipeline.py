@@ -78,7 +78,10 @@ _LOOP = PassList("loop")
 _STEP = PassList("step", (inline_single_steps, inside_bodies(fold_constants), drop_unused))
 _UNROLL = PassList("unroll", (unroll_scans, inside_bodies(fold_constants), drop_unused))
 FORMS = {"auto": _STEP, "loop": _LOOP, "unroll": _UNROLL, "step": _STEP}
-"""How Scans are written. ``"auto"`` leaves those of several steps as they are, ``"step"`` refuses them."""
+"""How Scans are written. ``"auto"`` leaves those of several steps as they are, ``"step"`` refuses them.
+
+TensorRT writes out short loops itself: docs/decisions/0025-short-loops-stay-loops.md.
+"""
 
 LOWERINGS = {
     # scale_products to rejoin_rows prepare Scans, which become loops: docs/decisions/0008-loops-are-prepared-late.md.

@@ -40,16 +40,30 @@ def main(layer: str, form: str, precision: str) -> None:
 def kernels(layer: str, form: str, precision: str) -> float:
     """Kernels a step, for one stream; those before and after the steps count where they are written out."""
     steps = FORMS[form]
+    plan = plan_of(layer, form, precision, steps)
+    if form != "loop":
+        return len(launched(plan)) / steps
+    return sum(len([kind for kind in loop if kind not in _HOST]) for loop in _loops(plan)) // _WRITTEN_OUT
+
+
+def kernels_of_a_call(layer: str, form: str, precision: str, steps: int) -> int:
+    """All kernels of one call, for as few steps as TensorRT writes out by itself."""
+    plan = plan_of(layer, form, precision, steps)
+    assert not _loops(plan), "the number of kernels depends on how often the loop runs"
+    return len(launched(plan))
+
+
+def plan_of(layer: str, form: str, precision: str, steps: int) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "net.prototxt")
         path.write_text(_net(*LAYERS[layer], steps))
         model = prototrt.load(path, random_weights=1)
         graph = prototrt.rewrite(model, sequence=form, precision=precision)
-        plan = bytes(prototrt.build(graph, "rtx").plan)
-    if form != "loop":
-        return len(launched(plan)) / steps
-    loops = [block for block in blocks(plan) if "cjmp" in block]
-    return sum(len([kind for kind in loop if kind not in _HOST]) for loop in loops) // _WRITTEN_OUT
+        return bytes(prototrt.build(graph, "rtx").plan)
+
+
+def _loops(plan: bytes) -> list[list[str]]:
+    return [block for block in blocks(plan) if "cjmp" in block]
 
 
 def launched(plan: bytes) -> list[str]:

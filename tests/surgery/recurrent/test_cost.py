@@ -12,7 +12,7 @@ import pytest
 import prototrt
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.converter.tensorrt.builder import network_of
-from prototrt.tests.bench.kernels import kernels
+from prototrt.tests.bench.kernels import kernels, kernels_of_a_call
 from prototrt.tests.bench.recurrent import VARIANTS, ours, through_onnx
 
 pytestmark = pytest.mark.trt
@@ -71,6 +71,14 @@ def test_layers(options: str, cont: str, most: int, steps: int, tmp_path: Path) 
 def test_kernels_of_a_step(layer: str, form: str, most: float, precision: str) -> None:
     """Counted in the plan: a state, or a sum, that costs a kernel of its own is seen here."""
     assert kernels(layer, form, precision) <= most
+
+
+@pytest.mark.parametrize("steps", [2, 8])
+@pytest.mark.parametrize("layer", ["LSTM", "LSTM in both directions", "GRU"])
+def test_short_loops_are_written_out_by_tensorrt(layer: str, steps: int) -> None:
+    """So ``sequence="auto"`` has little to gain from writing out steps itself: a few kernels of a call."""
+    loop, unroll = (kernels_of_a_call(layer, form, "fp16", steps) for form in ("loop", "unroll"))
+    assert abs(loop - unroll) <= 3
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
