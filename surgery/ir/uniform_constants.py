@@ -25,6 +25,11 @@ def seen_once(array: Array) -> Array:
     return array[(slice(1),) * array.ndim] if is_repeated(array) else array
 
 
+def memory_of(array: Array) -> tuple[object, ...]:
+    """Equal for arrays that view the same numbers: layers may share weights, and copies of a step do."""
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.name
+
+
 def are_equal(a: Array, b: Array) -> bool:
     """Whether two arrays hold the same numbers. A repeated number is compared once."""
     if a.shape == b.shape and is_repeated(a) and is_repeated(b):

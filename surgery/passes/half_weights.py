@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import numpy as np
 
 from prototrt.surgery.ir import Array, DType, Op, Value
-from prototrt.surgery.ir.uniform_constants import map_elements, seen_once
+from prototrt.surgery.ir.uniform_constants import map_elements, memory_of, seen_once
 
 LARGEST = float(np.finfo(np.float16).max)
 """65504. Larger numbers become infinite."""
@@ -26,7 +26,7 @@ class HalfWeights:
     def of(self, value: Value) -> Value:
         """The constant in 16 bits."""
         assert value.data is not None
-        key = _memory(value.data)
+        key = memory_of(value.data)
         if key not in self._cast:
             with np.errstate(all="ignore"):  # NaN and infinity are reported when weights are read
                 self._cast[key] = map_elements(self._rounded, value.data)
@@ -34,11 +34,6 @@ class HalfWeights:
 
     def _rounded(self, array: Array) -> Array:
         return array.astype(self.dtype.numpy)
-
-
-def _memory(array: Array) -> tuple[object, ...]:
-    """Equal for arrays that view the same numbers: layers may share weights."""
-    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.name
 
 
 def why_not_half(op: Op, constants: Sequence[Value]) -> str | None:

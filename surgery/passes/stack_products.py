@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from prototrt.surgery.ir import Graph, Node
+from prototrt.surgery.ir import Graph, Node, Value
 from prototrt.surgery.ir.builder import Builder, names_in
-from prototrt.surgery.ir.uniform_constants import stacked
+from prototrt.surgery.ir.uniform_constants import memory_of, stacked
 from prototrt.surgery.ops import Concat, MatMul, Slice
 from prototrt.surgery.passes.in_order import in_order
 
@@ -19,21 +19,23 @@ def stack_products(graph: Graph) -> Graph:
     Before: ``p = MatMul(x, V)``, ``q = MatMul(y, W)`` with x and y (1, N, D), V and W (1, R, D)
     After:  ``r = MatMul(Concat[axis=0](x, y), [V, W])`` with r (2, N, R), of which p and q are slices
     Products of both directions of a step are computed side by side then, and products of a GRU with x and h.
-    Left alone: products that depend on each other, and the user's layers.
+    Left alone: products that depend on each other, the user's layers, and products whose weights would be stored
+    twice, because others of their products have no partner or another one.
     """
     groups = {product: group for group in _groups(graph) for product in group}
     if not groups:
         return graph
     build = Builder(names_in(graph))
+    matrices: dict[Hashable, Value] = {}
     for node in graph.nodes:
         if node not in groups:
             build.nodes.append(node)
         elif node is groups[node][0]:
-            _stack(build, groups[node])
+            _stack(build, groups[node], matrices)
     return graph.with_nodes(in_order(build.nodes))
 
 
-def _groups(graph: Graph) -> list[list[Node]]:
+def _groups(graph: Graph) -> list[Sequence[Node]]:
     """Products that can be one.
 
     The height of a product is the largest number of products from it to an output. Products of equal
@@ -48,7 +50,25 @@ def _groups(graph: Graph) -> list[list[Node]]:
         if _is_single(node):
             rows, weights = node.inputs
             found[height[node], rows.dtype, rows.shape, weights.shape].append(node)
-    return [group[::-1] for group in found.values() if len(group) > 1]
+    return _stored_once([group[::-1] for group in found.values()])
+
+
+def _stored_once(groups: Sequence[Sequence[Node]]) -> list[Sequence[Node]]:
+    """Groups of several products, in which weights always have the same partners."""
+    partners: dict[Hashable, set[Hashable]] = defaultdict(set)
+    for group in groups:
+        for key in _weights(group):
+            partners[key].add(_weights(group))
+    return [
+        group
+        for group in groups
+        if len(group) > 1 and all(len(partners[key]) == 1 for key in _weights(group))
+    ]
+
+
+def _weights(group: Sequence[Node]) -> tuple[Hashable, ...]:
+    """The weights of the products: equal where they are the same memory, as in the copies of a step."""
+    return tuple(memory_of(node.inputs[1].data) for node in group if node.inputs[1].data is not None)
 
 
 def _is_single(node: Node) -> bool:
@@ -59,11 +79,16 @@ def _is_single(node: Node) -> bool:
     return len(rows.shape) == len(weights.shape) == 3 and rows.shape[0] == weights.shape[0] == 1
 
 
-def _stack(build: Builder, group: Sequence[Node]) -> None:
-    """Add the joint product, and a Slice for each product that writes its old output."""
+def _stack(build: Builder, group: Sequence[Node], matrices: dict[Hashable, Value]) -> None:
+    """Add the joint product, and a Slice for each product that writes its old output.
+
+    ``matrices`` are the stacked weights so far, which copies of a step share.
+    """
     build.origin = group[0].origin
     rows, weights = zip(*(node.inputs for node in group), strict=True)
     side_by_side = build.add(Concat(0), *rows, hint="rows")
-    matrices = build.constant(stacked([value.data for value in weights]), "matrices")
-    joint = build.add(MatMul(transpose_b=True), side_by_side, matrices, hint="stacked_product")
+    key = _weights(group)
+    if key not in matrices:
+        matrices[key] = build.constant(stacked([value.data for value in weights]), "matrices")
+    joint = build.add(MatMul(transpose_b=True), side_by_side, matrices[key], hint="stacked_product")
     build.nodes += [replace(node, op=Slice(0, at, 1), inputs=(joint,)) for at, node in enumerate(group)]

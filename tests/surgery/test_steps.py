@@ -184,6 +184,19 @@ def test_any_number_of_streams(tmp_path: Path) -> None:
         assert verify(graph, feeds, ways=["network"]).holds
 
 
+def test_copies_of_a_step_share_the_weights_of_both_directions(tmp_path: Path) -> None:
+    after = lowered(graph_of(tmp_path, "both directions", 3, sequence="unroll"), "tensorrt")
+    stacked = [node.inputs[1] for node in after.nodes if isinstance(node.op, MatMul)][1:]
+    assert [value.shape for value in stacked] == [(2, 20, 5)] * 3
+    assert len({id(value.data) for value in stacked}) == 1
+
+
+def test_weights_are_not_stored_twice_to_be_multiplied_with_those_of_another_layer(tmp_path: Path) -> None:
+    """The first step of the second layer could be computed with the second one of the first layer, and so on."""
+    graph = graph_of(tmp_path, "two layers", 3, sequence="unroll")
+    assert products(lowered(graph, "tensorrt")) == products(graph) == 2 * (1 + 3)
+
+
 def product(build: Builder, x: Value, columns: int = 3) -> Value:
     return build.product(x, build.constant(numbers(columns, 4, seed=columns)))
 
