@@ -138,7 +138,8 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
     if options.require_weights:
         refuse_missing_weights(model, build.without_weights)
     kept_layers = set(layers)
-    unread = [layer.tops[0] for layer in model.layers if layer.type == "Input" and layer not in kept_layers]
+    not_kept = [layer for layer in model.layers if layer.type == "Input" and layer not in kept_layers]
+    unread = [top for layer in not_kept for top in layer.tops]
     build.warnings += [f'{model.file}: input "{name}" is not needed for the outputs' for name in unread]
     if options.preprocess and not any(map(framework.transforms, layers)):
         build.warnings.append(f"{model.file}: nothing to preprocess: no data layer states a mean or a scale")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -189,12 +190,21 @@ def built(folder: Path, data: bytes) -> None:
 
     Nets that compute much are left out: they take time, and no other code.
     """
-    net = _saved(folder, "net.prototxt", data)
     choice = Random(zlib.crc32(data))
-    sequence = choice.choice(("auto", "auto", "loop", "unroll"))
-    graph = prototrt.rewrite(prototrt.load(net, random_weights=1), sequence=sequence)
+    model = prototrt.load(_saved(folder, "net.prototxt", data), random_weights=1)
+    options: dict[str, Any] = {
+        "sequence": choice.choice(("auto", "auto", "loop", "unroll")),
+        "cont": choice.choice(("keep", "keep", "drop")),
+        "state": choice.choice(("bind", "bind", "zero")),
+    }
+    graph = prototrt.rewrite(model, **options)
     if work(graph) > 1 << 20:
         return
+    if choice.random() < 0.2:  # the first size of each input is open, as that of a batch
+        most = {value.name: value.shape for value in graph.inputs if value not in graph.state_inputs}
+        options["max_shapes"] = most
+        options["min_shapes"] = {name: (1, *shape[1:]) for name, shape in most.items() if shape}
+        graph = prototrt.rewrite(model, **options)
     feeds = seeded_feeds(graph, calls=2)
     found = verify(graph, feeds)
     assert found.holds or is_unstable(graph, feeds), found.parts

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from prototrt.tests.small_nets import op, rewritten, stored
+import prototrt
+from prototrt.tests.small_nets import inputs_of, op, rewritten, stored
 
 Shapes = list[tuple[int, ...]]
 
@@ -90,3 +92,14 @@ def test_layer_in_place_on_a_parameter() -> None:
 @pytest.mark.parametrize(("kind", "param"), RIGHT)
 def test_layer_in_place_that_can_be(kind: str, param: str) -> None:
     assert warnings(kind, param, RIGHT[kind, param]) == ()
+
+
+@pytest.mark.parametrize(("tops", "unread"), [((), ()), (("a",), ("a",)), (("a", "b"), ("a", "b"))])
+def test_inputs_that_nobody_reads(tops: tuple[str, ...], unread: tuple[str, ...], tmp_path: Path) -> None:
+    """All tops of an Input layer, which need not have any."""
+    blobs = "".join(f'top: "{top}" ' for top in tops)
+    net = f"layer {{ name: 'n' type: 'Input' {blobs} input_param {{ shape {{ dim: 1 }} }} }}"
+    path = tmp_path / "net.prototxt"
+    path.write_text(inputs_of({"x": (2,)}) + net + op("ReLU"))
+    found = prototrt.rewrite(prototrt.load(path)).warnings
+    assert found == tuple(f'{path}: input "{top}" is not needed for the outputs' for top in unread)

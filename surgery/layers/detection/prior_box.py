@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def _sides(param: Any) -> Array:
     for index, size in enumerate(map(int, least)):  # the fork keeps them in an int
         sides.append((size, size))
         if most:
-            sides.append((np.sqrt(size * int(most[index])),) * 2)
+            sides.append((math.sqrt(size * int(most[index])),) * 2)
         sides += [
             (size * np.sqrt(ratio), size / np.sqrt(ratio)) for ratio in ratios if abs(ratio - 1) >= _NEAR
         ]
