@@ -16,7 +16,7 @@ FUZZ_SECONDS ?= 120
 TILE := plugins/tile
 PTX ?= $(TILE)/tile.ptx
 
-.PHONY: convert test coverage lint bench gpu-kit oracle fuzz proto ptx man vendor wheel lock locked pin clean
+.PHONY: convert test coverage lint bench precision gpu-kit oracle fuzz proto ptx man vendor wheel lock locked pin clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -42,6 +42,11 @@ lint: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python tests/bench/bench.py
+
+# What float16 and 8 bits cost: the table of docs/precision.md, over published models that are not in the repository.
+MODELS ?= ../shared/models
+precision: $(VENV)/installed-dev
+	$(BIN)/python -m prototrt.tests.tools.precision_table $(MODELS) docs/precision.md
 
 # All that tests/gpu/check.py needs on a CUDA machine without internet; takes some minutes and 3 GB of memory.
 gpu-kit: $(VENV)/installed-dev

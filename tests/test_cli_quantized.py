@@ -104,6 +104,16 @@ def test_blobs_without_a_scale_leave_their_layers_in_float(tmp_path: Path) -> No
     )
 
 
+def test_verify_names_values_that_the_scales_clip(tmp_path: Path) -> None:
+    file = tmp_path / "scales.json"
+    small = Scales({"pool1": Record(1.0), "pool2": Record(0.001), "ip1": Record(1.0), "lstm1": Record(1.0)})
+    file.write_text(small.text())
+    arguments = ["--inputs", STRIPS, "--precision", "int8", "--scales", str(file), "--on", "onnx"]
+    result = run("verify", DEPLOY, WEIGHTS, *arguments)
+    (warning,) = [line for line in result.stderr.splitlines() if "beyond" in line]
+    assert warning.startswith("warning: more than 1% of the numbers are beyond the range of 8 bits: ")
+
+
 def test_int8_without_scales() -> None:
     result = run("run", DEPLOY, WEIGHTS, "--inputs", STRIPS, "-o", "out.npz", "--precision", "int8")
     assert result.exit_code == 2

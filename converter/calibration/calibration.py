@@ -15,6 +15,7 @@ from prototrt.converter.calibration.data import Data, data_of
 from prototrt.converter.calibration.histogram import Histogram
 from prototrt.converter.calibration.images import Preparation
 from prototrt.converter.calibration.methods import Method
+from prototrt.converter.calibration.saturation import MUCH
 from prototrt.converter.manifest import provenance
 from prototrt.converter.options import CalibrateOptions
 from prototrt.converter.sessions.signature import Signature
@@ -26,8 +27,6 @@ from prototrt.surgery.pipeline import quantizable, rewrite
 from prototrt.surgery.scales.given import given_scales, listed
 from prototrt.surgery.scales.scales_file import INT8, Counts, DataSet, Record, Scales, read_scales
 
-_MUCH = 0.01
-"""Of all numbers: if more are clipped, the range is hardly what the net needs."""
 Started = Callable[[int | None], Callable[[], object]]
 """Told how many parts the data have, if that is known; returns what to call after each part."""
 
@@ -129,7 +128,7 @@ def doubts(scales: Scales) -> list[str]:
     samples = sum(each.samples for each in scales.data)
     zero = [name for name, record in scales.records.items() if not record.scale]
     clipped = {
-        name: record.clipped for name, record in scales.records.items() if (record.clipped or 0) > _MUCH
+        name: record.clipped for name, record in scales.records.items() if (record.clipped or 0) > MUCH
     }
     warnings = []
     if samples == 1:
@@ -138,7 +137,7 @@ def doubts(scales: Scales) -> list[str]:
         warnings.append(f"always 0, and therefore not quantized: {listed(zero)}")
     if clipped:
         told = listed([f"{name} ({share:.0%})" for name, share in clipped.items()])
-        warnings.append(f"more than {_MUCH:.0%} of the numbers are beyond the range: {told}")
+        warnings.append(f"more than {MUCH:.0%} of the numbers are beyond the range: {told}")
     return warnings
 
 
@@ -164,7 +163,7 @@ def merged(files: Sequence[str], method: str | None = None) -> Calibration:
 def _refuse_other(first: str, scales: Scales, file: str, others: Scales, *, is_method_stated: bool) -> None:
     """Raise ``NetError`` where the file is not about the model and the values of the first one."""
     fix: str = "calibrate the same model with both"
-    if scales.sources.get("weights") != others.sources.get("weights"):
+    if scales.weights.get("sha256") != others.weights.get("sha256"):
         raise NetError(f"was made with other weights than {first}", where=file, fix=fix)
     if odd := sorted(scales.records.keys() ^ others.records.keys()):
         raise NetError(f"has other blobs than {first}: {listed(odd)}", where=file, fix=fix)

@@ -30,12 +30,18 @@ class Collected:
 
 
 def collect(
-    graph: Graph, data: Data, wanted: Collection[str], advance: Callable[[], object] = lambda: None
+    graph: Graph,
+    data: Data,
+    wanted: Collection[str],
+    advance: Callable[[], object] = lambda: None,
+    *,
+    rectified: Collection[str] = (),
 ) -> Collected:
     """Run the graph on all data, and count the magnitudes of the wanted values.
 
     onnxruntime computes where it can, else our primitives. Values in the bodies of Scans are counted over
-    all steps. ``advance`` is called after each part of the data. Nothing but counts is kept. Raises
+    all steps. Negative numbers of ``rectified`` values count as 0. ``advance`` is called after each part of the data.
+    Nothing but counts is kept. Raises
     ``NetError`` for an empty data set, and for values that are NaN or infinite.
     """
     shown = exposed(graph, wanted)
@@ -56,7 +62,8 @@ def collect(
                     collected.histograms[name], np.asarray(call.feeds[name], np.float32), name, call, graph
                 )
         for output, name in names.items():
-            _count(collected.histograms[name], results[output], name, call, graph)
+            numbers = np.maximum(results[output], 0) if name in rectified else results[output]
+            _count(collected.histograms[name], numbers, name, call, graph)
         collected.samples += 1
     collected.sha256 = digest.hexdigest()
     if not collected.samples:

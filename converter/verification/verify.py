@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.errors import NetError, ShapeError, VerificationError
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.calibration.saturation import saturated
 from prototrt.converter.options import VerifyOptions
 from prototrt.converter.sessions.feeds import read_feeds, unread_arrays
 from prototrt.converter.sessions.session import Session
@@ -144,7 +145,8 @@ def verify_files(graph: Graph, options: VerifyOptions, truth: Graph | None = Non
     if expect is not None:
         watched = watching_tops(graph) if options.layers else graph
         expected = read_feeds(expect, [value.name for value in watched.outputs], len(feeds))
-    warnings = unread_arrays(inputs, names) if inputs else []
+    # Random inputs say nothing about the scales.
+    warnings = [*unread_arrays(inputs, names), *saturated(graph, feeds)] if inputs else []
     verification = verify(
         graph, feeds, ways=options.ways, expected=expected, layers=options.layers, truth=truth
     )

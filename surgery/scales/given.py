@@ -43,15 +43,14 @@ def given_scales(model: Model, scales: str | None, cache: str | None, values: It
 
 def _of_file(model: Model, file: str, found: Scales, values: Iterable[str]) -> GivenScales:
     """The weights tell whose scales they are: ranges change with each training."""
-    stated = found.sources.get("weights", found.sources.get("init_net", {})).get("sha256")
+    stated = found.weights.get("sha256")
     actual = model.weights.sha256 if model.weights.file is not None else None
     if stated is not None and actual is not None and stated != actual:
-        weights = found.sources.get("weights", found.sources.get("init_net", {})).get("file", "other weights")
         raise NetError(
             "is for another model",
             where=file,
-            because=f"it was made with {weights}, whose SHA-256 is {str(stated)[:8]}...,"
-            f" but that of {model.weights.file} is {actual[:8]}...",
+            because=f"it was made with {found.weights.get('file', 'other weights')}, whose SHA-256 is"
+            f" {str(stated)[:8]}..., but that of {model.weights.file} is {actual[:8]}...",
             fix=Worded("calibrate this model, and give the new file with {}", Option("scales")),
         )
     return _matched(model, {name: each.scale for name, each in found.records.items()}, {}, file, values)

@@ -62,6 +62,11 @@ class Scales:
     sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     data: tuple[DataSet, ...] = ()
 
+    @property
+    def weights(self) -> Mapping[str, Any]:
+        """Name and hash of the file of weights, if they are known."""
+        return self.sources.get("weights") or self.sources.get("init_net") or {}
+
     def text(self) -> str:
         """As it stands in the file: a line for each value, then one for each histogram."""
         head = {

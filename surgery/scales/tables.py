@@ -20,6 +20,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeGuard
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.wording import Option, Worded
@@ -108,8 +109,8 @@ def _of_json(file: str, text: str) -> Iterator[Entry]:
         )
     named = Named.TENSOR if any(name.startswith(UNNAMED) for name in found) else Named.TOP
     for name, facts in found.items():
-        scale = facts.get("scale") if isinstance(facts, dict) else None
-        if not isinstance(scale, (int, float)) or isinstance(scale, bool):
+        scale = _nvdla_scale(facts) if isinstance(facts, dict) else None
+        if scale is None:
             raise _stranger(file, f'"{name}" has no scale')
         if facts.get("offset"):
             raise ConversionError(
@@ -118,7 +119,19 @@ def _of_json(file: str, text: str) -> Iterator[Entry]:
                 because="int8 is symmetric here",
                 fix="calibrate with offsets of 0",
             )
-        yield Entry(name, float(scale), _line_of(name, text), named)
+        yield Entry(name, scale, _line_of(name, text), named)
+
+
+def _nvdla_scale(facts: Mapping[str, Any]) -> float | None:
+    """As stated, or from the smallest and the largest number."""
+    scale, low, high = (facts.get(key) for key in ("scale", "min", "max"))
+    if _is_number(scale):
+        return float(scale)
+    return max(abs(low), abs(high)) / INT8 if _is_number(low) and _is_number(high) else None
+
+
+def _is_number(found: Any) -> TypeGuard[float]:
+    return isinstance(found, (int, float)) and not isinstance(found, bool)
 
 
 def _line_of(name: str, text: str) -> int:

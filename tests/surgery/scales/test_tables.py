@@ -62,6 +62,11 @@ def test_a_table_of_nvdla(tmp_path: Path) -> None:
     ]
 
 
+def test_nvdla_may_state_the_smallest_and_the_largest_number(tmp_path: Path) -> None:
+    (entry,) = read('{"conv1": {"min": -254, "max": 127}}', tmp_path)
+    assert entry.scale == 2
+
+
 def test_a_table_that_was_converted_for_nvdla_names_tensors(tmp_path: Path) -> None:
     text = '{"data": {"scale": 1}, "(Unnamed Layer* 0) [Convolution]_output": {"scale": 2}}'
     assert {entry.named for entry in read(text, tmp_path)} == {Named.TENSOR}
