@@ -33,10 +33,15 @@ Started = Callable[[int | None], Callable[[], object]]
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The scales of a net, and what a user should know of them."""
+    """The scales of a net, and what a user should know of them.
+
+    ``unused`` are names of a given file that fit nothing, ``lacking`` blobs that it should have.
+    """
 
     scales: Scales
     warnings: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
 
 
 def _without_progress(parts: int | None) -> Callable[[], object]:
@@ -92,9 +97,9 @@ def adopted(
     known = read_scales(scales) if scales is not None else Scales({}, method="table")
     records = {name: known.records.get(name, Record(scale)) for name, scale in given.scales.items()}
     wanted = [name for name in _quantized(graph) if name not in given.scales]
-    lacking = [f"{given.file}: no scale, and therefore not quantized: {listed(wanted)}"] if wanted else []
+    told = [f"{given.file}: no scale, and therefore not quantized: {listed(wanted)}"] if wanted else []
     found = replace(known, records=records, network=model.name, sources=provenance(graph))
-    return Calibration(found, (*given.warnings, *lacking))
+    return Calibration(found, (*given.warnings, *told), given.unused, tuple(wanted))
 
 
 def _quantized(graph: Graph) -> list[str]:

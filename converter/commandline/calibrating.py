@@ -25,9 +25,16 @@ if TYPE_CHECKING:
 class FoundScales:
     """Scales, and the texts of the files that are written, by file."""
 
-    scales: Scales
+    found: Calibration
     texts: Mapping[str, str]
-    warnings: tuple[str, ...]
+
+    @property
+    def scales(self) -> Scales:
+        return self.found.scales
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self.found.warnings
 
     @property
     def calls(self) -> int:
@@ -48,6 +55,8 @@ class FoundScales:
             "method": self.scales.method,
             "calls": self.calls,
             "scales": {name: record.scale for name, record in self.scales.records.items()},
+            "unused": [*self.found.unused],
+            "lacking": [*self.found.lacking],
             "warnings": [*self.warnings],
         }
 
@@ -80,7 +89,7 @@ def scales_of(
     if written.export_cache is not None:
         scales = {name: record.scale for name, record in found.scales.records.items()}
         texts[written.export_cache] = table_text(net, scales, written.export_cache)
-    return FoundScales(found.scales, texts, found.warnings)
+    return FoundScales(found, texts)
 
 
 def _merged(
@@ -96,7 +105,7 @@ def _merged(
     found: Calibration = merged(
         [model, str(loading.weights)], calibrating.method if is_stated("method") else None
     )
-    return FoundScales(found.scales, {written.target: found.scales.text()}, found.warnings)
+    return FoundScales(found, {written.target: found.scales.text()})
 
 
 def _bar_in(stack: ExitStack) -> Callable[[int | None], Callable[[], object]]:

@@ -12,15 +12,19 @@ from prototrt.surgery.scales.scales_file import INT8, Scales, read_scales
 from prototrt.surgery.scales.tables import Entry, Named, read_table
 from prototrt.surgery.scales.tensor_names import same_tensors, values_by_tensor
 
-_SHOWN = 5
+_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
 class GivenScales:
-    """Scales by the names of values, all above 0, from ``file``. ``warnings`` list what fits nothing."""
+    """Scales by the names of values, all above 0, from ``file``.
+
+    ``unused`` are the names of the file that fit no blob, or whose scale is 0; ``warnings`` tell the first of them.
+    """
 
     scales: Mapping[str, float]
     file: str
+    unused: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -109,7 +113,7 @@ def _matched(
         warnings.append(f"{file}: not used, because the net has no such blob: {listed(unknown)}")
     if zero:
         warnings.append(f"{file}: not used, because the scale is 0: {listed(zero)}")
-    return GivenScales(usable, file, tuple(warnings))
+    return GivenScales(usable, file, (*unknown, *zero), tuple(warnings))
 
 
 def listed(names: Sequence[str]) -> str:

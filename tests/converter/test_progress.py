@@ -8,6 +8,7 @@ import signal
 import pytest
 from rich.console import Console
 
+from prototrt.converter.commandline import progress
 from prototrt.converter.commandline.progress import BuildProgress, terminal
 
 
@@ -56,3 +57,20 @@ def test_interrupt_asks_the_builder_to_stop_and_is_raised_afterwards() -> None:
 def test_an_error_of_the_builder_passes() -> None:
     with pytest.raises(RuntimeError, match="no memory"), BuildProgress(None):
         raise RuntimeError("no memory")
+
+
+def test_a_bar_moves_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=80)
+    monkeypatch.setattr(progress, "terminal", lambda: console)
+    with progress.bar(2, quiet=False) as advance:
+        advance()
+        advance()
+    assert "2/2" in screen.getvalue()
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_no_bar_is_drawn_without_a_terminal(quiet: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.bar(None, quiet) as advance:
+        advance()
+    assert capsys.readouterr() == ("", "")

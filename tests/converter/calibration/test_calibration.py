@@ -145,8 +145,8 @@ BAD_MERGES = {
         f"{{b}}: was made with other weights than {{a}}\n  {SAME_MODEL}",
     ),
     "other blobs": (
-        replace(FILE, records=dict.fromkeys("zabcdefg", RECORD)),
-        f"{{b}}: has other blobs than {{a}}: a, b, c, d, e and 2 more\n  {SAME_MODEL}",
+        replace(FILE, records=dict.fromkeys("zabcdefghijkl", RECORD)),
+        f"{{b}}: has other blobs than {{a}}: a, b, c, d, e, f, g, h, i, j and 2 more\n  {SAME_MODEL}",
     ),
     "another method": (
         replace(FILE, method="mse"),
@@ -192,6 +192,7 @@ def test_blobs_that_a_table_lacks_are_named(tmp_path: Path) -> None:
     assert adopted(model(tmp_path), None, str(cache)).warnings == (
         f"{cache}: no scale, and therefore not quantized: z",
     )
+    assert adopted(model(tmp_path), None, str(cache)).lacking == ("z",)
 
 
 @pytest.mark.parametrize("target", ["net.cache", "net.json"])

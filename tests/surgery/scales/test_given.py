@@ -111,12 +111,13 @@ def test_the_largest_of_several_scales_of_a_blob_counts(tmp_path: Path) -> None:
 
 
 def test_what_fits_no_blob_is_listed(model: prototrt.Model, tmp_path: Path) -> None:
-    names = "".join(f"gone{number}: 3f800000\n" for number in range(7))
+    names = "".join(f"gone{number}: 3f800000\n" for number in range(12))
     found = given(model, tmp_path, f"TRT-1\nc: 3f800000\nfc: 0\n{names}")
     assert found.scales == {"c": 1, "d@drop": 1}
+    assert found.unused == (*(f"gone{number}" for number in range(12)), "fc")
     assert found.warnings == (
         f"{tmp_path}/cache: not used, because the net has no such blob:"
-        " gone0, gone1, gone2, gone3, gone4 and 2 more",
+        " gone0, gone1, gone2, gone3, gone4, gone5, gone6, gone7, gone8, gone9 and 2 more",
         f"{tmp_path}/cache: not used, because the scale is 0: fc",
     )
 
@@ -124,7 +125,7 @@ def test_what_fits_no_blob_is_listed(model: prototrt.Model, tmp_path: Path) -> N
 def test_a_table_of_another_net(model: prototrt.Model, tmp_path: Path) -> None:
     assert failure(lambda: given(model, tmp_path, "TRT-1\nother: 3f800000\n")) == (
         f"{tmp_path}/cache: has no scale for this net\n"
-        "  because it names other, but the blobs are data, c@c, c@bn, c@s, c and 7 more\n"
+        "  because it names other, but the blobs are data, c@c, c@bn, c@s, c, d@drop, d, f, fc@fc, fc and 2 more\n"
         "  fix: calibrate it"
     )
 
