@@ -55,9 +55,9 @@ def graph_of(
     sequence: str = "auto",
     **ranges: Any,
 ) -> Graph:
-    """The graph of a net whose init net fills ``weights``, and runs ``fills`` behind that.
+    """The graph of a net whose init net fills ``weights``, and then runs ``fills``.
 
-    ``ranges`` are those of sizes that may vary: ``min_shapes`` and ``max_shapes``.
+    ``ranges`` are of sizes that may vary: ``min_shapes`` and ``max_shapes``.
     """
     given = [
         operator(
@@ -93,7 +93,7 @@ def check(
 
 
 def refusal(operators: Sequence[Any] | Any, inputs: Arrays, weights: Arrays, **options: Any) -> str:
-    """What the user is told, without the name of the file."""
+    """The message for the user, without the name of the file."""
     operators = operators if isinstance(operators, Sequence) else [operators]
     with pytest.raises(ConversionError) as caught:
         graph_of(operators, inputs, weights, **options)

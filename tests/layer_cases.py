@@ -1,6 +1,6 @@
-"""One layer "op" by itself: what the modules of surgery/layers/families are lists of.
+"""One layer "op" by itself: the cases that the modules of surgery/layers/families list.
 
-Its bottoms are ``b0``, ``b1``, ..., its top is ``y``. Its fields stand on a line of their own.
+Its bottoms are ``b0``, ``b1``, ..., its top is ``y``. Its fields are on a separate line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from prototrt.tests.small_nets import float32, op, rewritten, stored
 
 @dataclass(frozen=True)
 class Case:
-    """What the layer is given, and what Caffe's formula makes of it."""
+    """The inputs of the layer, and the results of Caffe's formula."""
 
     note: str
     type: str

@@ -17,7 +17,7 @@ TEXTS = st.lists(
 
 
 def hidden_in(text: str) -> list[str]:
-    """The characters that act rather than show, but for line breaks and tabs."""
+    """The control characters, except line breaks and tabs."""
     return [
         letter
         for letter in text

@@ -1,4 +1,4 @@
-"""``make bench``: what prototrt costs, each number beside a reference of the same run.
+"""``make bench``: the costs of prototrt, each number beside a reference from the same run.
 
 Prints tables and, target by target, whether it is met; writes everything as JSON. Every
 number is the median of several fresh processes. It never fails for being slow. Wall seconds
@@ -30,7 +30,7 @@ STEPS = (16, 1024)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A number that shall stay below a limit."""
+    """A number that should stay below a limit."""
 
     what: str
     found: float
@@ -43,7 +43,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One subject: a table to read, the numbers behind it, and the targets they are held against."""
+    """One subject: a table to read, its numbers, and the targets for them."""
 
     title: str
     table: str
@@ -148,7 +148,7 @@ def recurrent(variants: Sequence[str], runs: int) -> Section:
 
 
 def launches(layers: Sequence[str]) -> Section:
-    """Kernels a step of each form, in float32 and in float16. A plan says the same each time: one run is enough."""
+    """Kernels a step of each form, in float32 and in float16. A plan is the same each time: one run is enough."""
     found = {
         layer: {
             f"{form} {precision}": measured("kernels", layer, form, precision)["kernels"]

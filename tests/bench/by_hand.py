@@ -1,7 +1,7 @@
-"""A network handed to TensorRT by hand: what is left of a conversion without prototrt.
+"""A network built with direct calls of TensorRT: a conversion without prototrt.
 
-Reads every array with ``np.fromfile`` and makes the calls that ``tape.py`` wrote down. It
-imports nothing of prototrt, so that what it needs is TensorRT's own share.
+Reads every array with ``np.fromfile`` and makes the calls that ``tape.py`` recorded. It imports nothing
+from prototrt, so its costs are TensorRT's own share.
 """
 
 from __future__ import annotations

@@ -22,9 +22,8 @@ _IMPORTS = Path(__file__).parents[2] / ".dev"
 class Stopwatch:
     """Seconds since the process was started, and those spent in parts of its work.
 
-    A part within a part is its own, and not the outer one's.
-    ``cpu`` holds what all threads have computed meanwhile: it does not depend on what else
-    the machine does.
+    A part within a part does not count for the outer one.
+    ``cpu`` holds the CPU time of all threads, which does not depend on other processes.
     """
 
     def __init__(self, started: float) -> None:
@@ -99,7 +98,7 @@ def _run(script: str, arguments: Sequence[object], makes: Path | None) -> Measur
     if makes is not None:
         makes.unlink(missing_ok=True)
     path = Path(__file__).with_name(f"{script}.py")
-    # The clock is the same in all processes, so that starting Python counts, too.
+    # All processes use the same clock, so starting Python also counts.
     command = [sys.executable, str(path), str(time.monotonic()), *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(_IMPORTS)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -112,7 +111,7 @@ def _run(script: str, arguments: Sequence[object], makes: Path | None) -> Measur
 
 
 def medians(found: Sequence[Measurement]) -> dict[str, Any]:
-    """Number by number; what is no number is that of the first run."""
+    """The median of each number. Other values are those of the first run."""
     return {key: _median([one[key] for one in found]) for key in found[0]}
 
 

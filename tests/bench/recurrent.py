@@ -74,7 +74,7 @@ def through_onnx(variant: str, steps: int) -> tuple[Any, Any, object]:
 
 
 def onnx_model(variant: str, steps: int) -> bytes:
-    """The same layers in ONNX, with states that come in and go out as those of prototrt's networks do."""
+    """The same layers in ONNX, with states as inputs and outputs, as in prototrt's networks."""
     return scan_with_cont(steps) if variant == "cont" else lstm_nodes(variant, steps)
 
 
@@ -120,7 +120,7 @@ def onnx_lstm(index: int, x: str, ways: int) -> tuple[list[Any], list[Any]]:
 
 
 def scan_with_cont(steps: int) -> bytes:
-    """A Scan whose body is an LSTM's step, in as few nodes as ONNX has for it.
+    """A Scan whose body is an LSTM's step, in as few ONNX nodes as possible.
 
     x is multiplied in the body, as in ONNX's LSTM: TensorRT takes that out of the loop, and
     its plan is smaller than that of a product before the Scan.

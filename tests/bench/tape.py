@@ -1,4 +1,4 @@
-"""What TensorRT was told while a network was made, written down to be told again by hand.
+"""The calls of TensorRT that made a network, recorded to be repeated by hand.
 
 Two files: ``NAME.json`` holds the calls in their order, ``NAME.weights`` the arrays one
 after the other. ``by_hand.py`` plays them.
@@ -89,7 +89,7 @@ def _plain(item: Any) -> Any:
 
 
 def record(graph: Graph, path: Path) -> None:
-    """Lower a graph, and write down what TensorRT was told."""
+    """Lower a graph, and record the calls of TensorRT."""
     network = Network(find_backend("rtx"))
     tape = Tape(network.trt, path.with_suffix(".weights"))
     network.definition = tape.follow(network.definition)

@@ -1,4 +1,4 @@
-"""The benchmark runs: its numbers are no test, but it must not rot."""
+"""The benchmark runs. Its numbers are not tested."""
 
 from __future__ import annotations
 

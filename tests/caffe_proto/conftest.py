@@ -12,7 +12,7 @@ GOLDENS = Path(__file__).parents[1] / "goldens"
 
 @pytest.fixture
 def in_golden(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Go into a golden's folder, so that messages name its files as a user there would."""
+    """Go into a golden's folder, so that messages name its files as they would for a user there."""
     return lambda case: monkeypatch.chdir(GOLDENS / case)
 
 

@@ -1,4 +1,4 @@
-"""Broken models, each of which Caffe refuses, too: what is told about those that reading alone can find."""
+"""Broken models that Caffe also refuses: the messages for those whose mistakes are found when they are read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MESSAGES = {
         "  fix: get the file again"
     ),
 }
-# These read well: what is wrong with one layer is told to who needs the layer.
+# These can be read: a mistake in one layer is reported only if the layer is needed.
 READABLE = {
     "bottom_count",
     "cycle",

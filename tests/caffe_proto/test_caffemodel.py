@@ -53,7 +53,7 @@ def v0(*blobs: Message) -> bytes:
 
 
 def raw_layer(blob_bytes: bytes) -> bytes:
-    """A layer "fc" with one blob of which every byte is given."""
+    """A layer "fc" with one blob whose bytes are all given."""
     layer = b"\x0a\x02fc" + b"\x3a" + bytes([len(blob_bytes)]) + blob_bytes
     return b"\xa2\x06" + bytes([len(layer)]) + layer
 

@@ -1,4 +1,4 @@
-"""What is told about files that are no prototxt, and what of their bytes does no harm."""
+"""Messages for files that are not prototxts, and bytes that do no harm."""
 
 from __future__ import annotations
 

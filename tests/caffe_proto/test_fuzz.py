@@ -141,7 +141,7 @@ def test_damaged_hdf5(folder: Path, content: bytes) -> None:
 
 
 def test_an_npz_that_promises_more_than_it_holds(folder: Path) -> None:
-    """numpy would allocate what the header says."""
+    """NumPy would allocate the size that the header states."""
     header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4000000000,), }".ljust(117) + b"\n"
     with zipfile.ZipFile(folder / "m", "w") as archive:
         archive.writestr("fc/0.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)

@@ -117,7 +117,7 @@ def refusal(net: str) -> str:
 @pytest.mark.parametrize("case", LEADS_OUT)
 def test_what_leads_out_of_the_file_is_refused(case: str, write: Write) -> None:
     save, message = LEADS_OUT[case]
-    os.mkfifo("other.h5")  # whoever opens it waits forever
+    os.mkfifo("other.h5")  # opening it waits forever
     with h5py.File("m.h5", "w") as file:
         save(file)
     assert refusal(write(NET)) == message

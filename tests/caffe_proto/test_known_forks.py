@@ -1,4 +1,4 @@
-"""What is known of forks: words that are neither Caffe's nor ours, and how they are told."""
+"""Known words of forks, which are neither Caffe's nor ours, and the messages about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of layer types says nothing that is not needed, and nothing that is not so."""
+"""The table of layer types holds nothing needless and nothing wrong."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_floats(value: str, expected: float) -> None:
         (r'"a\n\t\"\'\\"', "a\n\t\"'\\"),
         (r"'a\101\x42\u00e9'", "aABé"),
         (r'"\303\251"', "é"),
-        (r'"\351"', "é"),  # a Latin-1 byte, which is no UTF-8
+        (r'"\351"', "é"),  # a Latin-1 byte, which is not UTF-8
         ("'a' \"b\"\n'c'", "abc"),
         ('"# no comment"', "# no comment"),
         ('"层"', "层"),

@@ -1,4 +1,4 @@
-"""Nets that the wanted phase and stages leave without their data: which other reading is taken, or offered."""
+"""Nets that lose their data in the requested phase and stages: the reading that is used or offered instead."""
 
 from __future__ import annotations
 

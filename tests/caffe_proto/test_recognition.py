@@ -1,4 +1,4 @@
-"""Files in the wrong place, of any size: what is told, and how little of them is read."""
+"""Files in the wrong place, of any size: the messages, and how little of the files is read."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ MISPLACED = {
 
 
 def given(case: str) -> tuple[str, ...]:
-    """The files as they are given, one of which is in the wrong place."""
+    """The given files, one of which is in the wrong place."""
     return {
         "net": ("misplaced", "net.prototxt"),
         "weights": ("net.prototxt", "misplaced"),

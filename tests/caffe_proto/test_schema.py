@@ -1,4 +1,4 @@
-"""caffe.binpb says what caffe.proto says, and its classes meet no other caffe.proto."""
+"""caffe.binpb equals caffe.proto, and its classes do not collide with another caffe.proto."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Definition = tuple[object, ...]
 
 
 def definitions_in_text() -> set[Definition]:
-    """Fields and enum values of caffe.proto, read line by line: one statement stands on each."""
+    """Fields and enum values of caffe.proto, read line by line: each line holds one statement."""
     scope: list[str] = []
     found: set[Definition] = set()
     for line in (HERE / "caffe.proto").read_text().splitlines():

@@ -1,4 +1,4 @@
-"""Templates: what is filled in, and what is told where nothing is."""
+"""Templates: what is filled in, and the messages if something is missing."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ Write = Callable[..., str]
 
 
 def net(*layers: str) -> str:
-    """Each layer as "NAME: BOTTOMS -> TOPS"; "NAME:" with tops alone is an Input."""
+    """Each layer as "NAME: BOTTOMS -> TOPS"; "NAME:" with only tops is an Input."""
     lines = []
     for layer in layers:
         name, _, arrow = layer.partition(":")

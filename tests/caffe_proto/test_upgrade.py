@@ -202,7 +202,7 @@ def test_v0_fields_of_other_types_are_ignored(write: Write) -> None:
     ],
 )
 def test_v1_types_of_forks(word: str, kind: str, write: Write) -> None:
-    """With the parameters of today, which forks put into layers of the old form, too."""
+    """With current parameters, which forks also put into layers of the old form."""
     text = f"layers {{ name: 'a' type: {word} top: 'a' crop_param {{ axis: 1 }} }}"
     (one,) = entries(text)
     assert (one.message.type, one.message.crop_param.axis, one.findings) == (kind, 1, ())

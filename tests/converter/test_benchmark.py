@@ -1,4 +1,4 @@
-"""Timing calls: what is timed where there is a GPU, what where there is none, and how it is told."""
+"""Timing calls: what is timed with a GPU and without one, and how it is reported."""
 
 from __future__ import annotations
 

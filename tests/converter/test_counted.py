@@ -1,4 +1,4 @@
-"""Results with room for more rows than there are: what counts, who says so, and who cuts the rest off."""
+"""Results with room for more rows than were found: which rows count, and who cuts off the rest."""
 
 from __future__ import annotations
 

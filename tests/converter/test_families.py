@@ -81,7 +81,7 @@ def test_exemptions_are_needed() -> None:
 
 
 HOMES = {kind: family(rule) for kind, rule in RULES.items()} | dict.fromkeys(LOOP_LAYERS, family(LoopAction))
-"""The family whose module reads each kind of TensorRT layer back."""
+"""The family whose module reads back each kind of TensorRT layer."""
 
 
 @cache

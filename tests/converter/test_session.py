@@ -1,4 +1,4 @@
-"""A session is called again and again: its state, and what it says of wrong inputs."""
+"""A session is called again and again: its state, and its messages about wrong inputs."""
 
 from __future__ import annotations
 

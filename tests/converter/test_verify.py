@@ -1,4 +1,4 @@
-"""Telling how far and where two ways of computing a net part."""
+"""Finding how far and where two ways of computing a net diverge."""
 
 from __future__ import annotations
 

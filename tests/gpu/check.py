@@ -48,7 +48,7 @@ def _stopwatch() -> Stopwatch:
 
 
 SECTIONS = {
-    # In the order of what they tell: whoever has ten minutes on a GPU learns the most of the first.
+    # Ordered by importance, for those who have only ten minutes on a GPU.
     "backends": Section(lambda session_of: engines.backends()),
     "stand-in": Section(lambda session_of: stand_in.stand_in()),
     "floors": Section(lambda session_of: floors.floors(_stopwatch), floors.COLUMNS),

@@ -1,4 +1,4 @@
-"""What this GPU does without TensorRT: cuDNN's LSTM, a step made of few kernels, and Tile. All of it needs PyTorch."""
+"""The speed of this GPU without TensorRT: cuDNN's LSTM, a step of a few kernels, and Tile. All of it needs PyTorch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HIDDEN = 256
 KERNELS_OF_A_STEP = (3, 4, 6)
 _DTYPES = ("float32", "float16")
 _TILED = ((16, 1, 4096), 1, 16)
-"""Shape, axis, copies: four megabytes of float32 come out."""
+"""Shape, axis, copies: the results have four megabytes of float32."""
 
 Watch = Callable[[], Stopwatch]
 

@@ -15,7 +15,7 @@ from queue import Empty, Queue
 from prototrt.tests.gpu.rows import Check, Row, tried
 
 _MARK = "prototrt check: "
-"""Begins the lines that are meant for the parent: TensorRT prints what it likes."""
+"""Begins the lines for the parent: TensorRT may print lines as well."""
 _DYING = 10.0
 """Seconds that a killed process may take to end, before it is left alone."""
 
@@ -50,7 +50,7 @@ def isolated(command: Sequence[str], patience: float) -> Iterator[Row]:
         yield Row(child.trying or "between two checks", "CRASHED", (child.reason,))
         if child.trying is not None:
             done += 1
-        elif done == before:  # it would not come any further the next time
+        elif done == before:  # it would stop at the same place the next time
             return
 
 

@@ -90,7 +90,7 @@ def test_a_crash_and_a_hang_cost_one_row_each(capfd: pytest.CaptureFixture[str])
         Row("fails", "FAILED", ("no GPU fix: buy one",)),
         Row("last", "ok", ("None",)),
     ]
-    assert capfd.readouterr().err == "TensorRT says something\n"  # what is no row does not stand in the table
+    assert capfd.readouterr().err == "TensorRT says something\n"  # not a row of the table
 
 
 def test_a_crash_between_checks_ends_where_nothing_is_gained() -> None:

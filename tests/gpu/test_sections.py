@@ -135,7 +135,7 @@ def test_libraries_that_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_stream_that_is_not_heeded_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The session queues on a stream of its own, and so reads what is not there yet."""
+    """The session queues on its own stream, and so reads data that is not there yet."""
     device = FakeDevice()
     monkeypatch.setitem(sys.modules, "torch", fake_torch(device))
 
@@ -200,7 +200,7 @@ def test_backends_that_are_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_there_are_tiles_to_be_plugins(precision: str) -> None:
-    """In float16 the Tile behind a product is one of float16; that of cont never is."""
+    """In float16, a Tile after a product is also in float16; the Tile of cont never is."""
     tile, lstm = tile_graph(precision), engines.lstm(precision, tile="keep")
     (node,) = [node for node in tile.nodes if isinstance(node.op, Tile)]
     assert node.outputs[0].dtype.value == speed._TORCH[precision]

@@ -19,7 +19,7 @@ from prototrt.tests.gpu.timing import Spread, Stopwatch
 
 
 class ClockedDevice(FakeDevice):
-    """Its events say how often something was queued, in thousandths of a second."""
+    """Its events return the number of queued pieces of work, in thousandths of a second."""
 
     time = 0.0
 

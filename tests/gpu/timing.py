@@ -169,7 +169,7 @@ def peak_multiply_adds_per_second(watch: Stopwatch, dtype: str) -> float | None:
 
 
 def clocks() -> str:
-    """What the GPU runs at now, as nvidia-smi tells it: speed means little without."""
+    """The current clocks of the GPU, from nvidia-smi: speeds mean little without them."""
     if (command := shutil.which("nvidia-smi")) is None:
         return "nvidia-smi is not here"
     query = "clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu,power.draw"

@@ -1,4 +1,4 @@
-"""Real Caffe, in a process of its own: nets go in, and what it makes of them comes out."""
+"""Real Caffe, in a separate process: it reads nets, and returns their results."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def loaded() -> ctypes.CDLL:
 
 
 def buffer(elements: int, dtype: str, offset: int = 0) -> Array:
-    """Memory for elements that begins so many elements behind an address that 16 divides."""
+    """Memory for elements that begins this many elements after a multiple of 16."""
     memory = np.zeros(elements + offset + 16, dtype)
     first = -memory.ctypes.data % 16 // memory.itemsize + offset
     return memory[first : first + elements]

@@ -27,7 +27,7 @@ def opened(folder: Path, *operators: Any, packed: bool = False) -> InitNet:
     if packed:
         unpacked = b"".join(b"\x2d" + np.float32(value).tobytes() for value in VALUES)
         numbers = np.array(VALUES, "<f4").tobytes()
-        # Lengths shrink with the tags that are gone: those of the argument, the operator and nothing else.
+        # Lengths shrink with the removed tags: only those of the argument and the operator.
         data = data.replace(unpacked, b"\x2a" + bytes([len(numbers)]) + numbers)
         saved = len(unpacked) - len(numbers) - 2
         outer = data.index(b"\x12") + 1
@@ -87,7 +87,7 @@ def test_wrong_number_of_values(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_longer_than_its_argument(tmp_path: Path) -> None:
-    """The file is whole, so that it is not called cut short."""
+    """The file is whole, so the message must not call it cut short."""
     net = message_class("NetDef")(
         op=[fill("GivenTensorFill", values={"floats": VALUES}), fill("ConstantFill")]
     )

@@ -46,7 +46,7 @@ def small(tmp_path: Path) -> Entry:
 def keep(cache: Cache, entry: Entry, content: str = "an engine", read: Sequence[str] = ()) -> str:
     """As if the entry had been converted."""
     for path, text in ((entry.target, content), (f"{entry.target}.json", "{}")):
-        with atomic_write(path) as stream:  # as conversions do, since the old file may be the cache's, too
+        with atomic_write(path) as stream:  # as conversions do, since the old file may also be the cache's
             stream.write(text.encode())
     key = cache.key(entry)
     assert key is not None
@@ -92,7 +92,7 @@ def test_files_are_copied_where_they_cannot_be_linked(
 
 
 def test_engine_that_was_written_into_is_made_again(cache: Cache, small: Entry) -> None:
-    """It is the kept file, too."""
+    """It is also the kept file."""
     key = keep(cache, small)
     Path(small.target).write_text("spoilt")
     assert cache.fetch(key, small) is None
@@ -105,7 +105,7 @@ def test_moved_cache_is_still_one(cache: Cache, small: Entry) -> None:
         os.utime(kept, (1, 1))
     Path(small.target).unlink()
     assert cache.fetch(key, small) is not None
-    (cache.folder / key[:2] / key / "made").write_text("an eNgine")  # as many bytes, at another time
+    (cache.folder / key[:2] / key / "made").write_text("an eNgine")  # the same size, at another time
     assert cache.fetch(key, small) is None
 
 
@@ -130,7 +130,7 @@ def test_everything_that_matters_changes_the_key(tmp_path: Path, small: Entry) -
         key(replace(small, options={**small.options, "inputs": str(weights)})),
         key(replace(small, options={**small.options, "state": "zero"})),
         key(replace(small, options={**small.options, "state": f"const:{weights}"})),
-        key(entry(tmp_path, "renamed")),  # the manifest tells the name
+        key(entry(tmp_path, "renamed")),  # the manifest holds the name
     ]
     weights.write_bytes(b"2")
     others.append(key(replace(small, weights=str(weights))))
@@ -144,7 +144,7 @@ def test_files_that_cannot_be_read_have_no_key(cache: Cache, small: Entry) -> No
 
 
 def test_further_files_that_were_read_matter(tmp_path: Path, small: Entry) -> None:
-    """A mean image is named in the net: its content is no part of the key."""
+    """A mean image is named in the net: its contents are not part of the key."""
 
     def is_found() -> bool:
         cache = Cache(str(tmp_path / "cache"), VERSIONS)  # as in another run
@@ -302,7 +302,7 @@ PLACES = st.sampled_from(
 
 @given(PLACES, JSON)
 def test_no_notes_end_a_batch(place: tuple[str, ...], value: object) -> None:
-    """Whatever stands in them, what comes out can be reported."""
+    """Whatever they hold, the results can be reported."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         cache, small = Cache(str(folder / "cache"), VERSIONS), entry(folder)

@@ -79,7 +79,7 @@ def test_a_hang_ends_the_model_only(pool: ClusterPool, tmp_path: Path) -> None:
 
 
 def test_a_worker_that_dies_is_replaced(cluster: Any, pool: ClusterPool, tmp_path: Path) -> None:
-    """The model begins anew elsewhere; the first worker dies one second into its work."""
+    """The model begins again elsewhere; the first worker dies after one second of work."""
     (address,) = [nanny.worker_address for name, nanny in cluster.workers.items() if name == "rtx"]
     with distributed.Client(cluster.scheduler_address, set_as_default=False) as client:
         pid = client.run(os.getpid, workers=[address])[address]
@@ -104,7 +104,7 @@ def test_an_address_of_nothing(address: str) -> None:
 
 
 def test_tls_without_certificates() -> None:
-    """In a process of its own: Dask leaves a half-made client, and another one that starts may wait for it."""
+    """In a separate process: Dask leaves an incomplete client, and the next one may wait for it."""
     program = (
         "from prototrt.converter.batch.cluster import ClusterPool\n"
         "try: ClusterPool('tls://127.0.0.1:9')\n"

@@ -16,7 +16,7 @@ from prototrt.tests.converter.batch.support import entry
 
 
 class Pool:
-    """Does what it is told; remembers what it was asked."""
+    """Returns the given outcomes, and records the entries."""
 
     def __init__(self, width: int, work: Callable[[Entry], Outcome]) -> None:
         self.width = width

@@ -142,7 +142,7 @@ def test_a_crash(worker: Worker, tmp_path: Path, number: int, status: Status, to
 def test_what_is_printed_does_not_come_between(
     worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Libraries print to stdout, and the last words of a crash are told."""
+    """Libraries print to stdout, and the message quotes the last line before a crash."""
     code = 'import os\nos.write(1, b"a library talks\\n")\n'
     (tmp_path / "tensorrt_rtx.py").write_text(code + "os.abort()\n")
     monkeypatch.syspath_prepend(tmp_path)

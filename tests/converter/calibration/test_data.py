@@ -120,7 +120,7 @@ def test_a_net_of_one_channel_reads_gray_images(tmp_path: Path) -> None:
     ("resize", "columns"),
     [
         (None, [0, 0, 255, 255]),  # 16 columns become 4
-        ((2,), [0, 0, 255, 255]),  # 2 x 8, of which the middle 4 are kept
+        ((2,), [0, 0, 255, 255]),  # 2 x 8; the middle 4 are kept
         ((2, 16), [0, 0, 255, 255]),  # 2 x 16: the edge is in the middle
         ((8, 4), [0, 0, 255, 255]),
         ((1, 1), [0, 0, 255, 255]),  # never less than the input

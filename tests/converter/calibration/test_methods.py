@@ -1,4 +1,4 @@
-"""From histograms to ranges, held against formulas of others: NumPy's, and onnxruntime's calibrators."""
+"""From histograms to ranges, compared with other implementations: NumPy's, and onnxruntime's calibrators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of the commands are those of the dataclasses that Python and lists of models have, too."""
+"""The options of the commands are those of the dataclasses that Python and lists of models use."""
 
 from __future__ import annotations
 

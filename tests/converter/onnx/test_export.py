@@ -1,4 +1,4 @@
-"""The files that are written: sound, whole, and what onnxruntime makes of them."""
+"""The written files: correct, complete, and run by onnxruntime."""
 
 from __future__ import annotations
 

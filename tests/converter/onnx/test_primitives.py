@@ -97,7 +97,7 @@ CASES: dict[str, tuple[Op, list[Array]]] = {
 
 
 def graph_of(op: Op, arrays: list[Array]) -> Graph:
-    """A graph of one node, whose inputs x0, x1, ... are those of the arrays that need not be constants."""
+    """A graph of one node, whose inputs x0, x1, ... are the arrays that need not be constant."""
     build = Builder()
     inputs = [
         build.constant(array)

@@ -40,7 +40,7 @@ def browser() -> Iterator[Any]:
 def opened(browser: Any) -> Iterator[Any]:
     """``opened(path)`` is the page when it is drawn; that it told nothing is checked in the end.
 
-    A browser tells what the page's own policy forbids it.
+    The browser reports what the page's own policy forbids.
     """
     told: list[str] = []
     asked: list[str] = []

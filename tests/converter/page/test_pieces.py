@@ -1,4 +1,4 @@
-"""Drawings are cut so that nothing is lost and little is cut through."""
+"""Drawings are cut so that nothing is lost, and few edges are cut."""
 
 from __future__ import annotations
 

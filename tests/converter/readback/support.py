@@ -111,12 +111,12 @@ def model_of(case: Case) -> bytes:
         [numpy_helper.from_array(x, name) for name, x in kept],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", case.opset)], ir_version=8)
-    # TensorRT's parser wants to know the types of the outputs.
+    # TensorRT's parser needs the types of the outputs.
     return bytes(shape_inference.infer_shapes(model).SerializeToString())
 
 
 def parsed(model: bytes) -> Network:
-    """The network that TensorRT's own parser makes of an ONNX model."""
+    """The network that TensorRT's own parser makes from an ONNX model."""
     network = new_network()
     parser = trt.OnnxParser(network, _LOGGER)
     assert parser.parse(model), [parser.get_error(i).desc() for i in range(parser.num_errors)]

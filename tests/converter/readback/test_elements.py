@@ -123,7 +123,7 @@ def test_quantize_ties_clamps_and_channels() -> None:
 
 
 def test_half_rounds_after_each_layer() -> None:
-    """2048 + 1 is not a half, so that adding 1 twice changes nothing: in float32 it would give 2050."""
+    """2048 + 1 is not a half number, so adding 1 twice changes nothing: in float32 it would give 2050."""
     network = new_network()
     x = np.array([2048], np.float16)
     one = add_constant(network, [1], np.float16)
@@ -161,14 +161,14 @@ ANSWERS: dict[str, tuple[Callable[..., Array], tuple[Any, ...]]] = {
     **{f"UNARY {kind}": (function, (NAN,)) for kind, function in elementwise._UNARY.items()},
     **{f"ELEMENTWISE {kind}": (function, (NAN, HALF)) for kind, function in elementwise._BINARY.items()},
 }
-"""Each function, and operands of which one is NaN."""
+"""Each function, and operands with one NaN."""
 
 
 @pytest.mark.parametrize(("function", "operands"), ANSWERS.values(), ids=ANSWERS)
 def test_what_makes_a_number_of_nan_is_marked(
     function: Callable[..., Array], operands: tuple[Any, ...]
 ) -> None:
-    """NVIDIA says nothing of it, so that agreement proves nothing there."""
+    """NVIDIA does not document it, so agreement proves nothing there."""
     with np.errstate(all="ignore"):
         result = function(*operands)
     makes_a_number = result.dtype.kind == "f" and not np.isnan(result).any()

@@ -1,4 +1,4 @@
-"""What the interpreter refuses, and what it says."""
+"""What the interpreter refuses, and its messages."""
 
 from __future__ import annotations
 

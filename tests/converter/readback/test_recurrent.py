@@ -87,7 +87,7 @@ def lstm_in_numpy(sequence: Array) -> Array:
 
 
 def lstm_network(steps: int, reverse: bool = False) -> Network:
-    """h of all steps. ``steps`` -1: as many as the input has."""
+    """h of all steps. ``steps`` -1: the number of steps of the input."""
     network = new_network()
     x = add_input(network, "x", SEQUENCE, (steps, BATCH, INPUTS))
     count = length_of(network, x) if steps == -1 else add_constant(network, steps)
@@ -223,7 +223,7 @@ def test_axes_of_iterator_and_output(axis: int) -> None:
 
 @pytest.mark.parametrize("trips", [None, 3, 10])
 def test_while_stops_before_the_trip_for_which_it_is_false(trips: int | None) -> None:
-    """1, 2, 4, 8, 16 while the value is below 10; whichever limit comes first."""
+    """1, 2, 4, 8, 16 while the value is below 10, or until the other limit."""
     network = new_network()
     loop = network.add_loop()
     if trips is not None:

@@ -159,7 +159,7 @@ def test_gather_elementwise_along_the_batch(rows: int) -> None:
 
 
 def test_gather_elementwise_from_a_dynamic_batch() -> None:
-    """The gathered axis has a known length, so that a negative index means something."""
+    """The gathered axis has a known length, so a negative index has a meaning."""
     network = new_network()
     x, indices = np.vstack([ROW, -ROW]), np.array([[-1], [0]], np.int32)
     layer = network.add_gather(add_input(network, "x", x, (-1, 4)), add_input(network, "i", indices), 1)

@@ -92,7 +92,7 @@ class FakeDevice:
         return self.elsewhere.get(address, self.ordinal)
 
     def allocate(self, size: int) -> int:
-        """Memory with a real address, which is kept for ever, so that nobody else gets it."""
+        """Memory with a real address, which is kept forever, so that the address is not used again."""
         self._count("allocate")
         block = np.full(size + ALIGNMENT, POISON, np.uint8)
         block = block[-block.ctypes.data % ALIGNMENT :][:size]
@@ -188,7 +188,7 @@ class FakeDevice:
         self.graphs.append(FakeGraph(self, recorded))
         return self.graphs[-1]
 
-    # ------------------------------------------------------------ behind the scenes
+    # ------------------------------------------------------------ internals
 
     def queue(self, stream: int, work: Work) -> None:
         if self._recording is None:
@@ -326,7 +326,7 @@ class FakeContext:
 
 
 class FakeRtxContext(FakeContext):
-    """One that tells beforehand whether it can be captured."""
+    """An engine that knows beforehand whether it can be captured."""
 
     def is_stream_capturable(self, stream: int) -> bool:
         return self.is_capturable
@@ -477,6 +477,6 @@ def gpu_of(engine: Engine) -> FakeDevice:
 
 
 def contexts_of(engine: Engine) -> list[FakeContext]:
-    """The contexts that sessions have made of a fake engine."""
+    """The contexts that sessions have made from a fake engine."""
     made: list[FakeContext] = engine._engine.contexts
     return made

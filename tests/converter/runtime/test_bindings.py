@@ -1,4 +1,4 @@
-"""A manifest is held against the engine before any memory is reserved by what it says."""
+"""A manifest is compared with the engine before its sizes reserve any memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIX = "\n  fix: use the manifest that was written with the plan, or convert the 
 
 
 def value(name: str, dtype: DType | None = None, shape: Shape | None = None) -> Change:
-    """One input or output said otherwise, wherever it stands."""
+    """One input or output with a different statement, wherever it is."""
 
     def change(told: Signature) -> Signature:
         def other(found: Value) -> Value:

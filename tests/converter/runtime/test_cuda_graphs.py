@@ -37,7 +37,7 @@ def test_graphs_of_changing_buffers_replay_their_own(stream_graph: Graph) -> Non
         found.append(session.run(ring)["prob"])
     assert_as_caffe(found)
     assert len(device.graphs) == 6  # three sets of inputs, even and odd
-    assert sum(graph.launches for graph in device.graphs) == 34  # each set is queued when it first comes
+    assert sum(graph.launches for graph in device.graphs) == 34  # each set is queued when it is first used
 
 
 def test_buffers_that_never_come_back_are_not_captured(stream_graph: Graph) -> None:

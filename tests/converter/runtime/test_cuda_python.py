@@ -1,4 +1,4 @@
-"""The adapter for cuda-python: against the real one as far as a machine without GPU goes, else a stand-in."""
+"""The adapter for cuda-python: against the real package as far as possible without a GPU, otherwise a stand-in."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_packages_that_are_missing(name: str | None, message: str) -> None:
 
 @pytest.mark.parametrize("name", ["pycuda", None])
 def test_pycuda_without_a_driver(name: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is linked with the driver's library, which is no reason to install it once more."""
+    """It is linked with the driver's library, which does not mean that it must be installed again."""
     told = "libcuda.so.1: cannot open shared object file: No such file or directory"
 
     def refused(module: str) -> None:

@@ -1,4 +1,4 @@
-"""What is told of this machine, and of machines that we have not."""
+"""Reports about this machine, and about machines that we do not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that TensorRT for RTX compiled are kept beside the plan; without them everything works, too."""
+"""Kernels that TensorRT for RTX compiled are kept beside the plan; everything also works without them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_another_plan_has_another_file() -> None:
 
 
 def test_kernels_are_specialized_at_once() -> None:
-    """Those that are specialized later would change behind the back of a captured graph."""
+    """Kernels that are specialized later would change under a captured graph."""
     with prototrt.Session(fake_engine(dynamic_graph())) as first:
         config: Any = contexts_of(first.engine)[0].config
         assert config.dynamic_shapes_kernel_specialization_strategy.name == "EAGER"

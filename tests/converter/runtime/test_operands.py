@@ -39,7 +39,7 @@ def test_what_is_no_stream() -> None:
 
 
 class OnGpu:
-    """An array which says by DLPack that it is on a GPU."""
+    """An array that reports by DLPack that it is on a GPU."""
 
     def __init__(self, array: Array) -> None:
         self.array = array

@@ -63,7 +63,7 @@ def test_arrays_on_the_gpu_are_read_where_they_are(stream_graph: Graph) -> None:
 
 
 def test_what_fills_an_array_again_is_waited_for() -> None:
-    """On the default stream, where PyTorch queues unless it is told otherwise."""
+    """On the default stream, which PyTorch uses by default."""
     session, reference = beside(dynamic_graph())
     device = gpu_of(session.engine)
     feeds = [continuing(2, 3, call) for call in range(4)]

@@ -69,7 +69,7 @@ def test_dlpack_is_preferred_to_the_interface() -> None:
     """With DLPack the producer makes our stream wait; the interface of PyTorch does not."""
 
     class Tensor(DeviceResident):
-        """Filled on a stream of its own, as a tensor of PyTorch under ``torch.cuda.stream``."""
+        """Filled on another stream, like a tensor of PyTorch under ``torch.cuda.stream``."""
 
         def __dlpack_device__(self) -> tuple[int, int]:
             return 2, 0
@@ -92,7 +92,7 @@ def test_dlpack_is_preferred_to_the_interface() -> None:
 
 @pytest.mark.parametrize("offset", [0, 4])
 def test_the_stream_of_an_output_is_waited_for(offset: int) -> None:
-    """What was queued to it before would else be written over the result."""
+    """Otherwise, earlier queued work would overwrite the result."""
     session, reference = beside(dynamic_graph())
     device = gpu_of(session.engine)
     feeds = continuing(2, 3, 0)
@@ -126,7 +126,7 @@ def test_arrays_on_another_gpu() -> None:
 
 
 def test_tensors_that_require_a_gradient() -> None:
-    """PyTorch lends their memory to nobody, and raises a RuntimeError of its own."""
+    """PyTorch does not share their memory, and raises its own RuntimeError."""
 
     class Tensor:
         requires_grad = True

@@ -1,4 +1,4 @@
-"""Several steps at once give what as many calls give, with the state of the one fed into the next."""
+"""Several steps at once give the results of single calls, with the state of each fed into the next."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_steps_as_caffe(on: str, count: int, stream_graph: Graph) -> None:
 
 @pytest.mark.parametrize("size", [64, 6])
 def test_steps_of_arrays_on_the_gpu(size: int) -> None:
-    """Where each step begins at a multiple of 256 bytes it is used in place, else the whole is copied at once."""
+    """An array whose steps begin at multiples of 256 bytes is used in place. Others are copied at once."""
     graph = lstm(size)
     device = FakeDevice()
     session = prototrt.Session(fake_engine(graph, device), stream=5)
@@ -51,7 +51,7 @@ def test_steps_of_arrays_on_the_gpu(size: int) -> None:
         session.run_steps(mine, 4, outputs={"h": target})
         device.synchronize(5)
         np.testing.assert_array_equal(target.value(), reference.run_steps(feeds, 4)["h"])
-    in_place = {64: 1, 6: 3}  # of the three, cont alone has steps of 4 bytes
+    in_place = {64: 1, 6: 3}  # of the three, only cont has steps of 4 bytes
     assert device.calls["copy_rows"] == 6 * in_place[size]
     assert "upload" not in device.calls
 

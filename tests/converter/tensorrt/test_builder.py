@@ -1,4 +1,4 @@
-"""From a graph to a plan: what the builder is told, what is written, what is said when it fails."""
+"""From a graph to a plan: the calls of the builder, the files, and the messages of failures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TANH = Graph("tanh", (X,), (Y,), (Node("tanh1", TanH(), (X,), (Y,), ORIGIN),))
 
 
 def convolution(weights: int) -> Graph:
-    """A convolution over 4 channels whose kernel holds so many numbers per window and output."""
+    """A convolution over 4 channels whose kernel holds this many numbers per window and output."""
     image, result = value("image", (1, 4, 5, 5)), value("result", (1, 2, 3, 3))
     kernel = value("kernel", (2, weights, 3, 3), np.ones((2, weights, 3, 3), np.float32))
     bias = value("bias", (2,), np.zeros(2, np.float32))
