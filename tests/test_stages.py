@@ -83,6 +83,7 @@ def test_the_graph_after_a_pass(rewritten: Graph) -> None:
     assert headings(text) == [
         "# after drop_unused (canonical), which changed nothing",
         "# after drop_unused (step), which changed nothing",
+        "# after drop_unused (TensorRT), which changed nothing",
         "# after drop_unused (TensorRT)",
     ]
     assert text.endswith(f"\n{lowered(rewritten, 'tensorrt').text()}\n")

@@ -189,6 +189,14 @@ def _number(name: str, place: Place) -> int:
         raise place.error(f'{shown(name)} is "{text}", expected a whole number') from None
 
 
+def _share(name: str, place: Place) -> float:
+    text = place.text(shown(name))
+    try:
+        return float(text)
+    except ValueError:
+        raise place.error(f'{shown(name)} is "{text}", expected a number') from None
+
+
 def _word(name: str, place: Place) -> str:
     text = place.text(shown(name))
     choices: tuple[str, ...] = FIELDS[name].metadata.get("choices", ())
@@ -241,6 +249,7 @@ def _joined(name: str, place: Place, separator: str) -> str:
 _READERS: Mapping[Any, Callable[[str, Place], Any]] = {
     bool: _flag,
     int: _number,
+    float: _share,
     str: _word,
     Names: _names,
     Shapes: _shapes,

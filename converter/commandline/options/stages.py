@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -116,17 +117,18 @@ def printing_after(names: Sequence[str]) -> Iterator[None]:
         return
     from prototrt.surgery.runner import observing_passes
 
-    printed: set[tuple[str, str]] = set()
+    runs: Counter[tuple[str, str]] = Counter()
 
     def print_graph(of: PassList, change: Pass, graph: Graph, is_changed: bool) -> None:
         name = change.__name__
+        runs[of.name, name] += 1
         is_due = name in names or (ALL in names and is_changed)
-        if is_due and (of.name, name) not in printed:  # to verify a net, it is lowered a second time
-            printed.add((of.name, name))
+        in_list = [each.__name__ for each in of.passes].count(name)
+        if is_due and runs[of.name, name] <= in_list:  # to verify a net, it is lowered a second time
             show(f"# after {name} ({of.name}){'' if is_changed else ', which changed nothing'}")
             show(graph.text())
 
     with observing_passes(print_graph):
         yield
-    for name in sorted({*names} - {ALL} - {name for _, name in printed}):
+    for name in sorted({*names} - {ALL} - {name for _, name in runs}):
         show(f"# {name} did not run in this conversion")
