@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import ONLY_IN_PYTHON, Names, Options, Shapes, one_of, only_in_python
+from prototrt.caffe_proto.sizes import bytes_from_text
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.forks import FORKS
 
@@ -51,6 +52,8 @@ class RewriteOptions(Options):
     file; ``rules`` is a Python file with rules
     for further layers: see docs/forks.md. ``nms`` ``"native"`` leaves suppression to a layer of the backend where that
     decides as the fork does.
+    ``max_memory`` is how much the constants may take that the net makes itself, as in ``"4GB"``; by default
+    80 % of the memory of the machine or the container.
     ``strict`` refuses weights that are NaN or infinite, and nets that would end before a layer unless
     ``outputs`` says where. Without ``require_weights`` a net without
     weights gets zeros.
@@ -78,6 +81,7 @@ class RewriteOptions(Options):
     settings: Mapping[str, Any] | str | None = None
     rules: str | None = None
     nms: str = one_of(NMS)
+    max_memory: str | None = None
     require_weights: bool = only_in_python(True)
 
     def __post_init__(self) -> None:
@@ -88,6 +92,11 @@ class RewriteOptions(Options):
             )
             fix = Worded("use {} or {}", Option("state", "bind"), Option("state", "zero"))
             raise OptionsError(problem, fix=fix)
+        if self.max_memory is not None and not bytes_from_text(self.max_memory):
+            raise OptionsError(
+                Worded("{} is {}, expected a size", Option("max_memory"), repr(self.max_memory)),
+                fix=Worded("write it as in {}", Option("max_memory", "4GB")),
+            )
         if self.scales is not None and self.calibration_cache is not None:
             raise OptionsError(
                 Worded("{} and {} are both given", Option("scales"), Option("calibration_cache")),

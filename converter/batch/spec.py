@@ -14,10 +14,10 @@ from string import Formatter
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError, raise_all
+from prototrt.caffe_proto.sizes import bytes_from_text
 from prototrt.converter.batch import keys
 from prototrt.converter.batch.entry import CPU_TIME, FILE_SIZE, Entry
 from prototrt.converter.batch.tree import Place, read_yaml
-from prototrt.converter.batch.units import bytes_from_text
 from prototrt.converter.batch.watch import memory_of
 
 MOST_MODELS = 100_000

@@ -37,7 +37,7 @@ from prototrt.surgery.expansion.refusals import (
 )
 from prototrt.surgery.expansion.unsuited_shapes import refuse_unsuited_shapes
 from prototrt.surgery.expansion.user_rules import rules_of
-from prototrt.surgery.ir import Graph, LeftOut, Source, Value
+from prototrt.surgery.ir import Graph, LeftOut, Source, Value, element_count
 from prototrt.surgery.ops import Identity
 from prototrt.surgery.options import RewriteOptions
 
@@ -240,8 +240,14 @@ def _expand_layer(
         )
     for index, value in enumerate(results):
         refuse_oversized(layer, index, value, build.symbols)
+    if layer.type != "Input" and all(bottom.is_constant or bottom in build.made for bottom in bottoms):
+        for index, value in enumerate(results):
+            build.limit.take(element_count(value.shape), f'top "{layer.top_blob(index)}"')
+        build.made.update(results)
     keeps = {top for top in layer.tops if framework.computes_with_constants and top not in wanted}
     _name(build, layer, blobs, results, since, keeps)
+    if build.made.issuperset(results):
+        build.made.update(blobs.values[top] for top in layer.tops[: len(results)])
     framework.end(build, layer, bottoms, results, blobs.values)
 
 

@@ -14,7 +14,7 @@ from prototrt.caffe_proto.errors import NetError, ShapeError, WeightsError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.fillers import described, filled
 from prototrt.surgery.expansion.known_inputs import KnownInputs
-from prototrt.surgery.expansion.limits import refuse_too_many
+from prototrt.surgery.expansion.limits import MemoryLimit, refuse_too_many
 from prototrt.surgery.expansion.nonfinite_weights import count_not_finite
 from prototrt.surgery.expansion.shared_memory import SharedMemory
 from prototrt.surgery.ir import Array, Shape, Value, element_count
@@ -50,6 +50,9 @@ class LayerBuilder(Builder):
         self.settings = Settings.given(options.settings)
         self.known_inputs = inputs
         self.memory = SharedMemory()
+        self.limit = MemoryLimit(options)
+        self.made: set[Value] = set()
+        """The values that the net makes without its inputs."""
         self.parameters: dict[str, int] = {}
         """How many numbers each layer has read from the weights file."""
         self.without_weights: list[str] = []
@@ -153,6 +156,7 @@ class LayerBuilder(Builder):
         owned = self._owned.get(owner)
         if owned is not None and owned.size == prod(shape):
             return owned.reshape(shape)
+        self.limit.take(prod(shape), f"blob {index}")
         return self.weights.draw(*owner, shape, kind)
 
     def _check_sharing(self, layer: Layer, index: int, array: Array, what: str) -> None:

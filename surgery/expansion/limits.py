@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from math import prod
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.machine_memory import usual_limit
 from prototrt.caffe_proto.schema import is_repeated, parameter_fields
+from prototrt.caffe_proto.sizes import bytes_from_text, text_of_bytes
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.ir import Range, Shape, Value
+from prototrt.surgery.options import RewriteOptions
 
 MOST_AXES = 32
 MOST_ELEMENTS = 2**31 - 1
+_COPIES = 3
+"""Measured: a plan of a constant of 2.0 GB takes 6.5 GB to build."""
 
 
 def refuse_oversized(layer: Layer, index: int, value: Value, symbols: Mapping[str, Range]) -> None:
@@ -52,6 +59,30 @@ def refuse_large(name: str, number: int, most: int) -> None:
             because="a net of a few lines must not take gigabytes",
             fix="use a smaller number",
         )
+
+
+class MemoryLimit:
+    """Counts what the net makes itself, before it is made: a file of a few lines can state any size.
+
+    Weights of a file do not count. They are as large as the file, and are mapped.
+    """
+
+    def __init__(self, options: RewriteOptions) -> None:
+        stated = options.max_memory
+        self.most = usual_limit() if stated is None else bytes_from_text(stated)
+        self._taken = 0
+
+    def take(self, count: int, blob: str) -> None:
+        """Count the float32 numbers of a constant. Raises ``NetError`` if there are too many by now."""
+        self._taken += _COPIES * 4 * count
+        if self.most is not None and self._taken > self.most:
+            enough = f"{math.ceil(self._taken / 1e9)}GB"
+            raise NetError(
+                f"to convert the net takes {text_of_bytes(self._taken)}, expected at most {text_of_bytes(self.most)}",
+                blob=blob,
+                because=f"it has {count} elements, which TensorRT holds {_COPIES} times while it builds",
+                fix=Worded("use smaller sizes, or allow more with {}", Option("max_memory", enough)),
+            )
 
 
 def refuse_too_many(count: int, shape: Shape, blob: str) -> None:

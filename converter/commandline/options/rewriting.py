@@ -27,6 +27,12 @@ rewrite_options = options(
     preprocess_option,
     declared(
         RewriteOptions,
+        "max_memory",
+        metavar="SIZE",
+        help="How much the constants may take that the net makes itself, as in 4GB; by default 80 % of the memory.",
+    ),
+    declared(
+        RewriteOptions,
         "strict",
         help="Refuse weights that are NaN or infinite, and nets that would be cut before a layer.",
     ),

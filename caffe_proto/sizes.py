@@ -15,3 +15,8 @@ def bytes_from_text(text: str) -> int | None:
         return None
     count = float(match[1]) * _UNITS[match[2]]
     return int(count) if math.isfinite(count) else None
+
+
+def text_of_bytes(count: int) -> str:
+    """``2.5 GB``, ``800 MB``: with the unit that leaves few digits."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
