@@ -53,6 +53,7 @@ from prototrt.converter.commandline.printing import (
 from prototrt.converter.commandline.steps import print_graphs, rewritten, session_of
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.options import (
+    MOST_CALLS,
     BuildOptions,
     CalibrateOptions,
     ConvertOptions,
@@ -334,7 +335,11 @@ def verify(
 @model_options
 @rewrite_options
 @click.option(
-    "--calls", type=click.IntRange(min=1), default=100, show_default=True, help="How many calls to time."
+    "--calls",
+    type=click.IntRange(min=1, max=MOST_CALLS),
+    default=100,
+    show_default=True,
+    help="How many calls to time.",
 )
 @click.option("--profile", is_flag=True, help="Also print the time of each TensorRT layer.")
 @running_options

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ _SPECIAL = (
     (stat.S_ISBLK, "a device or a pipe"),
     (stat.S_ISSOCK, "a socket"),
 )
+_URL = re.compile(r"[a-z]+://")
 _LARGEST_TEXT = 64 << 20  # bytes; the largest published prototxt has less than 1 MiB
 
 
@@ -34,7 +36,11 @@ def told_to_the_user(file: str, what: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise UnreadableFileError("there is no such file", where=file, fix=_fix_of_missing(file)) from error
+        raise UnreadableFileError(
+            f"there is no such file{_detail_of_missing(file)}",
+            where=file or '""',
+            fix=_fix_of_missing(file),
+        ) from error
     except IsADirectoryError as error:
         raise UnreadableFileError(
             f"this is a directory, expected {what}", where=file, fix="give the file itself"
@@ -118,12 +124,28 @@ def read_small(file: str, what: str, fix: str) -> bytes:
         return stream.read()
 
 
+def _detail_of_missing(file: str) -> str:
+    """What is found instead of the file, if that says more."""
+    if os.path.islink(file):
+        return f": this is a link to {os.readlink(file)}, which is not there"
+    folder = Path(file).parent
+    return "" if folder.is_dir() else f": there is no folder {folder} either"
+
+
 def _fix_of_missing(file: str) -> str | None:
+    if not file:
+        return "give the name of a file"
+    if _URL.match(file):
+        return "download the file first"
+    if file.startswith("~"):
+        return "write out the path: ~ stands for a folder only where a shell reads it"
+    if os.path.islink(file):
+        return "link it to a file that is there, or give that file"
     path = Path(file)
     try:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
-        return f"there is no directory {path.parent} either"
+        return "check the path"
     close = close_names(path.name, names)
     return f"did you mean {path.with_name(close[0])}?" if close else None
 

@@ -51,9 +51,9 @@ def one_of(choices: Sequence[str], default: Any = ...) -> Any:
     return field(default=choices[0] if default is ... else default, metadata={"choices": tuple(choices)})
 
 
-def at_least(least: int, default: int | None = None) -> Any:
-    """A field that holds a number, this one or a larger one."""
-    return field(default=default, metadata={"least": least})
+def at_least(least: int, default: int | None = None, *, most: int | None = None) -> Any:
+    """A field that holds a number, this one or a larger one, but at most ``most``."""
+    return field(default=default, metadata={"least": least, "most": most})
 
 
 def only_in_python(default: object) -> Any:
@@ -67,7 +67,7 @@ def stated_fields(kind: type[Options]) -> list[Field[Any]]:
 
 
 def refuse_bad_value(known: Field[Any], value: Any) -> None:
-    """Raise ``OptionsError`` for a value that is not one of the field's choices, or too small."""
+    """Raise ``OptionsError`` for a value that is not one of the field's choices, or too small or large."""
     choices, least = known.metadata.get("choices", ()), known.metadata.get("least")
     for word in ([value] if isinstance(value, str) else value or ()) if choices else ():
         if word not in choices:
@@ -80,6 +80,12 @@ def refuse_bad_value(known: Field[Any], value: Any) -> None:
         raise OptionsError(
             Worded("{} is {}, expected at least {}", Option(known.name), value, least),
             fix=Worded("use {}", Option(known.name, least)),
+        )
+    most = known.metadata.get("most")
+    if most is not None and value is not None and value > most:
+        raise OptionsError(
+            Worded("{} is {}, expected at most {}", Option(known.name), f"{value:.2e}", most),
+            fix=Worded("use {}", Option(known.name, most)),
         )
 
 

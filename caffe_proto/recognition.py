@@ -37,11 +37,18 @@ _DATABASE = Kind("a minidb of Caffe2", "give it alone: it holds the net and its 
 _ONNX = Kind("an ONNX model", "build an engine from it with trtexec, which reads ONNX")
 _PLAN = Kind("an engine", "run it with `prototrt run`; to convert, give the net that it was built from")
 _ZIP = Kind("an npz or zip file")
+_TAR, _TAR_AT = b"ustar", 257
 _SIGNATURES = {
     HDF5_SIGNATURE: Kind("an HDF5 file"),
     **dict.fromkeys(ZIP_SIGNATURES, _ZIP),
     b"\x93NUMPY": Kind("an npy file"),
     b"\x1f\x8b": Kind("a gzip file", "unpack it with gunzip"),
+    b"\xfd7zXZ\0": Kind("an xz file", "unpack it with unxz"),
+    b"BZh": Kind("a bzip2 file", "unpack it with bunzip2"),
+    b"\x28\xb5\x2f\xfd": Kind("a Zstandard file", "unpack it with unzstd"),
+    b"7z\xbc\xaf\x27\x1c": Kind("a 7z archive", "unpack it with 7z x"),
+    b"Rar!\x1a\x07": Kind("a RAR archive", "unpack it with unrar x"),
+    b"\x7fELF": Kind("a program or a library"),
     b"\x80\x02": Kind("a pickle, such as a file of PyTorch"),
     **dict.fromkeys((b"vtrt", b"ftrt", b"ptrt"), _PLAN),
     b"\x89PNG\r\n\x1a\n": Kind("a PNG image"),
@@ -56,6 +63,8 @@ def kind_of(head: bytes) -> Kind | None:
     for signature, kind in _SIGNATURES.items():
         if head.startswith(signature):
             return kind
+    if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
+        return Kind("a tar archive", "unpack it with tar xf")
     if begins_database(head):
         return _DATABASE
     if looks_like_operators(head):
@@ -150,6 +159,8 @@ def _refuse_binary(data: bytes, file: str, what: str, fix: str) -> None:
     """Raise if bytes that should be text are not."""
     if not looks_binary(data):
         return
+    if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        raise UnreadableFileError("this is UTF-32 text, expected UTF-8", where=file, fix="save it as UTF-8")
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise UnreadableFileError("this is UTF-16 text, expected UTF-8", where=file, fix="save it as UTF-8")
     raise UnreadableFileError(f"this is a binary file, expected {what} (text)", where=file, fix=fix)

@@ -67,12 +67,16 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 def why_unwritable(path: str | os.PathLike[str]) -> str | None:
     """Why a file cannot be written there, as far as can be seen beforehand; None if it can."""
+    if not os.fspath(path):
+        return "its name is empty"
+    if "\0" in os.fsdecode(path):
+        return "a name cannot hold a NUL"
     target = Path(os.path.realpath(path))
     try:
         target.stat()
     except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            return "its name is too long"
+        if error.errno in _BAD_NAMES:
+            return _BAD_NAMES[error.errno]
     if target.is_dir():
         return f'"{path}" is a folder'
     if not target.parent.is_dir():
@@ -81,6 +85,8 @@ def why_unwritable(path: str | os.PathLike[str]) -> str | None:
         return f'the folder "{Path(path).parent}" is not writable'
     return None
 
+
+_BAD_NAMES = {errno.ENAMETOOLONG: "its name is too long", errno.ELOOP: "it is a link to itself"}
 
 PRODUCT_SUFFIXES = ("", ".json", ".data")
 """What a conversion may write: the engine or model, its manifest, and an ONNX model's weights."""

@@ -25,6 +25,10 @@ class Progress(Protocol):
     def finish(self, name: str) -> None: ...
 
 
+MOST_CALLS = 1_000_000
+"""All outputs of ``prototrt run`` are in memory until they are written."""
+
+
 @dataclass(frozen=True)
 class BuildOptions(Options):
     """How an engine is built.
@@ -70,7 +74,7 @@ class VerifyOptions(Options):
     ways: Names = one_of(WAY_NAMES, default=("network",))
     inputs: str | None = None
     expect: str | None = None
-    calls: int | None = at_least(1)
+    calls: int | None = at_least(1, most=MOST_CALLS)
     seed: int = at_least(0, 0)
     layers: bool = False
     auto_keep: float | None = None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import ConversionError, OptionsError, UnreadableFileError
+from prototrt.caffe_proto.json_files import value_from_json
 from prototrt.caffe_proto.recognition import read_text
 from prototrt.caffe_proto.wording import Option, Surface, python_words, worded
 from prototrt.converter.files import atomic_write, refuse_overwriting
@@ -25,9 +25,13 @@ from prototrt.surgery.views.dot import dot_from_graph, dot_from_net
 
 RENDERED = (".svg", ".png", ".pdf")
 """What the program ``dot`` makes."""
-_CELLS = {
-    **dict.fromkeys(("way", "against", "blob"), str),
-    **dict.fromkeys(("max_abs", "max_rel", "rms", "cosine"), float),
+_CELLS: Mapping[str, Callable[[object], bool]] = {
+    **dict.fromkeys(("way", "against", "blob"), lambda found: isinstance(found, str)),
+    "layer": lambda found: found is None or isinstance(found, str),
+    "holds": lambda found: isinstance(found, bool),
+    **dict.fromkeys(
+        ("max_abs", "max_rel", "rms", "cosine"), lambda found: found is None or isinstance(found, float)
+    ),
 }
 """What a page shows of each comparison; numbers that are not finite are null in JSON."""
 _GIVE_VERIFICATION = "give the JSON that `prototrt verify` prints"
@@ -128,20 +132,22 @@ def _page(
 def read_verification(path: str) -> Mapping[str, Any]:
     """What ``verify`` has printed as JSON."""
     try:
-        found = json.loads(read_text(path, "the output of verify as JSON", _GIVE_VERIFICATION))
-    except (ValueError, RecursionError) as error:
+        found = value_from_json(read_text(path, "the output of verify as JSON", _GIVE_VERIFICATION))
+    except ValueError as error:
         raise UnreadableFileError(
             f"cannot be read as JSON: {error}", where=path, fix=_GIVE_VERIFICATION
         ) from error
-    if not isinstance(found, dict) or not isinstance(found.get("comparisons"), list):
+    if not _is_verification(found):
         raise UnreadableFileError("does not contain a verification", where=path, fix=_GIVE_VERIFICATION)
-    for row in found["comparisons"]:
-        if not isinstance(row, dict) or not all(_is_cell(name, row.get(name)) for name in _CELLS):
-            raise UnreadableFileError("does not contain a verification", where=path, fix=_GIVE_VERIFICATION)
-    return found
+    return found  # type: ignore[no-any-return]  # a mapping, as was checked
 
 
-def _is_cell(name: str, value: object) -> bool:
-    if _CELLS[name] is str:
-        return isinstance(value, str)
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+def _is_verification(found: object) -> bool:
+    if not isinstance(found, dict) or not isinstance(found.get("holds"), bool):
+        return False
+    rows = found.get("comparisons")
+    return isinstance(rows, list) and all(map(_is_comparison, rows))
+
+
+def _is_comparison(row: object) -> bool:
+    return isinstance(row, dict) and all(is_cell(row.get(name)) for name, is_cell in _CELLS.items())

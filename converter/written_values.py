@@ -6,18 +6,24 @@ What cannot be read raises ``ValueError`` with what to write instead.
 from __future__ import annotations
 
 _STATE_FILE = "const:"
+_MOST_DIGITS = 18
 
 
 def shape_from_text(text: str) -> tuple[str, tuple[int, ...]]:
     """``data:1x3x224x224``: the name of a blob, and sizes."""
     blob, colon, sizes = text.rpartition(":")
     parts = sizes.split("x")
-    if not (blob and colon and all(part.isdecimal() and int(part) > 0 for part in parts)):
+    if not (blob and colon and all(map(_is_size, parts))):
         raise ValueError(
             f'"{text}" is not a shape: write the blob\'s name, a colon, and sizes of 1 or more'
             " with x between them, as in data:1x3x224x224"
         )
     return blob, tuple(map(int, parts))
+
+
+def _is_size(text: str) -> bool:
+    # Python refuses to convert thousands of digits.
+    return text.isdecimal() and len(text) <= _MOST_DIGITS and int(text) > 0
 
 
 def setting_from_text(text: str) -> tuple[str, str]:
@@ -55,7 +61,7 @@ def numbers_from_text(text: str) -> tuple[float, ...]:
 def sizes_from_text(text: str) -> tuple[int, ...]:
     """``256``, or ``256x320``: a side, or height and width, in pixels."""
     parts = text.split("x")
-    if len(parts) > 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+    if len(parts) > 2 or not all(map(_is_size, parts)):
         raise ValueError(f'"{text}" is not a size: write the shorter side, as in 256, or HEIGHTxWIDTH')
     return tuple(map(int, parts))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from prototrt.caffe_proto.errors import NetError, UnreadableFileError
+from prototrt.caffe_proto.json_files import value_from_json
 from prototrt.caffe_proto.recognition import read_text
 
 
@@ -53,7 +53,7 @@ class Settings:
 def _read(file: str) -> Mapping[str, Any]:
     fix = 'write an object, as in {"RPN_POST_NMS_TOP_N": 100}'
     try:
-        found = json.loads(read_text(file, "a JSON file", fix))
+        found = value_from_json(read_text(file, "a JSON file", fix))
     except ValueError as error:
         raise UnreadableFileError("is not JSON", where=file, because=str(error), fix=fix) from error
     if not isinstance(found, dict):

@@ -111,7 +111,7 @@ USAGE = {
     ),
     "no calls": (
         ["run", DEPLOY, WEIGHTS, "--inputs", "in.npz", "-o", "out.npz", "--calls", "0"],
-        "Invalid value for '--calls': 0 is not in the range x>=1.",
+        "Invalid value for '--calls': 0 is not in the range 1<=x<=1000000.",
     ),
     "negative weights": (
         ["inspect", DEPLOY, "--random-weights", "-1"],
@@ -281,11 +281,20 @@ def test_a_full_disk(tmp_path: Path) -> None:
     result = shell("inspect net.prototxt >/dev/full", tmp_path)
     assert (result.returncode, result.stderr) == (3, "error: the system refuses: No space left on device\n")
     assert shell("inspect nowhere 2>/dev/full", tmp_path).returncode == 3
+    of_help = shell("inspect --help >/dev/full", tmp_path)
+    assert (of_help.returncode, of_help.stderr) == (3, result.stderr)
 
 
 def test_a_closed_stdout(tmp_path: Path) -> None:
     result = shell("inspect net.prototxt >&-", tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", ["survey .", "convert net.prototxt -o net.onnx --random-weights 1"])
+def test_a_closed_stderr(command: str, tmp_path: Path) -> None:
+    """Where there would be a bar on a terminal."""
+    result = shell(f"{command} 2>&-", tmp_path)
+    assert (result.returncode, result.stdout != "") == (0, True)
 
 
 def test_a_terminal_that_lacks_a_letter(tmp_path: Path) -> None:

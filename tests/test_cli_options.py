@@ -128,3 +128,34 @@ def test_placeholders_of_a_template_are_filled_in() -> None:
     facts = json.loads(done("inspect", "net.prototxt", *defined, "--json").stdout)
     assert facts["layers"][0]["tops"] == [{"name": "data", "shape": [3, 1, 4, 2]}]
     assert run("inspect", "net.prototxt").exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["inspect", DEPLOY, "--shape", f"data:{'9' * 5000}"], "is not a shape: write the blob's name"),
+        (
+            ["run", DEPLOY, WEIGHTS, "--inputs", "a.npz", "-o", "b.npz", "--calls", "9" * 400],
+            "is not in the range",
+        ),
+        (["verify", DEPLOY, WEIGHTS, "--calls", "9" * 400], "is not in the range"),
+        (["bench", DEPLOY, WEIGHTS, "--calls", "9" * 400], "is not in the range"),
+        (["convert", DEPLOY, WEIGHTS, "-o", ""], 'cannot write "": its name is empty'),
+        (["convert", DEPLOY, WEIGHTS, "-o", "/"], 'cannot write "/": "/" is a folder'),
+    ],
+)
+def test_values_out_of_all_proportion(arguments: list[str], message: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_settings_that_are_nested_too_deeply(tmp_path: Path) -> None:
+    file = tmp_path / "deep.json"
+    file.write_text("[" * 100_000)
+    result = run("inspect", DEPLOY, "--settings", str(file))
+    assert (result.exit_code, result.stderr) == (
+        3,
+        f"error: {file}: is not JSON\n  because it is nested too deeply\n"
+        '  fix: write an object, as in {"RPN_POST_NMS_TOP_N": 100}\n',
+    )

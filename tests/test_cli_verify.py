@@ -58,3 +58,26 @@ def test_verify_names_the_ways_there_are() -> None:
     result = run("verify", DEPLOY, WEIGHTS, "--on", "network,paper")
     assert result.exit_code == 2
     assert "--on is 'paper', expected one of reference, network, onnx, onnx-lstm, engine" in result.stderr
+
+
+def test_verify_expects_only_what_is_computed(tmp_path: Path) -> None:
+    files = [str(tmp_path / name) for name in ("in.npz", "out.npz")]
+    np.savez(files[0], data=strips()["data"][0], cont=np.ones((40, 1)))
+    np.savez(files[1], prob=strips()["prob"][0], porb=np.zeros(3))
+    result = run("verify", DEPLOY, WEIGHTS, "--inputs", files[0], "--expect", files[1])
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (
+        3,
+        'error: the expected outputs hold "porb", which is not computed',
+    )
+
+
+def test_verify_refuses_to_expect_nothing(tmp_path: Path) -> None:
+    files = [str(tmp_path / name) for name in ("in.npz", "out.npz")]
+    np.savez(files[0], data=strips()["data"][0], cont=np.ones((40, 1)))
+    np.savez(files[1])
+    result = run("verify", DEPLOY, WEIGHTS, "--inputs", files[0], "--expect", files[1])
+    assert (result.exit_code, result.stderr) == (
+        3,
+        f"error: {files[1]}: holds no arrays, so there is nothing to compare with\n"
+        "  fix: save the expected outputs in it by their names, as in numpy.savez(file, NAME=array)\n",
+    )

@@ -123,7 +123,7 @@ def _value(field: FieldDescriptor, text: str, where: str) -> Scalar:
         return value
     except BadValueError as error:
         raise NetError(
-            f"{field.name} is {error.found or 'nothing'}, expected {error.expected}",
+            f"{field.name} is {error.found if text else 'nothing'}, expected {error.expected}",
             where=where,
             fix=error.fix,
         ) from error

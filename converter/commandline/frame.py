@@ -51,6 +51,11 @@ class _Command(click.Command):
         except click.Abort:
             _say("stopped")
             code = 130
+        except BrokenPipeError:
+            _forget_output()
+            code = 0
+        except OSError as error:  # the help of a command cannot be printed
+            code = _refused(error)
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -109,12 +114,17 @@ def _explain(error: Exception) -> int:
         _say("  fix: use a machine with more memory, or smaller shapes and layers")
         return ConversionError.exit_code
     if isinstance(error, OSError):  # such as a full disk, which the library cannot foresee
-        _forget_output()
-        _say(f"error: the system refuses: {error.strerror or error}{_of_file(error)}")
-        return ConversionError.exit_code
+        return _refused(error)
     _say(f"internal error: {type(error).__name__}: {error}")
     _say("Please run the command again with --debug and report its output.")
     return 1
+
+
+def _refused(error: OSError) -> int:
+    """Tell that the system refused something; the exit code."""
+    _forget_output()
+    _say(f"error: the system refuses: {error.strerror or error}{_of_file(error)}")
+    return 3
 
 
 def _say(text: str) -> None:

@@ -71,7 +71,7 @@ class BuildProgress:
 
 def terminal() -> Console | None:
     """The terminal that bars can be drawn on, or None: bars do not belong in a log file."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():  # None where the user has closed it
         return None
     from rich.console import Console
 

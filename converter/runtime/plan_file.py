@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from prototrt.caffe_proto.errors import EngineError, UnreadableFileError
 from prototrt.caffe_proto.files import open_regular, read_regular
+from prototrt.caffe_proto.json_files import value_from_json
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.manifest import MANIFEST_FORMAT
 from prototrt.converter.sessions.indices import IndexRange
@@ -108,8 +108,8 @@ def plan_with_manifest(file: str, plan: bytes | memoryview, manifest: Mapping[st
 def _manifest(path: str) -> Mapping[str, Any]:
     text = _read(path, "a manifest", "write the manifest again with prototrt convert")
     try:
-        manifest = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        manifest = value_from_json(text)
+    except ValueError as error:
         raise UnreadableFileError(
             "is not JSON",
             where=path,

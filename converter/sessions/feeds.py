@@ -101,11 +101,16 @@ def refuse_misfits(path: str, feeds: Sequence[Mapping[str, Array | Announced]], 
 def unread_arrays(path: str, inputs: Iterable[str]) -> list[str]:
     """A warning, if there are arrays in the file that are not inputs of the net."""
     names = list(inputs)
-    others = [key for key in announced_feeds(path) if key not in names and not _of_one_call(key, names)]
+    others = unread_keys(path, names)
     if not others:
         return []
     shown = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
     return [f"{path}: not read: the inputs are {', '.join(names)}: {shown}"]
+
+
+def unread_keys(path: str, names: Collection[str]) -> list[str]:
+    """The keys of the arrays in the file that ``read_feeds`` reads for none of the names."""
+    return [key for key in announced_feeds(path) if key not in names and not _of_one_call(key, names)]
 
 
 def write_results(path: str, results: Sequence[Mapping[str, Array]]) -> None:

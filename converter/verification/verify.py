@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from prototrt.caffe_proto.errors import NetError, ShapeError, VerificationError
+from prototrt.caffe_proto.errors import NetError, ShapeError, UnreadableFileError, VerificationError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.calibration.saturation import saturated
 from prototrt.converter.options import VerifyOptions
-from prototrt.converter.sessions.feeds import read_feeds, unread_arrays
+from prototrt.converter.sessions.feeds import read_feeds, unread_arrays, unread_keys
 from prototrt.converter.sessions.session import Session
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.verification.comparison import EXPECTED, REFERENCE, Comparison, difference_of
@@ -144,7 +144,16 @@ def verify_files(graph: Graph, options: VerifyOptions, truth: Graph | None = Non
     expected = None
     if expect is not None:
         watched = watching_tops(graph) if options.layers else graph
-        expected = read_feeds(expect, [value.name for value in watched.outputs], len(feeds))
+        computed = [value.name for value in watched.outputs]
+        if unknown := unread_keys(expect, computed):
+            raise _not_computed(unknown[0], computed)
+        expected = read_feeds(expect, computed, len(feeds))
+        if not any(expected):
+            raise UnreadableFileError(
+                "holds no arrays, so there is nothing to compare with",
+                where=expect,
+                fix="save the expected outputs in it by their names, as in numpy.savez(file, NAME=array)",
+            )
     # Random inputs say nothing about the scales.
     warnings = [*unread_arrays(inputs, names), *saturated(graph, feeds)] if inputs else []
     verification = verify(
@@ -233,19 +242,23 @@ def _known(expected: Arrays, computed: Arrays) -> Arrays:
     """The expected arrays. Raises if one names no computed blob or has another shape."""
     for name, array in expected.items():
         if name not in computed:
-            raise NetError(
-                f'the expected outputs hold "{name}", which is not computed',
-                fix=Worded(
-                    "give arrays for some of {}, or cut the net at this blob with {}",
-                    ", ".join(computed),
-                    Option("outputs", [name]),
-                ),
-            )
+            raise _not_computed(name, computed)
         if array.shape != computed[name].shape:
             raise ShapeError(
                 f'the expected "{name}" has the shape {array.shape}, the computed one {computed[name].shape}'
             )
     return expected
+
+
+def _not_computed(name: str, computed: Iterable[str]) -> NetError:
+    return NetError(
+        f'the expected outputs hold "{name}", which is not computed',
+        fix=Worded(
+            "give arrays for some of {}, or cut the net at this blob with {}",
+            ", ".join(computed),
+            Option("outputs", [name]),
+        ),
+    )
 
 
 def _first_broken(comparisons: Sequence[Comparison]) -> list[Comparison]:

@@ -31,8 +31,8 @@ def rules_of(file: str) -> UserRules:
 
     Raises ``UnreadableFileError``.
     """
-    path = Path(file).resolve()
     content = read_text(file, "a Python file with rules", _WRITE_THEM)
+    path = Path(file).resolve()
     with _lock:
         if (path, content) not in _known:
             _known[path, content] = _registered(file, content)

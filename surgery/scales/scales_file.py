@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.json_files import value_from_json
 from prototrt.caffe_proto.wording import Option, Worded
 
 FORMAT = 1
@@ -113,7 +114,7 @@ def read_scales(file: str) -> Scales:
     except UnicodeDecodeError as error:
         raise UnreadableFileError("is not a file of scales", where=file, fix=_WRITE_IT) from error
     try:
-        found = json.loads(text)
+        found = value_from_json(text)
     except ValueError as error:
         fix: str = _WRITE_IT
         if not text.lstrip().startswith("{"):

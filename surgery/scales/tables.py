@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.json_files import value_from_json
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.scales.scales_file import INT8
 
@@ -98,7 +99,7 @@ def _of_cache(file: str, lines: Sequence[tuple[int, str]]) -> Iterator[Entry]:
 
 def _of_json(file: str, text: str) -> Iterator[Entry]:
     try:
-        found = json.loads(text)
+        found = value_from_json(text)
     except ValueError as error:
         raise _stranger(file, f"it is not JSON: {error}") from error
     if "blobs" in found:

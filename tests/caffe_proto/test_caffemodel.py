@@ -263,7 +263,7 @@ def test_mistakes_of_the_file_system(write: Write, tmp_path: Path) -> None:
     for weights, message in {
         "modle.caffemodel": "modle.caffemodel: there is no such file\n  fix: did you mean model.caffemodel?",
         "folder": "folder: this is a directory, expected a weights file\n  fix: give the file itself",
-        "nowhere/m": "nowhere/m: there is no such file\n  fix: there is no directory nowhere either",
+        "nowhere/m": "nowhere/m: there is no such file: there is no folder nowhere either\n  fix: check the path",
     }.items():
         with pytest.raises(ConversionError) as caught:
             load(net, weights)

@@ -64,6 +64,22 @@ MISTAKES = {
         b"\x1f\x8b\x08\0",
         "net.prototxt: this is a gzip file, expected a prototxt\n  fix: unpack it with gunzip",
     ),
+    "xz": (
+        b"\xfd7zXZ\0\0",
+        "net.prototxt: this is an xz file, expected a prototxt\n  fix: unpack it with unxz",
+    ),
+    "bzip2": (
+        b"BZh91AY",
+        "net.prototxt: this is a bzip2 file, expected a prototxt\n  fix: unpack it with bunzip2",
+    ),
+    "tar": (
+        b"net.prototxt".ljust(257, b"\0") + b"ustar\0",
+        "net.prototxt: this is a tar archive, expected a prototxt\n  fix: unpack it with tar xf",
+    ),
+    "UTF-32": (
+        NET.decode().encode("utf-32"),
+        "net.prototxt: this is UTF-32 text, expected UTF-8\n  fix: save it as UTF-8",
+    ),
     "UTF-16": (
         NET.decode().encode("utf-16"),
         "net.prototxt: this is UTF-16 text, expected UTF-8\n  fix: save it as UTF-8",
@@ -88,12 +104,23 @@ def test_mistakes_of_the_file_system(write: Write, tmp_path: Path) -> None:
     write(NET, "deploy.prototxt")
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("gone")
+    (tmp_path / "circle").symlink_to("circle")
     writer = os.open(tmp_path / "pipe", os.O_RDWR)
     for name, message in {
         "deploy.prototext": "deploy.prototext: there is no such file\n  fix: did you mean deploy.prototxt?",
         "folder": "folder: this is a directory, expected a prototxt\n  fix: give the file itself",
         "pipe": "pipe: this is a device or a pipe, expected a prototxt\n  fix: save it as a regular file",
-        "a\0b": "a\0b: the file cannot be read: embedded null byte\n  fix: check its name, or get it again",
+        "a\0b": "a\\x00b: the file cannot be read: embedded null byte\n  fix: check its name, or get it again",
+        "": '"": there is no such file\n  fix: give the name of a file',
+        "link": "link: there is no such file: this is a link to gone, which is not there\n"
+        "  fix: link it to a file that is there, or give that file",
+        "circle": "circle: the file cannot be read: [Errno 40] Too many levels of symbolic links: 'circle'\n"
+        "  fix: check its name, or get it again",
+        "~/net": "~/net: there is no such file: there is no folder ~ either\n"
+        "  fix: write out the path: ~ stands for a folder only where a shell reads it",
+        "https://x/net": "https://x/net: there is no such file: there is no folder https:/x either\n"
+        "  fix: download the file first",
     }.items():
         with pytest.raises(ConversionError) as caught:
             load(name)

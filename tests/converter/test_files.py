@@ -81,6 +81,11 @@ def test_why_unwritable(tmp_path: Path) -> None:
     assert why_unwritable(tmp_path / "new") is None
     assert why_unwritable(tmp_path / "file") is None
     assert why_unwritable(os.devnull) is None
+    (tmp_path / "circle").symlink_to("circle")
+    assert why_unwritable(tmp_path / "circle") == "it is a link to itself"
+    assert why_unwritable("") == "its name is empty"
+    assert why_unwritable("a\0b") == "a name cannot hold a NUL"
+    assert why_unwritable("/") == '"/" is a folder'
     assert why_unwritable(tmp_path) == f'"{tmp_path}" is a folder'
     assert why_unwritable(tmp_path / "no" / "a") == f'the folder "{tmp_path / "no"}" does not exist'
     assert why_unwritable(tmp_path / "file" / "a") == f'the folder "{tmp_path / "file"}" does not exist'

@@ -114,9 +114,10 @@ def _make_folder(folder: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise ConversionError(
-            f"cannot be made: {error.strerror}", where=folder, fix="give -o another folder"
-        ) from error
+        problem = (
+            "is a file, expected a folder" if os.path.isfile(folder) else f"cannot be made: {error.strerror}"
+        )
+        raise ConversionError(problem, where=folder or '""', fix="give -o another folder") from error
 
 
 def _write_reports(options: BatchOptions, result: BatchResult) -> None:

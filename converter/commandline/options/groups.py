@@ -26,7 +26,7 @@ def declared(kind: type[Options], name: str, *spellings: str, **attributes: Any)
     if isinstance(known.default, bool):
         attributes["is_flag"] = True
     elif least is not None:
-        attributes["type"] = click.IntRange(min=least)
+        attributes["type"] = click.IntRange(min=least, max=known.metadata.get("most"))
     elif choices is not None:
         attributes.setdefault("type", click.Choice(choices))
     if "multiple" in attributes:

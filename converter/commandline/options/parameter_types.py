@@ -113,6 +113,8 @@ class OutputFile(Written):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from prototrt.converter.files import why_unwritable
 
+        if problem := why_unwritable(value):
+            self.fail(f'cannot write "{value}": {problem}', param, ctx)
         for file in self.files(value):
             if problem := why_unwritable(file):
                 self.fail(f'cannot write "{file}": {problem}', param, ctx)

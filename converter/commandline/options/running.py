@@ -10,7 +10,7 @@ import click
 from prototrt.converter.commandline.options.groups import options
 from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile
 from prototrt.converter.commandline.options.refusals import refuse_options_beside
-from prototrt.converter.options import WAY_NAMES
+from prototrt.converter.options import MOST_CALLS, WAY_NAMES
 
 if TYPE_CHECKING:
     from prototrt.converter.sessions.session import Session
@@ -42,7 +42,9 @@ call_options = options(
         " engine: TensorRT, on a GPU.",
     ),
     click.option(
-        "--calls", type=click.IntRange(min=1), help="Number of calls; state carries over from call to call."
+        "--calls",
+        type=click.IntRange(min=1, max=MOST_CALLS),
+        help="Number of calls; state carries over from call to call.",
     ),
     click.option(
         "--draw",

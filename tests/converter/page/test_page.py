@@ -272,6 +272,10 @@ def test_graphviz_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not (tmp_path / "net.html").exists()
 
 
+ROW = (
+    '{"holds": true, "comparisons": [{"way": "onnx", "against": "reference", "blob": "x", "layer": null,'
+    ' "max_abs": %s, "max_rel": 0.0, "rms": 0.0, "cosine": 1.0, "holds": %s}]}'
+)
 NO_VERIFICATION = "does not contain a verification\n  fix: give the JSON that `prototrt verify` prints"
 
 
@@ -285,12 +289,21 @@ NO_VERIFICATION = "does not contain a verification\n  fix: give the JSON that `p
         ),
         ("{}", NO_VERIFICATION),
         ('{"holds": true, "comparisons": 5}', NO_VERIFICATION),
+        ('{"comparisons": []}', NO_VERIFICATION),
+        (ROW % ("0.1", "1"), NO_VERIFICATION),
+        (ROW % ("0.1", '"yes"'), NO_VERIFICATION),
+        (ROW % ("9" * 400, "true"), NO_VERIFICATION),
+        (
+            ROW % ("9" * 5000, "true"),
+            "cannot be read as JSON: a number in it has too many digits\n"
+            "  fix: give the JSON that `prototrt verify` prints",
+        ),
         ('{"holds": true, "comparisons": [1, 2]}', NO_VERIFICATION),
         ('{"holds": true, "comparisons": [{"way": "onnx", "max_abs": "large"}]}', NO_VERIFICATION),
         (
             "[" * 100_000,
-            "cannot be read as JSON: maximum recursion depth exceeded while decoding a JSON array from a unicode"
-            " string\n  fix: give the JSON that `prototrt verify` prints",
+            "cannot be read as JSON: it is nested too deeply\n"
+            "  fix: give the JSON that `prototrt verify` prints",
         ),
     ],
 )

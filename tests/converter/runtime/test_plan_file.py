@@ -97,7 +97,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
         lambda path: Path(f"{path}.json").write_text("[" * 100_000),
         UnreadableFileError,
         "{plan}.json: is not JSON\n"
-        "  because maximum recursion depth exceeded while decoding a JSON array from a unicode string\n"
+        "  because it is nested too deeply\n"
         "  fix: write the manifest again with prototrt convert",
     ),
     "another format": (
