@@ -297,6 +297,30 @@ def test_a_closed_stderr(command: str, tmp_path: Path) -> None:
     assert (result.returncode, result.stdout != "") == (0, True)
 
 
+@pytest.mark.parametrize("command", ["prototrt", "convert"])
+def test_ctrl_c_during_the_imports(command: str) -> None:
+    code = (
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'prototrt.cli': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        f"from prototrt.__main__ import {command}_main\n{command}_main()"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev")}
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "stopped\n")
+
+
+def test_it_runs_as_a_module() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev")}
+    command = [sys.executable, "-m", "prototrt", "--version"]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (0, f"prototrt, version {prototrt.__version__}\n")
+
+
 def test_a_terminal_that_lacks_a_letter(tmp_path: Path) -> None:
     result = shell("inspect net.prototxt", tmp_path, PYTHONIOENCODING="ascii")
     assert result.returncode == 0, result.stderr

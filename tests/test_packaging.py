@@ -40,7 +40,7 @@ def test_every_package_has_an_init() -> None:
 
 
 def test_root_ships_only_the_package_and_its_commands() -> None:
-    assert sorted(path.name for path in ROOT.glob("*.py")) == ["__init__.py", "cli.py"]
+    assert sorted(path.name for path in ROOT.glob("*.py")) == ["__init__.py", "__main__.py", "cli.py"]
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_wheels_of_two_clones_are_the_same_byte_for_byte(wheels: list[Path]) -> 
 def test_wheel_has_modules_and_data(wheels: list[Path]) -> None:
     names = set(zipfile.ZipFile(wheels[0]).namelist())
     wanted = {f"prototrt/{path.relative_to(ROOT)}" for part in PARTS for path in (ROOT / part).rglob("*.py")}
-    wanted |= {"prototrt/__init__.py", "prototrt/cli.py", "prototrt/py.typed"}
+    wanted |= {"prototrt/__init__.py", "prototrt/__main__.py", "prototrt/cli.py", "prototrt/py.typed"}
     wanted |= {f"prototrt/caffe_proto/{name}" for name in ("caffe.proto", "caffe.binpb")}
     page = [
         path for path in (ROOT / "converter" / "page").rglob("*") if path.suffix in (".css", ".j2", ".js")

@@ -70,7 +70,9 @@ def test_what_was_half_written_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-INSTALLED = "import sys\nfrom prototrt.cli import prototrt_main\nsys.argv[0] = 'prototrt'\nprototrt_main()"
+INSTALLED = (
+    "import sys\nfrom prototrt.__main__ import prototrt_main\nsys.argv[0] = 'prototrt'\nprototrt_main()"
+)
 """The command as it is installed."""
 
 
