@@ -75,8 +75,8 @@ def why_unwritable(path: str | os.PathLike[str]) -> str | None:
     try:
         target.stat()
     except OSError as error:
-        if error.errno in _BAD_NAMES:
-            return _BAD_NAMES[error.errno]
+        if error.errno in _UNREACHABLE:
+            return _UNREACHABLE[error.errno]
     if target.is_dir():
         return f'"{path}" is a folder'
     if not target.parent.is_dir():
@@ -86,7 +86,11 @@ def why_unwritable(path: str | os.PathLike[str]) -> str | None:
     return None
 
 
-_BAD_NAMES = {errno.ENAMETOOLONG: "its name is too long", errno.ELOOP: "it is a link to itself"}
+_UNREACHABLE = {
+    errno.EACCES: "permission denied",
+    errno.ELOOP: "it is a link to itself",
+    errno.ENAMETOOLONG: "its name is too long",
+}
 
 PRODUCT_SUFFIXES = ("", ".json", ".data")
 """What a conversion may write: the engine or model, its manifest, and an ONNX model's weights."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -89,6 +90,16 @@ def test_why_unwritable(tmp_path: Path) -> None:
     assert why_unwritable(tmp_path) == f'"{tmp_path}" is a folder'
     assert why_unwritable(tmp_path / "no" / "a") == f'the folder "{tmp_path / "no"}" does not exist'
     assert why_unwritable(tmp_path / "file" / "a") == f'the folder "{tmp_path / "file"}" does not exist'
+
+
+def test_a_folder_that_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root sees none."""
+
+    def closed(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", closed)
+    assert why_unwritable(tmp_path / "new") == "permission denied"
 
 
 def test_a_file_that_is_read_is_known_under_another_name(tmp_path: Path) -> None:

@@ -98,7 +98,13 @@ class Ways(Read):
 
 
 class InputFile(click.Path):
-    """A file that a command reads, and therefore never writes."""
+    """A file that a command reads, and therefore never writes.
+
+    Whoever reads it tells what is wrong with it, and what helps.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(readable=False)
 
 
 class OutputFile(Written):
