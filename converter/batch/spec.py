@@ -170,7 +170,7 @@ def _filled(place: Place, text: str, words: Mapping[str, str]) -> str:
 
 def _name(fields: Fields, cell: Fields, prototxt: str, base: Path) -> str:
     """As given, or after the prototxt's path; what the matrix varies is added unless the name says it."""
-    path = Path(os.path.relpath(prototxt, base)).with_suffix("")
+    path = Path(os.path.splitext(os.path.relpath(prototxt, base))[0])
     labels = {key: _label(place) for key, place in cell.items()}
     words = {"stem": path.name, "folder": path.parent.name, **labels}
     if "name" not in fields:

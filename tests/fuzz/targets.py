@@ -122,7 +122,7 @@ def caffe2(folder: Path, data: bytes) -> None:
         *([_saved(folder, "init_net.pb", init)] if init else []),
     ]
     model = prototrt.load(*nets)
-    inputs = [layer.tops[0] for layer in model.layers if layer.type == "Input"]
+    inputs = [top for layer in model.layers if layer.type == "Input" for top in layer.tops]
     expand(model, require_weights=False, shapes={name: _caffe2_shapes().get(name, (2, 3)) for name in inputs})
 
 

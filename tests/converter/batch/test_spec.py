@@ -144,6 +144,14 @@ models:
     ]
 
 
+@pytest.mark.parametrize(
+    ("prototxt", "name"), [("a/x.y.prototxt", "a-x.y"), ("a.b/net", "a.b-net"), (".", "model")]
+)
+def test_names_follow_from_files(prototxt: str, name: str) -> None:
+    (entry,) = read(f"models:\n- {{prototxt: {prototxt}, random-weights: 1}}\n")
+    assert entry.name == name
+
+
 MODEL = "models:\n- prototxt: a/deploy.prototxt\n  random-weights: 1\n"
 MISTAKES = {
     "no model": (
