@@ -22,7 +22,7 @@ OptionValue: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option by its name in Python, and the value to give it; without a value the option itself is meant.
+    """An option by its name in Python, and a value for it; without a value, it means the option itself.
 
     Shapes are mappings from inputs to sizes. A size that the user must know is a letter. Other mappings are
     from names to texts.
@@ -40,7 +40,7 @@ class Worded(str):
     """A text with options in it; as a plain string it is in Python's words.
 
     Each ``{}`` of ``template`` is replaced by one of ``parts``: options, other texts, or anything
-    that ``str`` takes. The template is never made of names that a user chose: they may contain braces.
+    that ``str`` takes. The template never contains names that a user chose: they may contain braces.
     """
 
     _template: str

@@ -1,4 +1,4 @@
-"""What is made of a graph, and how it is checked. Light to import: the command line reads it for its help."""
+"""How a graph is converted and checked. Light to import: the command line reads it for its help."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def dot_text(
 
 
 def _rewritten(model: Model, options: RewriteOptions, target: str | None) -> Graph:
-    """The graph; raises ``OptionsError`` where ``target`` is one of the files that it is made of."""
+    """The graph. Raises ``OptionsError`` if ``target`` is one of its source files."""
     graph = rewrite(model, options=replace(options, require_weights=False))
     if target is not None:
         refuse_overwriting([(Option("target"), target)], [source.file for source in graph.sources])
@@ -88,7 +88,7 @@ def is_page(target: str | None) -> bool:
 
 
 def rendered(text: str, suffix: str, target: str) -> bytes:
-    """What Graphviz's program makes of the text."""
+    """The output of Graphviz's program for the text."""
     program = shutil.which("dot")
     if program is None:
         raise ConversionError(

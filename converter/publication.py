@@ -34,10 +34,10 @@ _OLD, _NEW, _NOW = "old", "new", "now"
 
 @contextmanager
 def publication(path: str | os.PathLike[str], durable: bool = True) -> Iterator[Publication]:
-    """Make files which appear when the block ends well, and none of which appears when it fails.
+    """Make files that all appear if the block succeeds, and none of them if it fails.
 
-    ``path`` is the file that gives the others their names. Unless ``durable``, nothing waits for the disk: a loss
-    of power may cost what was written. Raises ``ConversionError`` for what the system refuses.
+    ``path`` is the file that gives the others their names. Unless ``durable``, nothing waits for the disk:
+    a loss of power may lose the files. Raises ``ConversionError`` if the system refuses.
     """
     for name in (path, os.path.realpath(path)):
         tidy(Path(name).parent)  # before a link is followed that a dead process left
@@ -51,7 +51,7 @@ def publication(path: str | os.PathLike[str], durable: bool = True) -> Iterator[
 
 
 class Publication:
-    """Files in the making. What stands in one folder appears in one moment."""
+    """Files being written. Files in one folder appear at the same moment."""
 
     def __init__(self, path: str | os.PathLike[str], durable: bool) -> None:
         self._on_device = is_device(path)
@@ -60,7 +60,7 @@ class Publication:
 
     @contextmanager
     def create(self, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-        """A stream that becomes the file. A device is written as it stands, and nothing beside it."""
+        """A stream that becomes the file. A device is written directly, with nothing beside it."""
         with _told(path):
             if self._on_device:
                 with open(path if is_device(path) else os.devnull, "wb") as stream:
@@ -146,7 +146,7 @@ class _Stage:
             _sync(self._folder)
 
     def _are_links_made(self, names: list[str]) -> bool:
-        """Link the files as they are, and say that these count; False where the file system has no links."""
+        """Link the existing files, and mark them as valid; False if the file system has no links."""
         try:
             (self._place / _OLD).mkdir()
             for name in names:
@@ -243,7 +243,7 @@ def _locked(folder: Path, wait: bool) -> Iterator[None]:
 
 @contextmanager
 def _locked_if_possible(folder: Path) -> Iterator[None]:
-    """Where there are no locks, files are written all the same, and nobody tidies up after the dead."""
+    """Without locks, files are written as well, but nothing removes the remains of processes that died."""
     with ExitStack() as stack:
         with suppress(_NoLocksError):
             stack.enter_context(_locked(folder, wait=True))
@@ -251,7 +251,7 @@ def _locked_if_possible(folder: Path) -> Iterator[None]:
 
 
 def _sync(path: Path) -> None:
-    """Wait until it is on the disk. Some file systems cannot say that of folders."""
+    """Wait until it is on the disk. Some file systems cannot do this for folders."""
     if sys.platform == "win32":
         return
     descriptor = os.open(path, os.O_RDONLY)

@@ -33,7 +33,7 @@ def find_owners(entries: Sequence[LayerEntry]) -> list[Shared]:
 
 
 def with_places(blobs: Blobs | None, shared: Shared) -> Blobs | None:
-    """The stored blobs of a layer, and None for those behind them that it shares."""
+    """The stored blobs of a layer, then None for each further blob that it shares."""
     if blobs is None:
         return None
     count = max([len(blobs), *(index + 1 for index, owner in enumerate(shared) if owner)])
@@ -43,9 +43,9 @@ def with_places(blobs: Blobs | None, shared: Shared) -> Blobs | None:
 def share_stored(
     entries: Sequence[LayerEntry], owners: Sequence[Shared], stored: Sequence[Blobs | None], file: str
 ) -> list[Sequence[StoredBlob] | None]:
-    """The blobs of each layer, each shared one with the numbers that all its users have.
+    """The blobs of each layer; all users of a shared blob have the same numbers.
 
-    Caffe copies the blobs of one layer after the other into the one place, so that the last ones stay.
+    Caffe copies the blobs of one layer after the other into the same memory, so the last ones remain.
     """
     common: dict[Owner, StoredBlob] = {}
     for entry, shared, blobs in zip(entries, owners, stored, strict=True):

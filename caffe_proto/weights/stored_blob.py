@@ -30,7 +30,7 @@ class Run:
 
 @dataclass(slots=True)
 class _Parts:
-    """What a BlobProto says, before it is known whether the parts fit each other."""
+    """The contents of a BlobProto, before its parts are checked against each other."""
 
     dims: list[int] | None = None
     legacy: dict[int, int] = field(default_factory=dict)
@@ -119,7 +119,7 @@ def _rows_alike(buffer: Buffer, first: int, step: int, rows: int) -> int:
 
 
 def _numbers(parts: _Parts, where: str, blob: str) -> tuple[list[Run], str]:
-    """Where the numbers are, and of which type. Caffe, too, prefers doubles where there are both."""
+    """The place and the type of the numbers. Like Caffe, it prefers doubles if there are both."""
     if parts.raw is not None:
         dtype = _RAW_DTYPES.get(parts.raw_type)
         length = parts.raw.end - parts.raw.start
@@ -145,12 +145,12 @@ def _shape(parts: _Parts, count: int) -> tuple[int, ...]:
 
 
 def array_of(buffer: Buffer, runs: list[Run], dtype: str, shape: tuple[int, ...]) -> Array:
-    """float32: a view of the numbers if they are float32 and in one run, else a copy."""
+    """float32: a view of the numbers if they are float32 and in one run, otherwise a copy."""
     pieces = [np.ndarray(run.count, dtype, buffer, run.offset, run.stride) for run in runs]
     if not pieces:
         return np.zeros(shape, np.float32)
     if len(pieces) == 1 and runs[0].stride != np.dtype(dtype).itemsize:
-        # Unpacked numbers stay a view, too, with the strides of their shape.
+        # Unpacked numbers also stay a view, with the strides of their shape.
         strides = [runs[0].stride * prod(shape[axis + 1 :]) for axis in range(len(shape))]
         flat = np.ndarray(shape, dtype, buffer, runs[0].offset, strides)
     else:

@@ -24,7 +24,7 @@ class Wire(IntEnum):
 
 
 class Field(NamedTuple):
-    """One field of a message. Its payload is ``buffer[start:end]``; ``value`` is that of a VARINT."""
+    """One field of a message. Its payload is ``buffer[start:end]``; a VARINT has a ``value``."""
 
     number: int
     wire: Wire
@@ -43,7 +43,7 @@ class WireError(Exception):
 
 
 class CutShortError(WireError):
-    """A field reaches beyond ``end``, the end of what holds it."""
+    """A field reaches past ``end``, the end of the message around it."""
 
     def __init__(self, offset: int, missing: int, end: int) -> None:
         super().__init__(offset, f"the field at byte {offset} is {missing} bytes longer than what holds it")
@@ -68,7 +68,7 @@ def fields(buffer: Buffer, start: int, end: int) -> Iterator[Field]:
 def leading_fields(head: bytes) -> Iterator[Field]:
     """The fields that a message begins with, as far as ``head`` goes; the last one may end where it ends.
 
-    Bytes that are no field end them, and so does a group.
+    They end at bytes that are not a field, and at a group.
     """
     position = 0
     while position < len(head):
@@ -147,5 +147,5 @@ def varints(buffer: Buffer, start: int, end: int) -> Iterator[int]:
 
 
 def signed(value: int) -> int:
-    """A VARINT as the int64 it stands for."""
+    """A VARINT as an int64."""
     return value - (1 << 64) if value >> 63 else value

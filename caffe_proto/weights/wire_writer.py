@@ -6,12 +6,12 @@ from prototrt.caffe_proto.weights.wire import Wire
 
 
 def field_head(number: int, size: int) -> bytes:
-    """What stands before ``size`` bytes of a field: its number, the wire type, the length."""
+    """The header of a field of ``size`` bytes: its number, the wire type, the length."""
     return varint_bytes(number << 3 | Wire.BYTES) + varint_bytes(size)
 
 
 def varint_bytes(number: int) -> bytes:
-    """Seven bits a byte, the lowest first; the top bit says that more follow."""
+    """Seven bits per byte, the lowest first; the top bit is set if more bytes follow."""
     groups = bytearray()
     while number > 127:
         groups.append(number & 127 | 128)

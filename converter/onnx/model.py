@@ -23,7 +23,7 @@ _SMALL = 256
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """The name by which ONNX knows a value, and what the graph knows of it."""
+    """The name of a value in ONNX, and the facts of the graph about it."""
 
     name: str
     dtype: DType
@@ -44,7 +44,7 @@ class OnnxModel:
         self.helper = imported("onnx.helper")
         self.dialect = dialect_of(graph)
         self.primitives = node_count(graph)
-        """How many it is made of, those in bodies among them."""
+        """The number of nodes, including those in bodies."""
         self.nodes: list[Proto] = []
         self.weights: dict[str, Array] = {}
         self._shared: dict[tuple[object, ...], str] = {}

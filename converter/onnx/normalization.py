@@ -17,7 +17,7 @@ def affine(model: OnnxModel, op: Affine, x: Tensor, scale: Array, shift: Array) 
 
 @lowers(LRN)
 def lrn(model: OnnxModel, op: LRN, x: Tensor) -> list[str]:
-    """ONNX's own operator where onnxruntime takes such numbers, else the same out of smaller ones."""
+    """ONNX's own operator if onnxruntime accepts the numbers, otherwise the same from smaller operators."""
     if op.alpha > 0 and op.beta > 0:
         numbers = {"alpha": float(op.alpha), "beta": float(op.beta), "bias": float(op.k)}
         return [model.add("LRN", x, size=op.size, **numbers)]

@@ -13,7 +13,7 @@ from prototrt.surgery.ops import While
 
 @lowers(While)
 def while_(model: OnnxModel, op: While, *inputs: Tensor) -> list[str]:
-    """A Loop without a trip count. What every round reads keeps its name, which the body knows, too."""
+    """A Loop without a trip count. Invariants keep their names in the body."""
     given = op.named_inputs(inputs)
     body = _body(model, op, given.invariants)
     at_first = model.array(np.array(True))

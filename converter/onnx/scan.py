@@ -9,7 +9,7 @@ from prototrt.surgery.ops import Scan
 
 @lowers(Scan)
 def scan(model: OnnxModel, op: Scan, *inputs: Tensor) -> list[str]:
-    """States, then sequences; what every step reads keeps its name, which the body knows, too.
+    """States, then sequences. Invariants keep their names in the body.
 
     Run backwards, inputs are read from the last element on, and outputs grow at the front.
     """

@@ -13,7 +13,7 @@ from prototrt.surgery.ops import NonMaxSuppression
 
 @lowers(NonMaxSuppression)
 def non_max_suppression(model: OnnxModel, op: NonMaxSuppression, boxes: Tensor, chosen: Tensor) -> list[str]:
-    """Ranks stand for scores, so that the order of the list is the order of ONNX; what is no candidate has 0."""
+    """Ranks replace scores, so that ONNX keeps the order of the list. Boxes that are not candidates have 0."""
     lists, size = (fixed(dim, "the number of boxes") for dim in chosen.shape)
     ranks = model.array(np.arange(size, 0, -1, dtype=np.float32)[None])
     scores = model.add("Where", chosen, ranks, model.scalar(0, DType.FLOAT32))

@@ -29,7 +29,7 @@ def page_facts(
 ) -> dict[str, Any]:
     """Both drawings, what each layer costs, recurrent pairs, checks and warnings.
 
-    ``graph`` may be the reason why there is none; ``title`` says which stage of the net it is.
+    ``graph`` may be the reason why there is no graph; ``title`` names the stage of the net.
     """
     facts = {
         "title": model.name or model.file,

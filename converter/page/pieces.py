@@ -31,7 +31,7 @@ class Piece:
 
 
 def pieces_of(drawing: Drawing) -> list[Piece]:
-    """The drawing cut across. State fed back beyond a cut is not drawn: the page lists it."""
+    """The drawing cut across. State that is fed back across a cut is not drawn: the page lists it."""
     items = _ordered(drawing)
     places = _places(items)
     bounds = _bounds(items, [edge for edge in drawing.edges if edge.kind != FED_BACK], places)

@@ -1,4 +1,4 @@
-"""The Content-Security-Policy of a page: a browser runs and loads what we wrote into it, and nothing else."""
+"""The Content-Security-Policy of a page: a browser runs and loads only what we wrote into it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent
 GRAPHVIZ = FOLDER / "vendor" / "graphviz.js"
 """Fetched by `make vendor`, with its licence beside it; part of wheels, not of the repository."""
 _GRAPHVIZ_SOURCES = ("blob:", "'wasm-unsafe-eval'")
-"""Graphviz is a module that the page makes of its own text, and that compiles WebAssembly."""
+"""Graphviz is a module that the page makes from its own text, and that compiles WebAssembly."""
 
 
 def page(facts: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """The check on the TensorRT backend where there is no GPU: a network evaluated in numpy.
 
-It reads back what goes into TensorRT and computes what NVIDIA's documentation says it means. It shares
+It reads back the input of TensorRT, and computes its meaning by NVIDIA's documentation. It shares
 nothing with the lowering, the primitives or the reference evaluator.
 """
 

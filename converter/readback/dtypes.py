@@ -25,7 +25,7 @@ _HELD: dict[str, type[np.generic]] = {
 
 @dataclass(frozen=True, slots=True)
 class NetworkTensor:
-    """What the network says of one of its tensors. A dynamic dimension is -1."""
+    """The network's description of one of its tensors. A dynamic dimension is -1."""
 
     name: str
     dtype: str
@@ -49,7 +49,7 @@ class NetworkTensor:
 
     @property
     def user_dtype(self) -> np.dtype[Any]:
-        """The dtype of the arrays that go in and come out. numpy has no BF16 and no FP8: they travel as float32."""
+        """The dtype of input and output arrays. NumPy has no BF16 and no FP8: they are passed as float32."""
         return np.dtype(np.float16) if self.dtype == "HALF" else self.held_dtype
 
     @property

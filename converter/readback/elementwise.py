@@ -62,7 +62,7 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def erf(x: Array) -> Array:
-    """Gauss's error function, which numpy has not got."""
+    """The Gauss error function, which NumPy lacks."""
     return np.asarray(_erf(x), np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Sampling an image wherever a grid says."""
+"""Sampling an image at the places of a grid."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prototrt.converter.readback.registry import Array, Evaluate, Layer, evaluat
 def grid_sample(layer: Layer) -> Evaluate:
     """Image (N C H W), grid (N P Q 2) of places (x, y): -1 and 1 are the image's borders.
 
-    With ``align_corners`` the borders are the middles of the outermost elements, else their edges.
+    With ``align_corners`` the borders are the centers of the outermost elements, otherwise their edges.
     """
     interpolation, mode = layer.interpolation_mode.name, layer.sample_mode.name
     align = bool(layer.align_corners)

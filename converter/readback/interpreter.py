@@ -18,7 +18,7 @@ INetworkDefinition: TypeAlias = Any  # TensorRT's bindings carry no types
 
 
 class NetworkInterpreter:
-    """What a network computes, according to TensorRT's documentation alone, without our primitives.
+    """What a network computes, according only to TensorRT's documentation, without our primitives.
 
     It shows that the network means the right thing, not that TensorRT's kernels do. ``trt`` is the module
     that the network comes from. The network is read once. Its weights are referenced, not copied: where

@@ -14,7 +14,7 @@ from prototrt.converter.readback.scan import LOOP_LAYERS
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NetworkLayer:
-    """One layer. ``loop`` names the loop whose boundary it is part of; most layers have none."""
+    """One layer. ``loop`` names the loop that the layer is a boundary of; most layers have none."""
 
     type: str
     where: str

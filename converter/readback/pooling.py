@@ -33,7 +33,7 @@ def _maximum(x: Array, walks: list[Walk]) -> Array:
 
 
 def _average(x: Array, walks: list[Walk], exclusive: bool) -> Array:
-    """Divided by how much of the window lies over the input, or over the padded input.
+    """Divided by the part of the window over the input, or over the padded input.
 
     What rounding up adds after the padding is never counted.
     """

@@ -57,7 +57,7 @@ def reduce(layer: Layer) -> Evaluate:
 
 @evaluates("TOPK")
 def topk(layer: Layer) -> Evaluate:
-    """The k largest or smallest, in order, and their indices. Of equals the first comes first.
+    """The k largest or smallest, in order, and their indices. Among equal elements, the first comes first.
 
     TensorRT does not document the order of equals; this is ONNX's rule, which its parser maps onto the layer.
     """

@@ -78,7 +78,7 @@ def _by_call(
 
 
 def _of_one_call(key: str, names: Collection[str]) -> tuple[str, int] | None:
-    """The name and the number of an array that is fed in one call alone."""
+    """The name and the number of an array that is fed in only one call."""
     name, _, number = key.rpartition("/")
     is_numbered = key not in names and name in names and re.fullmatch(r"[0-9]{1,18}", number)
     return (name, int(number)) if is_numbered else None
@@ -137,7 +137,7 @@ def announced_feeds(path: str) -> dict[str, Announced]:
 def load_arrays(path: str, names: Collection[str]) -> Feeds:
     """These arrays of an npz file; raises ``UnreadableFileError``."""
     with _archive(path) as archive:
-        announced_arrays(archive)  # numpy allocates whatever a header says
+        announced_arrays(archive)  # NumPy allocates any size that a header states
         return {name: _array(archive, name) for name in names}
 
 
@@ -172,7 +172,7 @@ def _archive(path: str) -> Iterator[zipfile.ZipFile]:
 
 
 class ArraysOfFile(Mapping[str, Array]):
-    """The arrays of an npz file, each of which is read when it is asked for."""
+    """The arrays of an npz file, each of which is read on request."""
 
     def __init__(self, file: str) -> None:
         self.file = file

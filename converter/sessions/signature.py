@@ -72,7 +72,7 @@ class Signature:
         return sizes
 
     def refuse_misfit(self, value: Value, shape: tuple[int, ...], sizes: Sizes) -> None:
-        """Raise ``ShapeError`` unless the shape is that of the input."""
+        """Raise ``ShapeError`` unless the shape is the input's."""
         wanted = concrete(value.shape, sizes)
         if shape != wanted:
             is_fixed = wanted == value.shape

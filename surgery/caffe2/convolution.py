@@ -56,7 +56,7 @@ def transposed(
         raise _unfit(operator, kernel.shape, channels, group)
     shift = _bias(build, operator, bias, kernel.shape[1] * group)
     grows = min(geometry.after) < 0
-    # What adj adds behind the last kernel is nothing but the bias.
+    # The elements that adj adds after the last kernel hold only the bias.
     inner = _bias(build, operator, None, kernel.shape[1] * group) if grows else shift
     y = _cut(build, geometry, x, build.constant(kernel, "kernel"), inner, group)
     if not grows:
@@ -79,7 +79,7 @@ def _cut(build: Builder, geometry: Geometry, x: Value, kernel: Value, bias: Valu
 
 
 def _group(operator: Operator, kernel: np.ndarray, geometry: Geometry) -> int:
-    """How many groups there are; the geometry must be that of the kernel."""
+    """The number of groups. Raises if the geometry does not match the kernel."""
     if kernel.shape[2:] != geometry.kernel:
         raise WeightsError(
             f"shape is {kernel.shape}, expected a kernel of {geometry.kernel}",

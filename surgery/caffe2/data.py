@@ -20,7 +20,7 @@ from prototrt.surgery.ir.builder import Builder
 def input_operator(build: LayerBuilder, operator: Operator) -> list[Value]:
     """An external input of the net. Caffe2's files state neither its shape nor its type.
 
-    Becomes: an input of the engine, float32, or int32 where its readers want whole numbers.
+    Becomes: an input of the engine, float32, or int32 where its readers need whole numbers.
     """
     name = operator.tops[0]
     dtype = DType.INT32 if operator.arguments.integer("dtype", 1) == INT32 else DType.FLOAT32

@@ -113,7 +113,7 @@ def _axis_of_letter(letter: str, order: str) -> int:
 
 
 def _fit(covered: Shape, shape: Shape) -> bool:
-    """Whether the sizes are equal; ones before and behind those that are not 1 stretch.
+    """Whether the sizes are equal, apart from sizes of 1 at both ends, which are repeated.
 
     Source: caffe2 ``operators/elementwise_ops_utils.cc``, ``ComputeLegacyBroadcastSizes``.
     """

@@ -26,7 +26,7 @@ def resize_nearest(build: Builder, operator: Operator, x: Value, scales: Value |
     """
     for axis, scale in enumerate(_scales(build, operator, x, scales), 2):
         size = fixed(x.shape[axis], f"axis {axis}")
-        # Caffe2 divides in 32 bits, too.
+        # Caffe2 also divides in 32 bits.
         index = (np.arange(_grown(size, scale), dtype=np.float32) / scale).astype(np.int32)
         x = build.gathered(x, build.constant(np.minimum(index, size - 1), "nearest"), axis)
     return [x]

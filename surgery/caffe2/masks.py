@@ -19,7 +19,7 @@ from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, AND, GREATER, MINIMUM, MULTIPLY, SUBTRACT, Gather, Select
 from prototrt.surgery.recurrent.counting import numbers
 
-# Which places of row i are kept: those before i + 1, from i on, before i, behind i.
+# The places of row i that are kept: before i + 1, from i on, before i, after i.
 _TRIANGLES = {"upper": (True, 1), "lower": (False, 1), "upperdiag": (True, 0), "lowerdiag": (False, 0)}
 _WITH_INPUT = ("sequence", "window")
 
@@ -95,7 +95,7 @@ def _shared(operator: Operator, shape: Shape, axis: int) -> int:
 
 
 def _repeated(operator: Operator, shape: Shape, axis: int, mode: str) -> int:
-    """The first axis that shares a place. Caffe2 looks at it for lengths alone, and then not at ``batch``."""
+    """The first axis that shares a place. Caffe2 reads it only for lengths, and then ignores ``batch``."""
     arguments = operator.arguments
     if not arguments.has("repeat_from_axis") or mode != "sequence":
         return len(shape)

@@ -16,7 +16,7 @@ from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.ir.uniform_constants import is_repeated
 
 operator_rule: Registry[str, LayerRule] = Registry("operator rule")
-"""``rule(build, operator, *inputs) -> outputs``. Fewer outputs than the operator has: the rest are no tensors."""
+"""``rule(build, operator, *inputs) -> outputs``. Outputs that are missing at the end are not tensors."""
 
 MOST_COMPUTED = 1 << 23
 NO_RULE = "docs/caffe2.md lists the supported ones"
@@ -28,7 +28,7 @@ def axis_of(operator: Operator, shape: Shape, default: int, name: str = "axis") 
 
 
 def canonical(axis: int, shape: Shape, name: str = "axis") -> int:
-    """An axis counted from the front. Raises ``NetError`` for one that the shape has not."""
+    """An axis counted from the front. Raises ``NetError`` if the shape lacks it."""
     if not -len(shape) <= axis < len(shape):
         raise NetError(
             f"{name} is {axis}, but the input has {len(shape)} axes: {shape}",
@@ -71,7 +71,7 @@ def _computed(build: Builder, value: Value) -> Array | None:
 
 
 def _refuse_growth(node: Node, inputs: Sequence[Array | None]) -> None:
-    """Weights may be computed of weights; what grows far beyond them would take any amount of memory."""
+    """Weights may be computed from weights. Results that are much larger could take any amount of memory."""
     stored = sum(array.size for array in inputs if array is not None and not is_repeated(array))
     written = sum(element_count(value.shape) for value in node.outputs)
     if written > max(MOST_COMPUTED, 4 * stored):
@@ -93,7 +93,7 @@ def expect_axes(operator: Operator, value: Value, count: int, meaning: str, inde
 
 
 def expect_whole_numbers(operator: Operator, value: Value, index: int) -> None:
-    """Refuse places and lengths that are no whole numbers."""
+    """Refuse places and lengths that are not whole numbers."""
     if value.dtype is not DType.INT32:
         raise ShapeError(
             f"holds {value.dtype.value}, expected int32",

@@ -39,7 +39,7 @@ def average_pool(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 
 def _pooled(build: Builder, operator: Operator, x: Value) -> tuple[Geometry, Value]:
-    """The windows, with as much padding behind the image as they reach."""
+    """The windows, with padding after the image up to the end of the last one."""
     refuse_order(operator)
     stated = geometry_of(build, operator, x.shape)
     if any(step != 1 for step in stated.dilation):
@@ -59,7 +59,7 @@ def _pooled(build: Builder, operator: Operator, x: Value) -> tuple[Geometry, Val
 
 
 def _needed(geometry: Geometry, x: Value, axis: int) -> int:
-    """The padding behind the image that a window reaches: all of it may be more than a window."""
+    """The padding after the image that a window reaches: the whole padding may be larger than a window."""
     window, stride = geometry.kernel[axis], geometry.stride[axis]
     inside = fixed(x.shape[2 + axis], "a size of the image") + geometry.before[axis]
     out = (inside + geometry.after[axis] - window) // stride + 1

@@ -32,7 +32,7 @@ def recurrent_network(build: Builder, operator: Operator, sequence: Value, *othe
 
 
 class Unfolding:
-    """One RecurrentNetwork, with its links and aliases as slices of what they stand for."""
+    """One RecurrentNetwork, with its links and aliases as slices of their blobs."""
 
     def __init__(self, build: Builder, operator: Operator, inputs: Sequence[Value]) -> None:
         assert operator.recurrence is not None
@@ -50,7 +50,7 @@ class Unfolding:
         self.net = StepNet(operator, self.recurrence, self.initial)
 
     def outputs(self) -> list[Value]:
-        """What the aliases make of the buffers, for as many outputs as are tensors."""
+        """The outputs that are tensors, which aliases make from the buffers."""
         self._run()
         aliases = {alias.target: alias for alias in self.recurrence.aliases}
         results = []
@@ -168,7 +168,7 @@ class Unfolding:
         return parts[0] if len(parts) == 1 else self.build.add(Concat(0), *parts, hint="buffer")
 
     def _expose(self, state: State, aliases: Sequence[Alias | None], results: Sequence[Value]) -> None:
-        """A final state whose initial value is an input is told as a recurrence, by its alias if it has one."""
+        """A final state whose initial value is an input is reported as a recurrence, by its alias if it has one."""
         before, rows = self._fed(self.inputs[state.initial]), self.initial[state.buffer].shape
         if before not in self.build.inputs or len(before.shape) == 1:
             return
@@ -189,14 +189,14 @@ class Unfolding:
         self.build.expose_state(before, after)
 
     def _fed(self, value: Value) -> Value:
-        """The value of which this one is a copy, or the same elements in another shape."""
+        """The value that this one copies, or whose elements it has in another shape."""
         while (node := self.build.writer(value)) is not None and isinstance(node.op, Identity | Reshape):
             value = node.inputs[0]
         return value
 
 
 def _places(parts: list[Value], start: int) -> list[tuple[Value, int]]:
-    """The parts that reach beyond ``start``, each with how many rows are before it."""
+    """The parts that reach past ``start``, each with the number of rows before it."""
     found, before = [], 0
     for part in parts:
         size = fixed(part.shape[0], "the number of rows")

@@ -101,7 +101,7 @@ def top_k(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 
 def _largest(build: Builder, x: Value, axis: int, count: int) -> tuple[Value, Value]:
-    """The largest elements and their places; of equal ones the first comes first."""
+    """The largest elements and their places. Among equal elements, the first comes first."""
     size, rank = fixed(x.shape[axis], f"axis {axis}"), len(x.shape)
     values, from_end = build.add_all(TopK(axis, count), build.add(Reverse(axis), x, hint="backwards"))
     last = build.scalar(size - 1, rank, from_end.dtype)

@@ -73,7 +73,7 @@ def sparse_lengths_weighted_sum(
 
 
 def _bagged(build: Builder, operator: Operator, rows: Value, lengths: Value, index: int) -> Value:
-    """The segments of ``rows`` summed up, by a product with the matrix that says which row is whose."""
+    """The sums of the segments of ``rows``, by a product with a matrix of 0 and 1 that assigns rows to segments."""
     expect_whole_numbers(operator, lengths, index)
     if len(lengths.shape) != 1 or not rows.shape:
         raise ShapeError(

@@ -158,7 +158,7 @@ def tile(build: Builder, operator: Operator, x: Value, *stated: Value) -> list[V
 
 
 def _number(build: Builder, operator: Operator, inputs: Sequence[Value], index: int) -> int | None:
-    """The whole number that an input behind the first holds, if there is one."""
+    """The whole number in an input after the first, if there is one."""
     if index >= len(inputs):
         return None
     array = known(build, operator, 1 + index, inputs[index])

@@ -42,9 +42,9 @@ class StepNet:
         self._refuse_unknown()
 
     def cell(self, around: Mapping[str, Value], sequences: Sequence[str]) -> StepFunction:
-        """One step. Its inputs are what the ``sequences`` show, then the number of the step.
+        """One step. Its inputs are the elements of the ``sequences``, then the number of the step.
 
-        Where the number of steps is not known, that of the step is counted in one more state.
+        If the number of steps is not known, an additional state counts them.
         """
         buffers = list(self.initial)
 

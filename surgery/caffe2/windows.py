@@ -81,7 +81,7 @@ def transposed_geometry_of(build: Builder, operator: Operator, shape: Shape) -> 
 
 
 def cropped(build: Builder, geometry: Geometry, x: Value) -> tuple[Geometry, Value]:
-    """Both without negative padding, which ``legacy_pad`` 2 makes of strides larger than the kernel."""
+    """Both without negative padding, which ``legacy_pad`` 2 gives for strides larger than the kernel."""
     before, after = ([min(pad, 0) for pad in pads] for pads in (geometry.before, geometry.after))
     if not any((*before, *after)):
         return geometry, x
@@ -91,7 +91,7 @@ def cropped(build: Builder, geometry: Geometry, x: Value) -> tuple[Geometry, Val
 
 
 def _stated(build: Builder, operator: Operator, shape: Shape) -> Geometry:
-    """The geometry before ``legacy_pad`` and ``global_pooling`` have their say."""
+    """The geometry without ``legacy_pad`` and ``global_pooling``."""
     axes = len(shape) - 2
     if axes < 1:
         raise ShapeError(
@@ -199,7 +199,7 @@ def _only(forms: dict[str, tuple[int, ...]], axes: int, ends: int) -> tuple[int,
         )
     for name, entries in stated.items():
         each = len(entries) // ends
-        # What stands for two axes serves a sequence, too, which has one.
+        # A number for two axes also serves a sequence, which has one.
         if len(entries) != axes * ends if name.endswith("s") else each < axes:
             raise NetError(
                 f"{name} has {len(entries)} entries, expected {axes * ends}",

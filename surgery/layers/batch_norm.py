@@ -1,4 +1,4 @@
-"""Layers that normalize each channel with statistics, stored or those of the batch."""
+"""Layers that normalize each channel with statistics, either stored or of the batch."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class Geometry:
         self.stride = _sizes(param, "stride", self.spatial, 1)
         self.pad = _sizes(param, "pad", self.spatial, 0)
         dilation = _per_axis(list(param.dilation), "dilation", self.spatial, 1)
-        # Caffe takes 0, which says nothing of a kernel of one element.
+        # Caffe accepts 0, which changes nothing for a kernel of one element.
         self.dilation = tuple(
             max(step, 1) if size == 1 else step for step, size in zip(dilation, self.kernel, strict=True)
         )
@@ -181,7 +181,7 @@ class Geometry:
         )
 
     def batched(self, build: LayerBuilder, x: Value) -> Value:
-        """``x`` with one axis of items in front of the channels."""
+        """``x`` with one axis of items before the channels."""
         items = (
             x.shape[:1]
             if self.axis == 1
@@ -190,7 +190,7 @@ class Geometry:
         return build.reshape(x, (*items, *x.shape[self.axis :]), hint="items")
 
     def overhung(self, build: LayerBuilder, x: Value) -> Value:
-        """``x`` (N, C, ...) with zeros behind it where the only window reaches further than its padding.
+        """``x`` (N, C, ...), with zeros after it if the only window reaches past its padding.
 
         Caffe divides towards zero: a kernel that is too large by less than a stride fits once.
         """
@@ -233,7 +233,7 @@ def _sizes(param: Any, name: str, spatial: int, default: int | None) -> tuple[in
 
 
 def _refuse_half(param: Any, name: str, height: str, width: str) -> None:
-    """A kernel or stride stated for one axis alone is 0 for the other; a pad may well be 0."""
+    """A kernel or stride stated for only one axis is 0 for the other; a pad may be 0."""
     for field in (height, width):
         if name != "pad" and not param.HasField(field):
             other = width if field == height else height

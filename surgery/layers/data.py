@@ -72,7 +72,7 @@ def dummy_data(build: LayerBuilder, layer: Layer) -> list[Value]:
 
 
 def _kept(layer: Layer) -> str:
-    """What is told of who writes over numbers that Caffe makes once."""
+    """The warning about a layer that overwrites numbers that Caffe makes once."""
     return (
         f'what {layer.type} "{layer.name}" made: in Caffe the next call finds what this one left there,'
         " here every call begins with the same numbers"

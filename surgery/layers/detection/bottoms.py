@@ -19,7 +19,7 @@ def exact(build: LayerBuilder, x: Value) -> Expression:
 
 
 def overlap_threshold(stated: float, field: str) -> float:
-    """The overlap from which on one of two boxes goes. Raises ``NetError`` for what is no overlap."""
+    """The overlap above which one of two boxes is dropped. Raises ``NetError`` if it is not from 0 to 1."""
     if not 0 <= stated <= 1:
         raise NetError(
             f"{field} is {stated:g}, expected 0 to 1",

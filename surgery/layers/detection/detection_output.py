@@ -82,7 +82,7 @@ def detection_output(
     boxes = boxes.map(lambda part: _of_labels(part, labels).reshape(lists, sizes.priors))
     before = _at_most(param.nms_param.top_k) if param.nms_param.HasField("top_k") else _ALL
     most = _at_most(param.keep_top_k)
-    # With no room for a single box no score is high enough: what comes out is that nothing was found.
+    # Without room for a box, no score is high enough: the result is that nothing was found.
     least = _least_score(param) if before and most else -LOWEST
     kept = suppressed(scores, scores > least, boxes, rule, before=max(before, 1), most=max(most, 1))
     return _top(build, layer, kept, boxes, labels, sizes.images)
@@ -143,7 +143,7 @@ def _refuse_first_stage(
 
 
 def _refuse_misfit(layer: Layer, index: int, x: Value, expected: tuple[int, int], because: str) -> None:
-    """Raise unless a bottom has as many numbers an image."""
+    """Raise unless a bottom has this many numbers per image."""
     size = int(np.prod([dim for dim in x.shape[1:] if isinstance(dim, int)]))
     if (*x.shape[:1], size) != expected:
         fix = "use the PriorBox layers and the num_classes that the net was trained with"

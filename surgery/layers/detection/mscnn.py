@@ -83,7 +83,7 @@ def box_group_output(
 
 
 def _in_one_list(parts: Sequence[tuple[Boxes, Expression]]) -> tuple[Boxes, Expression]:
-    """The boxes and the scores of all maps, one map behind the other."""
+    """The boxes and the scores of all maps, one map after the other."""
     columns = zip(*(boxes.parts for boxes, _ in parts), strict=True)
     boxes = Boxes(*(concatenated(list(same), 1) for same in columns))
     return boxes, concatenated([score for _, score in parts], 1)

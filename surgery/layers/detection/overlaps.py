@@ -1,4 +1,4 @@
-"""How much two boxes overlap: each fork has a formula of its own, and keeps to it bit by bit."""
+"""The overlap of two boxes. Each fork has its own formula, which is followed bit by bit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from prototrt.surgery.ir.expression import Expression
 
 SMALLEST = float(np.finfo(np.float32).tiny)
-"""Stands for an area of 0 below a fraction bar: what is above it is 0, too."""
+"""Replaces an area of 0 as a divisor: the dividend is then also 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def of_pixel_corners_that_meet(a: Boxes, b: Boxes) -> Expression:
 
 
 def of_centres(a: Boxes, b: Boxes) -> Expression:
-    """Intersection over union of boxes that are told by centre x, y, width and height.
+    """Intersection over union of boxes with center x, y, width and height.
 
     Source: eric612/MobileNet-YOLO ``box_iou`` in ``src/caffe/util/bbox_util.cpp``.
     """
@@ -76,7 +76,7 @@ def of_centres(a: Boxes, b: Boxes) -> Expression:
 
 
 def of_corner_and_sides(mode: str) -> Overlap:
-    """Overlap of boxes that are told by x, y, width and height.
+    """Overlap of boxes with x, y, width and height.
 
     The intersection is divided by the union (``mode`` is ``IOU``), by the smaller area (``IOMU``) or by
     the area of the first box (``IOFU``).
@@ -93,7 +93,7 @@ def of_corner_and_sides(mode: str) -> Overlap:
 
 
 def of_pixel_corners_in(mode: str) -> Overlap:
-    """Overlap of boxes that are told by the corners of pixels, in the modes of ``of_corner_and_sides``.
+    """Overlap of boxes with the corners of pixels, in the modes of ``of_corner_and_sides``.
 
     Boxes that have one row of pixels in common overlap by 0.
     Source: zhaoweicai/cascade-rcnn ``src/caffe/util/bbox_util.cpp``, ``JaccardOverlap``.
@@ -109,7 +109,7 @@ def of_pixel_corners_in(mode: str) -> Overlap:
 
 
 def _intersection(a: Boxes, b: Boxes) -> tuple[Expression, Expression]:
-    """Width and height of what two boxes told by corners have in common; negative if they are apart."""
+    """Width and height of the intersection of two boxes with corners; negative if they are apart."""
     width = a.third.at_most(b.third) - a.first.at_least(b.first)
     return width, a.fourth.at_most(b.fourth) - a.second.at_least(b.second)
 
@@ -135,6 +135,6 @@ def _in_mode(mode: str, area: Expression, of_a: Expression, of_b: Expression) ->
 
 
 def _common(x1: Expression, side1: Expression, x2: Expression, side2: Expression) -> Expression:
-    """How much two stretches have in common that are told by their middle and their length."""
+    """The length of the intersection of two stretches, each with a middle and a length."""
     half1, half2 = side1 / 2, side2 / 2
     return (x1 + half1).at_most(x2 + half2) - (x1 - half1).at_least(x2 - half2)

@@ -23,7 +23,7 @@ from prototrt.surgery.layers.detection.suppression import Suppression
 from prototrt.surgery.settings import Settings
 
 _STRIDE = 16
-"""Pixels between two places, where PVANET and happynear state nothing else."""
+"""Pixels between two places, unless PVANET's or happynear's layer states another number."""
 
 
 @layer_rule("Proposal")

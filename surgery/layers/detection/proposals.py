@@ -22,8 +22,8 @@ _EVERY = int(np.iinfo(np.int32).max)
 class Proposing:
     """What a fork does with its anchors.
 
-    ``anchors`` (A, 4) stand around the first place of the map, ``stride`` pixels lie between two places.
-    Boxes with a side below ``min_size`` (in pixels of the image before it was scaled) are no candidates,
+    ``anchors`` (A, 4) are around the first place of the map; ``stride`` pixels are between two places.
+    Boxes with a side below ``min_size`` (in pixels of the image before it was scaled) are not candidates,
     or, with ``keeps_small``, candidates of score 0. ``scale_places`` say where im_info holds the scales of
     heights and widths. The ``before`` best enter the suppression (all, if it is not positive), the first
     ``most`` of an image are proposed. Anchors but the first of a place need a score of ``least_score``.

@@ -111,7 +111,7 @@ def _refuse_too_few(layer: Layer, field: str, count: int, expected: int, each: s
 
 
 def _of_best_class(build: LayerBuilder, layer: Layer, index: int, x: Value, anchors: Array) -> _Candidates:
-    """YOLO v2: the width of a map stands for both sides, and only its best class counts for a box."""
+    """YOLO v2: the width of a map is used for both sides, and only the best class of a box counts."""
     maps = _numbers_of_boxes(build, layer, index, x)
     images, boxes, _, height, width = (fixed(dim, "a size") for dim in maps.shape)
     if height < width:
@@ -141,7 +141,7 @@ def _of_best_class(build: LayerBuilder, layer: Layer, index: int, x: Value, anch
 def _of_all_classes(
     build: LayerBuilder, layer: Layer, index: int, x: Value, anchors: Array, scale: int
 ) -> _Candidates:
-    """YOLO v3: each class is a candidate of its own; anchors count in pixels of the net's input."""
+    """YOLO v3: each class is a separate candidate; anchors are in pixels of the net's input."""
     maps = _numbers_of_boxes(build, layer, index, x)
     images, boxes, _, height, width = (fixed(dim, "a size") for dim in maps.shape)
     classes = layer.param.num_classes
