@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -126,6 +127,11 @@ def all_passes() -> Mapping[str, Pass]:
     return {change.__name__: change for each in lists for change in each.passes}
 
 
+def pass_names() -> list[str]:
+    """The names of all passes, those that depend on options among them."""
+    return [*all_passes(), quantize_products.__name__]
+
+
 def lowered(graph: Graph, backend: str) -> Graph:
     """The graph that a backend reads: ``"tensorrt"``, ``"onnx"``, ``"onnx-lstm"`` or ``"reference"``."""
     return run(graph, [LOWERINGS[backend]])
@@ -145,6 +151,7 @@ def quantization(options: RewriteOptions) -> PassList:
 def _ranges(graph: Graph, options: RewriteOptions) -> Mapping[str, float]:
     """The ranges that are given. A net without weights is not computed: its picture needs no numbers."""
     if options.ranges is not None:
+        _refuse_useless_ranges(options.ranges)
         return options.ranges
     if not options.require_weights:
         return dict.fromkeys(quantized_values(graph, options), 1.0)
@@ -152,6 +159,15 @@ def _ranges(graph: Graph, options: RewriteOptions) -> Mapping[str, float]:
         Worded("{} needs the ranges of the values of the net", Option("precision", options.precision)),
         fix=Worded("measure them with `prototrt calibrate`, and give {}", Option("scales", "scales.json")),
     )
+
+
+def _refuse_useless_ranges(ranges: Mapping[str, float]) -> None:
+    for name, largest in ranges.items():
+        if not 0 < largest < math.inf:
+            raise OptionsError(
+                f'the range of "{name}" is {largest:g}, expected a number above 0',
+                fix="leave it out, and its products stay float16",
+            )
 
 
 @takes_options(RewriteOptions)

@@ -16,11 +16,12 @@ from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.sessions.session import Session
 from prototrt.converter.verification.comparison import difference_of
 from prototrt.converter.verification.tolerances import TOLERANCES
-from prototrt.surgery.ir import Array, Graph, Value, walk
-from prototrt.surgery.ops import Dequantize, Softmax
+from prototrt.surgery.ir import Array, Graph, Node, Value, walk
+from prototrt.surgery.ops import Cast, Concat, Dequantize, Identity, Reshape, Slice, Softmax, Transpose
 from prototrt.surgery.options import RewriteOptions
 
 Arrays = Mapping[str, Array]
+_MOVES = (Cast, Concat, Identity, Reshape, Slice, Transpose)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +151,9 @@ class Truth:
         """How far each output of another graph is from it."""
         found = _results(graph, self.feeds)
         values = {value.name: value for value in self.graph.outputs}
+        axes = _axes_of_classes(self.graph)
         return [
-            _cost(found[name], wanted, values[name], self.graph)
+            _cost(name, found[name], wanted, axes.get(values[name]))
             for name, wanted in self.results.items()
             if wanted.dtype.kind == "f"
         ]
@@ -173,16 +175,10 @@ def _session(graph: Graph) -> Session:
     return Session(graph)
 
 
-def _cost(found: Array, wanted: Array, value: Value, graph: Graph) -> OutputCost:
+def _cost(name: str, found: Array, wanted: Array, axis: int | None) -> OutputCost:
     difference = difference_of(found, wanted, TOLERANCES["fp32"])
-    return OutputCost(
-        value.name,
-        difference.max_abs,
-        difference.max_rel,
-        difference.rms,
-        difference.cosine,
-        _agreement(found, wanted, 1 + _axis_of_classes(value, graph)),
-    )
+    numbers = difference.max_abs, difference.max_rel, difference.rms, difference.cosine
+    return OutputCost(name, *numbers, None if axis is None else _agreement(found, wanted, 1 + axis))
 
 
 def _agreement(found: Array, wanted: Array, axis: int) -> float | None:
@@ -192,9 +188,28 @@ def _agreement(found: Array, wanted: Array, axis: int) -> float | None:
     return float(np.mean(found.argmax(axis) == wanted.argmax(axis)))
 
 
-def _axis_of_classes(value: Value, graph: Graph) -> int:
-    """The axis of a Softmax that writes the value; else the channels of images, or the last axis."""
-    for node in graph.nodes:
-        if value in node.outputs and isinstance(node.op, Softmax):
-            return node.op.axis
+def _axes_of_classes(graph: Graph) -> dict[Value, int]:
+    """The outputs that decide between classes, and along which axis: results of Softmax if there are any, else all.
+
+    Beside probabilities, the outputs of a detector are positions, among which the largest means nothing.
+    """
+    writers = {value: node for node in graph.nodes for value in node.outputs}
+    of_softmax = {
+        value: axis for value in graph.outputs if (axis := _axis_of_softmax(value, writers)) is not None
+    }
+    return of_softmax or {value: _axis_of_channels(value) for value in graph.outputs}
+
+
+def _axis_of_softmax(value: Value, writers: Mapping[Value, Node]) -> int | None:
+    """The axis of the classes, if a value is the result of a Softmax, or is moved from one."""
+    node, axis = writers.get(value), None
+    while node is not None and isinstance(node.op, _MOVES):
+        axis = _axis_of_channels(value)
+        node = writers.get(node.inputs[0])
+    if node is None or not isinstance(node.op, Softmax):
+        return None
+    return node.op.axis if axis is None else axis
+
+
+def _axis_of_channels(value: Value) -> int:
     return 1 if len(value.shape) > 3 else len(value.shape) - 1

@@ -97,7 +97,9 @@ class _Halving:
         if kind is not InHalf.PRODUCT and not follows_half:
             return FULL
         constants = [value for value in read if value.is_constant and value.dtype is FULL]
-        reason = why_not_half(node.op, constants) if self.half is DType.FLOAT16 else None
+        beside = any(not read[position].is_constant for position in node.op.weights)
+        is_narrow = self.half is DType.FLOAT16
+        reason = why_not_half(node.op, constants, beside_weights=beside) if is_narrow else None
         if reason is None:
             return self.half
         self.build.warn(f"stays in float32: {reason}")

@@ -36,13 +36,16 @@ class HalfWeights:
         return array.astype(self.dtype.numpy)
 
 
-def why_not_half(op: Op, constants: Sequence[Value]) -> str | None:
-    """The damage that float16 would do to the constants of a primitive, or None."""
+def why_not_half(op: Op, constants: Sequence[Value], *, beside_weights: bool = False) -> str | None:
+    """The damage that float16 would do to the constants of a primitive, or None.
+
+    ``beside_weights``: the constants are added to what weights of 8 bits make, so that small ones may lose digits.
+    """
     largest = max([0.0, *map(_largest, constants)])
     largest = max([largest, *(_magnitude(op, item.name) for item in fields(op))])  # type: ignore[arg-type]  # ops are dataclasses
     if largest > LARGEST:
         return f"float16 holds no numbers beyond {LARGEST:.0f}, here are some of {largest:.3g}"
-    if 0 < largest < SMALLEST:
+    if 0 < largest < SMALLEST and not beside_weights:
         return f"float16 loses digits below {SMALLEST:.2g}, here the largest number is {largest:.2g}"
     return None
 

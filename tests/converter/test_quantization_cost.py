@@ -6,7 +6,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import prototrt
@@ -88,7 +87,18 @@ def test_auto_keep_is_for_8_bits() -> None:
     )
 
 
-def test_an_output_without_classes_is_judged_by_its_direction() -> None:
-    (cost,) = digits_cost().outputs
-    assert cost.score == cost.agreement
-    assert np.isclose(digits_cost().as_dict()["outputs"][0]["rms"], cost.rms)
+def test_beside_probabilities_other_outputs_have_no_classes(tmp_path: Path) -> None:
+    """As in a detector, whose boxes are judged by their cosine."""
+    layers = [
+        'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 4 } }',
+        'layer { name: "prob" type: "Softmax" bottom: "ip" top: "prob" }',
+        'layer { name: "boxes" type: "InnerProduct" bottom: "x" top: "boxes" inner_product_param { num_output: 4 } }',
+    ]
+    blobs = stored("ip", [numbers(4, 3), numbers(4)]) | stored("boxes", [numbers(4, 3, seed=2), numbers(4)])
+    model = loaded(tmp_path, inputs_of({"x": (5, 3)}) + "\n".join(layers), blobs)
+    options = RewriteOptions(precision="int8", ranges={"x": 3.0}, quantize_all=True)
+    costs = quantization_cost(model, options, [{"x": numbers(5, 3, seed=1)}]).outputs
+    judged = {cost.output: (cost.agreement is None, cost.score) for cost in costs}
+    assert judged["prob"] == (False, 1.0)
+    assert judged["boxes"][0]
+    assert 0.99 < judged["boxes"][1] < 1

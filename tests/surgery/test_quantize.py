@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 import prototrt
 from prototrt.caffe_proto.errors import OptionsError
+from prototrt.converter.tensorrt.api import find_backend
 from prototrt.surgery.ir import Array, DType, Graph, Node, walk
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
@@ -30,7 +32,18 @@ from prototrt.surgery.passes.quantize_products import quantize_products
 from prototrt.surgery.pipeline import quantizable
 from prototrt.tests.digit_strips import DIGITS
 from prototrt.tests.golden_cases import Case, caffe_cases
-from prototrt.tests.small_nets import WAYS, failure, float32, has_engine, numbers, told
+from prototrt.tests.small_nets import (
+    WAYS,
+    failure,
+    float32,
+    has_engine,
+    inputs_of,
+    loaded,
+    numbers,
+    op,
+    stored,
+    told,
+)
 
 EVERYTHING = RewriteOptions(precision="int8", quantize_all=True)
 SKIPPED = ("batch_sizes", "train_val_digits")
@@ -178,7 +191,7 @@ def test_products_without_a_scale_stay_as_they_are_with_a_warning() -> None:
 def test_8_bits_need_ranges() -> None:
     assert failure(lambda: digits(ranges=None), OptionsError) == (
         'precision="int8" needs the ranges of the values of the net\n'
-        '  fix: measure them with `prototrt calibrate`, and give ranges="scales.json"'
+        '  fix: measure them with `prototrt calibrate`, and give scales="scales.json"'
     )
 
 
@@ -186,6 +199,37 @@ def test_a_layer_to_keep_is_in_the_net() -> None:
     assert failure(lambda: digits(keep_float=("score2",)), OptionsError) == (
         'keep_float names "score2", which is not a layer of the net\n  fix: use score'
     )
+
+
+@pytest.mark.parametrize("largest", [0.0, -1.0, np.nan, np.inf])
+def test_ranges_are_positive_numbers(largest: float) -> None:
+    assert failure(lambda: digits(ranges={"pool1": largest}), OptionsError) == (
+        f'the range of "pool1" is {largest:g}, expected a number above 0\n'
+        "  fix: leave it out, and its products stay float16"
+    )
+
+
+def test_a_small_bias_does_not_keep_a_product_in_float32(tmp_path: Path) -> None:
+    """Its digits do not matter beside the products of weights of 8 bits."""
+    fields = "convolution_param { num_output: 2 kernel_size: 1 }"
+    blobs = stored("op", [numbers(2, 3, 1, 1), [1e-7, 0]])
+    model = loaded(tmp_path, inputs_of({"x": (1, 3, 2, 2)}) + op("Convolution", fields), blobs)
+    graph = prototrt.rewrite(model, precision="int8", ranges={"x": 3.0}, quantize_all=True)
+    assert [node.outputs[0].dtype for node in nodes(graph, Convolution)] == [DType.FLOAT16]
+    assert graph.warnings == ()
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("precision", ["int8", "fp8"])
+def test_the_parser_of_tensorrt_reads_the_onnx_model(precision: str, tmp_path: Path) -> None:
+    trt = find_backend("rtx").trt
+    prototrt.export_onnx(digits(precision=precision), tmp_path / "net.onnx")
+    logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
+    builder = trt.Builder(logger)
+    network = builder.create_network(0)
+    parser = trt.OnnxParser(network, logger)
+    assert parser.parse_from_file(str(tmp_path / "net.onnx")), [parser.get_error(0).desc()]
+    assert builder.build_serialized_network(network, builder.create_builder_config()) is not None
 
 
 def test_a_net_without_products_is_told_of() -> None:

@@ -94,10 +94,10 @@ class PassName(Written):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from prototrt.caffe_proto.suggestions import choices
-        from prototrt.surgery.pipeline import all_passes
+        from prototrt.surgery.pipeline import pass_names
 
-        if value != ALL and value not in all_passes():
-            self.fail(f'there is no pass "{value}": use {choices(value, [*all_passes(), ALL])}', param, ctx)
+        if value != ALL and value not in pass_names():
+            self.fail(f'there is no pass "{value}": use {choices(value, [*pass_names(), ALL])}', param, ctx)
         return str(value)
 
 
