@@ -201,3 +201,18 @@ def test_a_batch_writes_over_nothing_that_it_reads(options: tuple[str, str], mes
 
 
 LIST = "models:\n- prototxt: net.prototxt\n  weights: {weights}\n"
+
+
+@pytest.mark.parametrize("mean", ["net.plan", "net.plan.json"])
+def test_a_batch_does_not_write_over_a_mean_image(mean: str) -> None:
+    """The net names it, not the list."""
+    net = f'''layer {{ name: "data" type: "Input" top: "data" input_param {{ shape {{ dim: 1 dim: 3 dim: 2 dim: 2 }} }}
+  transform_param {{ mean_file: "{mean}" }} }}'''
+    text = "models:\n- {prototxt: net.prototxt, random-weights: 1, preprocess: true}\n"
+    files = {"net.prototxt": net, mean: "mean", "models.yaml": text}
+    for name, content in files.items():
+        Path(name).write_text(content)
+    result = CliRunner().invoke(main, ["batch", "models.yaml", "-o", "."])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f'Error: -o would overwrite "{mean}", which is read\n' in result.stderr
+    assert {path.name: path.read_text() for path in Path().iterdir()} == files

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnreadableFileError
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
@@ -88,11 +88,22 @@ def _mean_image(build: LayerBuilder, layer: Layer, x: Value) -> Array:
     return mean
 
 
-def _found(name: str, layer: Layer) -> str:
+def mean_files(model: Model) -> list[str]:
+    """The mean images that data layers of the net name, as far as they exist."""
+    named = {layer: layer.message.transform_param.mean_file for layer in model.layers}
+    return [file for layer, name in named.items() if name and (file := _searched(name, layer)) is not None]
+
+
+def _searched(name: str, layer: Layer) -> str | None:
     """A file that Caffe looks for in the working directory. Nets that moved have it beside them."""
-    for candidate in (Path(name), Path(layer.origin.file).parent / name):
-        if candidate.exists():
-            return str(candidate)
+    candidates = (Path(name), Path(layer.origin.file).parent / name)
+    return next((str(candidate) for candidate in candidates if candidate.exists()), None)
+
+
+def _found(name: str, layer: Layer) -> str:
+    file = _searched(name, layer)
+    if file is not None:
+        return file
     raise UnreadableFileError(
         f"mean_file {name} does not exist",
         origin=layer.origin,

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+import prototrt
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.wording import Option
@@ -107,7 +108,19 @@ def _refuse_overwriting(options: BatchOptions, entries: Sequence[Entry]) -> None
 
 def _read(entry: Entry) -> list[str]:
     weights = [] if entry.weights is None else [entry.weights]
-    return [entry.prototxt, *weights, *files_of(entry.options)]
+    return [entry.prototxt, *weights, *files_of(entry.options), *_mean_files(entry)]
+
+
+def _mean_files(entry: Entry) -> list[str]:
+    """What the net of an entry names. A net that cannot be read is reported when it is converted."""
+    if not entry.options["preprocess"]:
+        return []
+    from prototrt.surgery.layers.preprocessing import mean_files
+
+    try:
+        return mean_files(prototrt.load(entry.prototxt, options=options_of(LoadOptions, entry.options)))
+    except ConversionError:
+        return []
 
 
 def _make_folder(folder: str) -> None:
