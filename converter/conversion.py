@@ -88,6 +88,8 @@ class Product:
                 Worded("{} computes the network in NumPy, which cannot run a plugin", Option("verify")),
                 fix=Worded("verify with {}, which differs only in the plugin", Option("tile", "native")),
             )
+        if self.is_onnx and self.converting.sign:
+            raise OptionsError(Worded("{} is for engines, but FILE ends in .onnx", Option("sign")))
         if self.exporting.onnx_lstm and not self.is_onnx:
             raise OptionsError(
                 Worded("{} is for ONNX models, but FILE does not end in .onnx", Option("onnx_lstm"))
@@ -112,10 +114,12 @@ class Product:
 
             notes = self._checked(graph, "onnx-lstm" if self.exporting.onnx_lstm else "onnx", truth)
             return export_onnx(graph, self.target, onnx_lstm=self.exporting.onnx_lstm, notes=notes)
+        from prototrt.converter.signing import Signer
         from prototrt.converter.tensorrt.builder import build_file
 
+        signer = None if self.converting.sign is None else Signer(self.converting.sign)
         notes = self._checked(graph, "network", truth)
-        return build_file(graph, self.target, replace(self.building, progress=progress), notes)
+        return build_file(graph, self.target, replace(self.building, progress=progress), notes, signer)
 
     def _checked(self, graph: Graph, way: str, truth: Graph | None) -> dict[str, Any]:
         """The manifest's record of a verification on random inputs. Raises if a result is out of tolerance."""

@@ -55,9 +55,14 @@ class ExportOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertOptions(Options):
-    """``verify``: what is written is first compared with the reference, on random inputs."""
+    """What is done with what is made, before it is written.
+
+    ``verify`` compares it with the reference, on random inputs. ``sign`` is a file with an Ed25519 private key, which
+    signs the manifest of an engine.
+    """
 
     verify: bool = False
+    sign: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ NPZ = str(Path(WEIGHTS).with_name("strips_in.npz"))
 OUTPUT = {
     "convert": ["-o", "out.plan"],
     "dot": ["-o", "out.html"],
+    "calibrate": ["-o", "out.json"],
     "run": ["-o", "out.npz"],
     "batch": ["-o", "out"],
 }
@@ -32,12 +33,17 @@ EXPECTED = {
     "verification": "the output of verify as JSON",
     "inputs": "an npz file",
     "expect": "an npz file",
+    "scales": "a file of scales",
+    "calibration_cache": "a calibration cache, or a table",
+    "sign": "a private key",
+    "trust_key": "public keys",
     "models": "a list of models",
     "nets": "a prototxt",
 }
 
 
-SHOWN = ("nets", "settings", "rules", "state")
+QUANTIZED = ("scales", "calibration_cache")
+SHOWN = ("nets", "settings", "rules", "state", *QUANTIZED)
 """What a survey or a page shows to be wrong, rather than to fail."""
 
 
@@ -56,16 +62,29 @@ def arguments(command: str, parameter: str, file: str) -> list[str]:
     """The command with that file in the place of the parameter."""
     if command in ("batch", "survey"):
         return [command, file, *OUTPUT.get(command, [])]
+    if parameter == "trust_key":
+        return [
+            command,
+            "net.plan",
+            "--trust-key",
+            file,
+            *(["--inputs", NPZ] if command == "run" else []),
+            *OUTPUT.get(command, []),
+        ]
     given = [file if parameter == "model" else DEPLOY]
     if command != "deploy":
         given.append(file if parameter == "weights" else WEIGHTS)
-    if command == "inspect" and parameter == "state":
+    if command == "inspect" and parameter in ("state", *QUANTIZED):
         given += ["--stage", "rewritten"]
+    if parameter in QUANTIZED and command != "calibrate":
+        given += ["--precision", "int8"]
     if parameter == "state":
         given += ["--state", "const", file]
     elif parameter not in ("model", "weights"):
-        given += [f"--{parameter}", file]
-    if parameter != "inputs" and (command == "run" or parameter == "expect"):
+        given += [f"--{parameter.replace('_', '-')}", file]
+    if command == "calibrate" and parameter in QUANTIZED:
+        return [command, *given, *OUTPUT[command]]
+    if parameter != "inputs" and (command in ("run", "calibrate") or parameter == "expect"):
         given += ["--inputs", NPZ]
     return [command, *given, *OUTPUT.get(command, [])]
 
@@ -89,17 +108,17 @@ def refusal(file: str, found: str, parameter: str) -> str:
 
 @pytest.mark.parametrize(("command", "parameter"), inputs())
 def test_a_pipe_is_not_waited_for(command: str, parameter: str) -> None:
-    os.mkfifo("pipe.x")
-    result = run(*arguments(command, parameter, "pipe.x"))
-    assert "pipe.x: this is a device or a pipe, expected" in result.output
+    os.mkfifo("pipe.npz")
+    result = run(*arguments(command, parameter, "pipe.npz"))
+    assert "pipe.npz: this is a device or a pipe, expected" in result.output
     if command in ("survey", "dot"):  # they show what is wrong
         assert result.exit_code == 0 if parameter in SHOWN else 3
     else:
         assert (result.exit_code, result.output) == (
             3,
-            f"error: {refusal('pipe.x', 'a device or a pipe', parameter)}",
+            f"error: {refusal('pipe.npz', 'a device or a pipe', parameter)}",
         )
-        assert os.listdir() == ["pipe.x"]
+        assert os.listdir() == ["pipe.npz"]
 
 
 @pytest.mark.parametrize("file", ["/dev/zero", "socket"])

@@ -52,7 +52,7 @@ OWN_KEYS = (
     "file-size",
     "matrix",
 )
-FILES = ("inputs", "expect", "state", "rules", "settings", "scales", "calibration_cache")
+FILES = ("inputs", "expect", "state", "rules", "settings", "scales", "calibration_cache", "sign")
 """Options that name files: relative to the YAML file, as prototxt and weights are."""
 
 GROUPS = (LoadOptions, RewriteOptions, BuildOptions, ExportOptions, ConvertOptions, VerifyOptions)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.errors import ConversionError, NetError, UnreadableFileError
+from prototrt.caffe_proto.files import open_regular
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.calibration.images import IMAGE_SUFFIXES, ImageFolder, Preparation
 from prototrt.converter.calibration.loaders import loader_of
@@ -88,7 +89,8 @@ def _without(preparation: Preparation) -> Worded:
 
 def _files(path: Path) -> list[Path]:
     """The file itself, or all arrays and images below a folder, in the order of their names."""
-    if path.is_file():
+    if not path.is_dir():
+        open_regular(path, "an npz file").close()  # a pipe is refused, not waited for
         return [path]
     return sorted(
         file for file in path.rglob("*") if file.is_file() and _kind(file) and not _is_hidden(file, path)

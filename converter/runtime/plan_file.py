@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.manifest import MANIFEST_FORMAT
 from prototrt.converter.sessions.indices import IndexRange
 from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signing import Keys, TrustedKeys
 from prototrt.surgery.ir import AtMost, DType, Range, Recurrence, Value
 
+_GIVE_PLAN = "give a plan written by prototrt convert"
 BACKENDS = ("rtx", "enterprise")
 SUFFIXES = (".plan", ".engine", ".trt")
 _RTX = b"vtrt"
@@ -49,45 +51,77 @@ def is_plan(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def load_plan(path: str | os.PathLike[str], trust: bool = False) -> PlanFile:
-    """Read a plan and ``PATH.json``; the plan must have the SHA-256 that the manifest states.
+def load_plan(
+    path: str | os.PathLike[str],
+    trust: bool | Keys = False,
+    version_of: Callable[[str], str] | None = None,
+) -> PlanFile:
+    """Read a plan and ``PATH.json``; the plan must have the size and the SHA-256 that the manifest states.
 
-    A plan is a program: one without a manifest is refused unless ``trust``. Raises
-    ``EngineError`` and ``UnreadableFileError``.
+    A plan is a program: one without a manifest is refused unless ``trust``. If ``trust`` names public keys, one of them
+    must have signed the manifest. ``version_of`` gives the version of a TensorRT that is here: the plan is not read
+    if another has built it. Raises ``EngineError`` and ``UnreadableFileError``.
     """
     file = os.fspath(path)
-    plan = _read(file, "a plan", "give a plan written by prototrt convert")
+    trusted = None if isinstance(trust, bool) else TrustedKeys(trust)
+    size = _size(file)
     if not Path(f"{file}.json").exists():
-        if not trust:
-            raise EngineError(
-                f'has no manifest: there is no "{Path(file).name}.json" beside it',
-                where=file,
-                because="a plan is a program, and nothing says where this one is from",
-                fix=Worded(
-                    "put the manifest beside it; or, if you trust whoever made it, use {}",
-                    Option("trust", True),
-                ),
-            )
+        if trust is not True:
+            raise _no_manifest(file, is_signed=trusted is not None)
+        plan = _read(file, "a plan", _GIVE_PLAN)
         backend = "rtx" if plan[: len(_RTX)] == _RTX else "enterprise"
         return PlanFile(file, plan, backend, None, None, None, hashlib.sha256(plan).hexdigest())
-    return plan_with_manifest(file, plan, _manifest(f"{file}.json"))
+    manifest = _manifest(f"{file}.json")
+    if trusted is not None:
+        trusted.refuse_others(manifest, f"{file}.json")
+    stated = _stated(file, manifest)
+    here = stated.version if version_of is None else version_of(stated.backend)
+    if _release(here) != _release(stated.version):
+        raise EngineError(
+            f"was built by TensorRT {stated.version} ({stated.backend}), but {here} is installed here",
+            where=file,
+            fix="convert the model again with the TensorRT, and for the GPU, that will run it",
+        )
+    if size != manifest["plan"]["bytes"]:
+        raise _another_plan(file, f"it has {size} bytes, expected {manifest['plan']['bytes']}")
+    return _with_plan(stated, _read(file, "a plan", _GIVE_PLAN))
+
+
+def _release(version: str | None) -> list[str]:
+    """The first three numbers: which builds of one release load each other's plans, TensorRT itself decides."""
+    return str(version).split(".")[:3]
+
+
+def _no_manifest(file: str, is_signed: bool) -> EngineError:
+    fix = "put the manifest beside it"
+    return EngineError(
+        f'has no manifest: there is no "{Path(file).name}.json" beside it',
+        where=file,
+        because="a plan is a program, and nothing says where this one is from",
+        fix=fix
+        if is_signed
+        else Worded("{}; or, if you trust whoever made it, use {}", fix, Option("trust", True)),
+    )
 
 
 def plan_with_manifest(file: str, plan: bytes | memoryview, manifest: Mapping[str, Any]) -> PlanFile:
     """A plan and its manifest. Raises ``EngineError`` if it is about another plan."""
+    return _with_plan(_stated(file, manifest), plan)
+
+
+def _stated(file: str, manifest: Mapping[str, Any]) -> PlanFile:
+    """A plan that is not read yet, by its manifest."""
     where = f"{file}.json"
-    found = hashlib.sha256(plan).hexdigest()
     try:
-        stated = manifest["plan"]["sha256"]
         tensorrt = manifest["tensorrt"]
-        read = PlanFile(
+        return PlanFile(
             file,
-            plan,
+            b"",
             _backend(tensorrt["flavour"]),
             str(tensorrt["version"]),
             _signature(manifest),
             _has_loops(manifest.get("has_loops")),
-            found,
+            _sha256(manifest["plan"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UnreadableFileError(
@@ -96,13 +130,21 @@ def plan_with_manifest(file: str, plan: bytes | memoryview, manifest: Mapping[st
             because=f"it is wrong or missing: {error}",
             fix="write the manifest again with prototrt convert",
         ) from error
-    if found != stated:
-        raise EngineError(
-            f"is not the plan that its manifest describes: its SHA-256 is {found}, expected {stated}",
-            where=file,
-            fix="convert the model again, or find the files that belong together",
-        )
-    return read
+
+
+def _with_plan(stated: PlanFile, plan: bytes | memoryview) -> PlanFile:
+    found = hashlib.sha256(plan).hexdigest()
+    if found != stated.sha256:
+        raise _another_plan(stated.file, f"its SHA-256 is {found}, expected {stated.sha256}")
+    return replace(stated, plan=plan)
+
+
+def _another_plan(file: str, difference: str) -> EngineError:
+    return EngineError(
+        f"is not the plan that its manifest describes: {difference}",
+        where=file,
+        fix="convert the model again, or find the files that belong together",
+    )
 
 
 def _manifest(path: str) -> Mapping[str, Any]:
@@ -124,6 +166,12 @@ def _manifest(path: str) -> Mapping[str, Any]:
             fix="use the prototrt that wrote it, or convert the model again",
         )
     return manifest
+
+
+def _sha256(plan: Mapping[str, Any]) -> str:
+    if not isinstance(plan["bytes"], int):
+        raise ValueError(f"the size of the plan is {plan['bytes']!r}, expected a number of bytes")
+    return str(plan["sha256"])
 
 
 def _backend(stated: object) -> str:
@@ -188,6 +236,17 @@ def _value(binding: Mapping[str, Any]) -> Value:
         for axis, dim in enumerate(binding["shape"])
     ]
     return Value(str(binding["name"]), DType(binding["dtype"]), tuple(shape))
+
+
+def _size(path: str) -> int:
+    """Of the plan, in bytes."""
+    try:
+        with open_regular(path, "a plan") as stream:
+            return os.fstat(stream.fileno()).st_size
+    except OSError as error:
+        raise UnreadableFileError(
+            f"cannot be read: {error.strerror or error}", where=path, fix=_GIVE_PLAN
+        ) from error
 
 
 def _read(path: str, what: str, fix: str) -> bytes:

@@ -9,6 +9,7 @@ from prototrt.converter.runtime.device import Device, find_device
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.runtime.kernel_cache import KernelCache, cache_beside
 from prototrt.converter.runtime.plan_file import PlanFile, load_plan, plan_with_manifest
+from prototrt.converter.signing import Keys
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.surgery.ir import Graph
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def engine_of(
     source: Graph | Plan | Engine | str | os.PathLike[str],
     device: Device | str | None,
-    trust: bool,
+    trust: bool | Keys,
     runtime_cache: str | os.PathLike[str] | None = None,
 ) -> Engine:
     """The engine itself, or one that is loaded, or built and loaded.
@@ -31,8 +32,11 @@ def engine_of(
             raise ValueError("an engine is loaded already: give no device and no runtime_cache with it")
         return source
     if isinstance(source, (str, os.PathLike)):
-        file, place = load_plan(source, trust), _device(device)
+        file = load_plan(source, trust, lambda backend: find_backend(backend).version)
+        place = _device(device)
         return _loaded(file, place, runtime_cache or cache_beside(file.file, file.sha256))
+    if not isinstance(trust, bool):
+        raise ValueError("trust names keys, but only the file of a plan can be signed")
     place = _device(device)  # nothing is built where nothing can run
     plan = _built(source) if isinstance(source, Graph) else source
     return _loaded(plan_with_manifest("the plan", plan.plan, plan.manifest), place, runtime_cache)

@@ -16,6 +16,7 @@ from prototrt.surgery.ir import Array, Graph
 if TYPE_CHECKING:
     from prototrt.converter.runtime.device import Device
     from prototrt.converter.runtime.engine import Engine
+    from prototrt.converter.signing import Keys
     from prototrt.converter.tensorrt.builder import Plan
 
 Runnable: TypeAlias = "Graph | Plan | Engine | str | os.PathLike[str]"
@@ -110,7 +111,8 @@ class Session:
     With ``cut`` ``run()`` leaves out the rows that do not count, so that the results have the shapes of
     Caffe's; ``prepare()`` and ``run_steps()`` give all rows.
 
-    What ``"engine"`` alone heeds: ``trust`` runs a plan that has no manifest. ``device`` is
+    What ``"engine"`` alone heeds: ``trust=True`` runs a plan that has no manifest; ``trust=KEYS``, a file with
+    Ed25519 public keys or several, runs only plans that were signed with one of them. ``device`` is
     ``"cuda-python"`` or ``"pycuda"``, or a device made by the caller. ``stream`` is the
     caller's stream: a handle, or an object of torch, cupy, pycuda or cuda-python. ``graphs``
     lets CUDA graphs replay calls, where TensorRT allows it. ``runtime_cache`` is the file in which
@@ -128,7 +130,7 @@ class Session:
         on: str | None = None,
         *,
         cut: bool = False,
-        trust: bool = False,
+        trust: bool | Keys = False,
         device: Device | str | None = None,
         stream: Any = None,
         graphs: bool = True,

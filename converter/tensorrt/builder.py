@@ -18,6 +18,7 @@ from prototrt.converter.files import HashedStream
 from prototrt.converter.manifest import as_text, graph_facts, manifest_of, refuse_changed
 from prototrt.converter.options import BuildOptions, Progress
 from prototrt.converter.publication import Publication, publication
+from prototrt.converter.signing import Signer
 from prototrt.converter.tensorrt import (  # noqa: F401  register the lowerings
     activation,
     convolution,
@@ -58,12 +59,16 @@ class Plan:
         """What is written beside the plan: see docs/manifest.md."""
         return _manifest(self.facts, self.plan.nbytes, self.sha256)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the plan, and the manifest as ``PATH.json``; both or nothing."""
+    def save(self, path: str | os.PathLike[str], *, sign: str | os.PathLike[str] | None = None) -> None:
+        """Write the plan, and the manifest as ``PATH.json``; both or nothing.
+
+        ``sign`` is a file with an Ed25519 private key. Raises ``ConversionError`` for what cannot be written or read.
+        """
+        manifest = self.manifest if sign is None else Signer(sign).signed(self.manifest)
         with publication(path) as files:
             with files.create(path) as stream:
                 stream.write(self.plan)
-            _write_manifest(files, path, self.manifest)
+            _write_manifest(files, path, manifest)
 
 
 STREAMED_FROM = 1 << 28
@@ -83,16 +88,20 @@ def build_file(
     path: str | os.PathLike[str],
     options: BuildOptions,
     notes: Mapping[str, Any] | None = None,
+    signer: Signer | None = None,
 ) -> dict[str, Any]:
     """``build(...).save(path)``, in less memory: the plan goes to the file as TensorRT makes it.
 
-    Returns the manifest; ``notes`` are written into it. See docs/decisions/0005-plans-are-streamed.md.
+    Returns the manifest; ``notes`` are written into it, and ``signer`` signs it.
     Raises ``BuildError``, and ``ConversionError`` where the file cannot be written.
+    See docs/decisions/0005-plans-are-streamed.md.
     """
     with _prepared(graph, options) as job, publication(path) as files:
         with files.create(path) as file, HashedStream(file) as stream:
             job.stream(stream.write)
             manifest = _manifest({**job.facts(), **(notes or {})}, stream.bytes, stream.sha256)
+        if signer is not None:
+            manifest = signer.signed(manifest)
         _write_manifest(files, path, manifest)
         return manifest
 

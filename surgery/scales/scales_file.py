@@ -6,10 +6,10 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.files import read_regular
 from prototrt.caffe_proto.json_files import value_from_json
 from prototrt.caffe_proto.wording import Option, Worded
 
@@ -107,7 +107,7 @@ def _lines(key: str, members: Mapping[str, object]) -> str:
 def read_scales(file: str) -> Scales:
     """Raises ``UnreadableFileError`` for a file that is no file of scales, ``ConversionError`` for a wrong scale."""
     try:
-        text = Path(file).read_text("utf-8")
+        text = read_regular(file, "a file of scales").decode()
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
         raise UnreadableFileError(problem, where=file, fix="give a file of scales") from error

@@ -19,10 +19,10 @@ import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeGuard
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.files import read_regular
 from prototrt.caffe_proto.json_files import value_from_json
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.scales.scales_file import INT8
@@ -58,7 +58,7 @@ class Entry:
 def read_table(file: str) -> list[Entry]:
     """The scales of activations. Raises ``UnreadableFileError`` for another file, or ``ConversionError``."""
     try:
-        text = Path(file).read_text("utf-8")
+        text = read_regular(file, "a calibration cache, or a table").decode()
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
         raise UnreadableFileError(problem, where=file, fix="give a calibration cache, or a table") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from prototrt.converter.commandline.options.groups import declared, options
-from prototrt.converter.commandline.options.parameter_types import ProductFile
+from prototrt.converter.commandline.options.parameter_types import InputFile, ProductFile
 from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions
 
 build_options = options(
@@ -24,4 +24,11 @@ build_options = options(
     declared(BuildOptions, "tf32", help="Allow TF32: faster, but not Caffe's float32."),
     declared(ExportOptions, "onnx_lstm", help="Use ONNX's LSTM operator where a recurrence equals it."),
     declared(ConvertOptions, "verify", help="Compare the network with our primitives before writing it."),
+    declared(
+        ConvertOptions,
+        "sign",
+        type=InputFile(),
+        metavar="PRIVATE_KEY",
+        help="Sign the manifest of an engine with this Ed25519 key (PEM or OpenSSH), for `run --trust-key`.",
+    ),
 )

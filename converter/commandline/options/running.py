@@ -57,21 +57,27 @@ call_options = options(
 
 @dataclass(frozen=True, slots=True)
 class RunningOptions:
-    """How a plan is run. ``runtime_cache`` is a file."""
+    """How a plan is run. ``trust_key`` and ``runtime_cache`` are files."""
 
     trust: bool
+    trust_key: tuple[str, ...]
     runtime_cache: str | None
 
     def session(self, plan: str, *allowed: str) -> Session:
         """A session on a plan. ``allowed`` are the options of the command that make sense with one."""
         from prototrt.converter.sessions.session import Session
 
-        refuse_options_beside(plan, "trust", "runtime_cache", "as_json", *allowed)
-        return Session(plan, on="engine", cut=True, trust=self.trust, runtime_cache=self.runtime_cache)
+        refuse_options_beside(plan, "trust", "trust_key", "runtime_cache", "as_json", *allowed)
+        if self.trust and self.trust_key:
+            raise click.UsageError(
+                "--trust takes any plan, and --trust-key only signed ones: give one of them"
+            )
+        trust = self.trust_key or self.trust
+        return Session(plan, on="engine", cut=True, trust=trust, runtime_cache=self.runtime_cache)
 
     def refuse_for_net(self, model: str) -> None:
         """Raise ``UsageError`` if there are options for plans and the model is not a plan."""
-        given = {"--trust": self.trust, "--runtime-cache": self.runtime_cache}
+        given = {"--trust": self.trust, "--trust-key": self.trust_key, "--runtime-cache": self.runtime_cache}
         for option, value in given.items():
             if value:
                 raise click.UsageError(f"{option} is for plans, but {model} is not a plan")
@@ -80,6 +86,13 @@ class RunningOptions:
 running_options = options(
     click.option(
         "--trust", is_flag=True, help="Run a plan without a manifest, because you trust its author."
+    ),
+    click.option(
+        "--trust-key",
+        type=InputFile(),
+        multiple=True,
+        metavar="PUBLIC_KEY",
+        help="Run only plans signed with this Ed25519 key (PEM or OpenSSH): see `convert --sign`.",
     ),
     click.option(
         "--runtime-cache",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import prototrt
+from prototrt.converter.manifest import graph_facts
+from prototrt.converter.tensorrt.builder import Plan
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.converter.runtime.fake_gpu import fake_engine
 from prototrt.tests.digit_strips import probabilities
+from prototrt.tests.dynamic_lstm import dynamic_graph
 
 
 def session_of(graph: Graph, **options: Any) -> prototrt.Session:
@@ -29,3 +33,11 @@ def assert_same(found: dict[str, Array], wanted: dict[str, Array]) -> None:
 def assert_as_caffe(found: list[Array], strip: int = 0) -> None:
     for array, wanted in zip(found, probabilities(len(found), strip), strict=True):
         np.testing.assert_allclose(array.reshape(wanted.shape), wanted, rtol=1e-4, atol=1e-5)
+
+
+def written_plan(folder: Path, sign: Path | None = None) -> Path:
+    """A plan that no TensorRT built, with the manifest of a real graph."""
+    facts = {"tensorrt": {"flavour": "rtx", "version": "1.7.1"}, "plan": {"build_seconds": 0.1}}
+    plan = Plan(memoryview(b"vtrt and more"), {**graph_facts(dynamic_graph()), **facts})
+    plan.save(folder / "net.plan", sign=sign)
+    return folder / "net.plan"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +13,14 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.errors import ConversionError, EngineError, UnreadableFileError
-from prototrt.converter.runtime import sources
+from prototrt.converter.runtime import plan_file, sources
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.runtime.plan_file import is_plan, load_plan
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.surgery.ir import Graph
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, fake_tensorrt
+from prototrt.tests.converter.runtime.support import written_plan
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
 from prototrt.tests.golden_cases import case_called
 
@@ -79,11 +81,23 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
         "  because a plan is a program, and nothing says where this one is from\n"
         "  fix: put the manifest beside it; or, if you trust whoever made it, use trust=True",
     ),
-    "another plan": (
+    "a plan of another size": (
         lambda path: path.write_bytes(b"vtrt"),
         EngineError,
-        "{plan}: is not the plan that its manifest describes: its SHA-256 is"
-        " 6692da290662549a02614f022b983fea853e38eb02d90c2dfe1cac92a68e7d94, expected {sha256}\n"
+        "{plan}: is not the plan that its manifest describes: it has 4 bytes, expected {size}\n"
+        "  fix: convert the model again, or find the files that belong together",
+    ),
+    "no size": (
+        edited(lambda manifest: manifest["plan"].update(bytes=None)),
+        UnreadableFileError,
+        "{plan}.json: is not a prototrt manifest\n"
+        "  because it is wrong or missing: the size of the plan is None, expected a number of bytes\n"
+        "  fix: write the manifest again with prototrt convert",
+    ),
+    "another plan": (
+        lambda path: path.write_bytes(bytes(path.stat().st_size)),
+        EngineError,
+        "{plan}: is not the plan that its manifest describes: its SHA-256 is {found}, expected {sha256}\n"
         "  fix: convert the model again, or find the files that belong together",
     ),
     "no JSON": (
@@ -154,11 +168,25 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
 @pytest.mark.parametrize("case", REFUSALS)
 def test_refusals(case: str, copied: Path) -> None:
     change, kind, message = REFUSALS[case]
-    sha256 = json.loads(Path(f"{copied}.json").read_text())["plan"]["sha256"]
+    stated = json.loads(Path(f"{copied}.json").read_text())["plan"]
+    facts = {"size": stated["bytes"], "sha256": stated["sha256"]}
     change(copied)
+    found = hashlib.sha256(copied.read_bytes()).hexdigest() if copied.exists() else ""
     with pytest.raises(kind) as caught:
         load_plan(copied)
-    assert str(caught.value) == message.format(plan=copied, sha256=sha256)
+    assert str(caught.value) == message.format(plan=copied, found=found, **facts)
+
+
+def test_a_plan_of_another_tensorrt_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written_plan(tmp_path)
+    assert load_plan(path, version_of=lambda backend: "1.7.1").plan == b"vtrt and more"
+    monkeypatch.setattr(plan_file, "_with_plan", None)
+    with pytest.raises(EngineError) as caught:
+        load_plan(path, version_of={"rtx": "1.8.0"}.__getitem__)
+    assert str(caught.value) == (
+        f"{path}: was built by TensorRT 1.7.1 (rtx), but 1.8.0 is installed here\n"
+        "  fix: convert the model again with the TensorRT, and for the GPU, that will run it"
+    )
 
 
 def test_trust_is_for_plans_without_manifest(tmp_path: Path) -> None:
