@@ -324,9 +324,12 @@ def verify(
     """
     from prototrt.converter.commandline.report import print_verification
     from prototrt.converter.conversion import load_with_weights, verify_model
+    from prototrt.converter.memory import refuse_large_values
 
     net = load_with_weights(model, loading)
-    verification = verify_model(net, rewritten(net, rewriting), rewriting, verifying)
+    graph = rewritten(net, rewriting)
+    refuse_large_values(graph, rewriting)
+    verification = verify_model(net, graph, rewriting, verifying)
     print_result(verification, as_json, print_verification)
     verification.refuse()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import prototrt
@@ -101,3 +102,19 @@ def test_the_command_line_names_its_option(tmp_path: Path) -> None:
         "  because it has 100000000 elements, which TensorRT holds 3 times while it builds\n"
         "  fix: use smaller sizes, or allow more with --max-memory 2GB\n"
     )
+
+
+def test_values_that_take_more_than_the_limit_are_not_computed(tmp_path: Path) -> None:
+    path = tmp_path / "net.prototxt"
+    path.write_text(INPUT + 'layer { name: "t" type: "TanH" bottom: "x" top: "y" }')
+    limited = (str(path), "--random-weights", "1", "--shape", "x:1x20000000", "--max-memory", "100MB")
+    with little_memory():
+        result = run("verify", *limited)
+    assert (result.exit_code, result.stderr) == (
+        3,
+        f'error: {path}:2: layer "t" (TanH): to compute the layer takes 160.0 MB, expected at most 100.0 MB\n'
+        "  fix: use smaller shapes, or allow more with --max-memory 1GB\n",
+    )
+    np.savez(tmp_path / "in.npz", x=np.zeros(1, np.float32))
+    ran = run("run", *limited, "--inputs", str(tmp_path / "in.npz"), "-o", str(tmp_path / "out.npz"))
+    assert ran.stderr == result.stderr

@@ -16,6 +16,7 @@ from prototrt.converter.batch.system_limits import too_large_a_file
 from prototrt.converter.batch.wording import list_words
 from prototrt.converter.conversion import load_with_weights, truth_of
 from prototrt.converter.files import PRODUCT_SUFFIXES
+from prototrt.converter.memory import refuse_large_values
 from prototrt.converter.options import VerifyOptions
 from prototrt.converter.verification.verify import verify_files
 from prototrt.surgery.options import RewriteOptions
@@ -47,6 +48,7 @@ def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
     graph = prototrt.rewrite(model, options=rewriting).in_words_of(list_words)
     warnings, checks = graph.warnings, None
     if checking.inputs or checking.expect:
+        refuse_large_values(graph, rewriting)
         verification = verify_files(graph, checking, truth_of(model, rewriting))
         verification.refuse()
         warnings, checks = (*warnings, *verification.warnings), verification.as_dict()

@@ -39,11 +39,14 @@ def session_of(
 ) -> Session:
     """A session on a net with its weights, or on a plan. Raises ``UsageError`` for options that are for the other."""
     from prototrt.converter.conversion import load_with_weights
+    from prototrt.converter.memory import refuse_large_values
     from prototrt.converter.runtime.plan_file import is_plan
 
     if not is_plan(model):
         running.refuse_for_net(model)
-        return prototrt.Session(rewritten(load_with_weights(model, loading), rewriting), on=on, cut=True)
+        graph = rewritten(load_with_weights(model, loading), rewriting)
+        refuse_large_values(graph, rewriting)
+        return prototrt.Session(graph, on=on, cut=True)
     if on not in (None, "engine"):
         raise click.UsageError(f"--on {on} is for nets, but {model} is a plan")
     return running.session(model, "inputs", "target", "on", "calls", "draw")
