@@ -28,9 +28,9 @@ PathLike: TypeAlias = str | os.PathLike[str]
 Names: TypeAlias = Sequence[str]
 Shapes: TypeAlias = Mapping[str, Sequence[int]]
 """Shapes of inputs, by their names."""
-Setting: TypeAlias = str | bool | int | float | Sequence[str | bool | int | float]
+FieldValue: TypeAlias = str | bool | int | float | Sequence[str | bool | int | float]
 """The value of a field as a file would have it; several for a repeated field, as a list or with commas between them."""
-Settings: TypeAlias = Mapping[str, Setting]
+Overrides: TypeAlias = Mapping[str, FieldValue]
 """Values of fields, by ``LAYER.FIELD`` or ``LAYER.MESSAGE.FIELD``."""
 Definitions: TypeAlias = Mapping[str, str]
 """The values of the placeholders of a template, by their names."""
@@ -117,7 +117,7 @@ class LoadOptions(Options):
     stages: Names = ()
     random_weights: int | None = at_least(0)
     allow_unknown: bool = False
-    overrides: Settings | None = None
+    overrides: Overrides | None = None
     define: Definitions | None = None
 
 

@@ -26,7 +26,7 @@ def _is_size(text: str) -> bool:
     return text.isdecimal() and len(text) <= _MOST_DIGITS and int(text) > 0
 
 
-def setting_from_text(text: str) -> tuple[str, str]:
+def override_from_text(text: str) -> tuple[str, str]:
     """``lstm1.recurrent_param.cell_activation=ReLU``: a field of layers, and its value."""
     path, equals, value = text.partition("=")
     if not (equals and "." in path):

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from google.protobuf.descriptor import FieldDescriptor
 
 from prototrt.caffe_proto.errors import ConversionError, NetError
-from prototrt.caffe_proto.options import Setting
+from prototrt.caffe_proto.options import FieldValue
 from prototrt.caffe_proto.schema import Message, is_read_by, is_repeated, message_class, parameter_fields
 from prototrt.caffe_proto.suggestions import choices
 from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, read_scalar
@@ -16,7 +16,7 @@ from prototrt.caffe_proto.text.tokens import Kind, Tokens
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 
-def override(entries: Sequence[LayerEntry], overrides: Mapping[str, Setting], file: str) -> None:
+def override(entries: Sequence[LayerEntry], overrides: Mapping[str, FieldValue], file: str) -> None:
     """Set fields of layers.
 
     A key is ``LAYER.FIELD`` or ``LAYER.MESSAGE.FIELD``; in the layer's name ``*``, ``?`` and ``[...]``
@@ -25,11 +25,11 @@ def override(entries: Sequence[LayerEntry], overrides: Mapping[str, Setting], fi
     that no layer of this name reads.
     """
     resolved = []
-    for key, setting in overrides.items():
-        where = f'{file}: override "{key}={_shown(setting)}"'
-        resolved.append((*_resolved(key, where), setting, where))
-    for pattern, fields, setting, where in sorted(resolved, key=lambda one: one[1][0].name != "type"):
-        values = _values(fields[-1], setting, where)
+    for key, value in overrides.items():
+        where = f'{file}: override "{key}={_shown(value)}"'
+        resolved.append((*_resolved(key, where), value, where))
+    for pattern, fields, value, where in sorted(resolved, key=lambda one: one[1][0].name != "type"):
+        values = _values(fields[-1], value, where)
         for entry in _chosen(entries, pattern, fields[0].name, where):
             _set(entry.message, fields, values)
 
@@ -99,10 +99,10 @@ def _fields(names: Sequence[str], where: str) -> list[FieldDescriptor]:
     return found
 
 
-def _values(field: FieldDescriptor, setting: Setting, where: str) -> list[Scalar]:
-    texts = [_text(setting)] if isinstance(setting, (str, bool, int, float)) else list(map(_text, setting))
-    if is_repeated(field) and isinstance(setting, str) and not _is_quoted(setting):
-        texts = setting.split(",") if setting.strip() else []
+def _values(field: FieldDescriptor, value: FieldValue, where: str) -> list[Scalar]:
+    texts = [_text(value)] if isinstance(value, (str, bool, int, float)) else list(map(_text, value))
+    if is_repeated(field) and isinstance(value, str) and not _is_quoted(value):
+        texts = value.split(",") if value.strip() else []
     if not is_repeated(field) and len(texts) != 1:
         raise NetError(
             f'"{field.name}" has one value, found {len(texts)}',
@@ -145,9 +145,9 @@ def _text(value: str | bool | int | float) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _shown(setting: Setting) -> str:
-    single = isinstance(setting, (str, bool, int, float))
-    return _text(setting) if single else ",".join(map(_text, setting))  # type: ignore[arg-type]  # told apart
+def _shown(value: FieldValue) -> str:
+    single = isinstance(value, (str, bool, int, float))
+    return _text(value) if single else ",".join(map(_text, value))  # type: ignore[arg-type]  # told apart
 
 
 def _is_quoted(text: str) -> bool:

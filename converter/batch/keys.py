@@ -15,7 +15,7 @@ from prototrt.caffe_proto.options import (
     LoadOptions,
     Names,
     Options,
-    Settings,
+    Overrides,
     Shapes,
     refuse_bad_value,
     stated_fields,
@@ -30,7 +30,7 @@ from prototrt.converter.sessions.feeds import ArraysOfFile
 from prototrt.converter.written_values import (
     definition_from_text,
     file_of_state,
-    setting_from_text,
+    override_from_text,
     shape_from_text,
     state_from_text,
     with_state_file,
@@ -215,10 +215,10 @@ def _shapes(name: str, place: Place) -> dict[str, tuple[int, ...]]:
     return dict(map(shape_from_text, _texts(name, place, "x")))
 
 
-def _settings(name: str, place: Place) -> dict[str, str]:
+def _overrides(name: str, place: Place) -> dict[str, str]:
     if isinstance(place.content, dict):
         return {path: _joined(name, value, ",") for path, value in place.content.items()}
-    return dict(map(setting_from_text, _texts(name, place, ",")))
+    return dict(map(override_from_text, _texts(name, place, ",")))
 
 
 def _definitions(name: str, place: Place) -> dict[str, str]:
@@ -253,7 +253,7 @@ _READERS: Mapping[Any, Callable[[str, Place], Any]] = {
     str: _word,
     Names: _names,
     Shapes: _shapes,
-    Settings: _settings,
+    Overrides: _overrides,
     Definitions: _definitions,
     States: _state,
 }

@@ -67,7 +67,7 @@ class _Rows:
         return [_Run(value, 0, rows)] if isinstance(rows, int) else []
 
     def _cut(self, value: Value, start: int, end: int) -> Sequence[_Run]:
-        """Rows of a value, where those that it is made of are its own; else rows of itself."""
+        """Some rows of a value, as rows of what it consists of; if that does not account for all rows, as its own."""
         runs = self.of(value)
         if sum(run.end - run.start for run in runs) != value.shape[0]:
             return [_Run(value, start, end)]

@@ -12,7 +12,7 @@ from prototrt.converter.written_values import (
     definition_from_text,
     file_of_state,
     numbers_from_text,
-    setting_from_text,
+    override_from_text,
     shape_from_text,
     sizes_from_text,
     state_from_text,
@@ -80,7 +80,7 @@ class Override(Read):
     """``LAYER.FIELD=VALUE``"""
 
     name = "LAYER.FIELD=VALUE"
-    reader = staticmethod(setting_from_text)
+    reader = staticmethod(override_from_text)
 
 
 class Definition(Read):
