@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeAlias
@@ -40,14 +41,23 @@ class DType(enum.Enum):
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """NumPy's type. Types that NumPy lacks come from ml_dtypes, which few nets need."""
-        kind: Any = self.value
-        if self in (DType.BFLOAT16, DType.FLOAT8):
-            import ml_dtypes
+        """NumPy's type. Raises ``ConversionError`` if it is one of ml_dtypes, and that is not installed."""
+        return _numpy(self)
 
-            kind = getattr(ml_dtypes, kind)
-        found: np.dtype[Any] = np.dtype(kind)
-        return found
+
+@functools.cache
+def _numpy(kind: DType) -> np.dtype[Any]:
+    name: Any = kind.value
+    if kind in (DType.BFLOAT16, DType.FLOAT8):
+        try:
+            import ml_dtypes
+        except ImportError as error:
+            raise ConversionError(
+                f"computing in {name} needs ml_dtypes", fix="pip install 'prototrt[bf16]'"
+            ) from error
+        name = getattr(ml_dtypes, name)
+    found: np.dtype[Any] = np.dtype(name)
+    return found
 
 
 FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from prototrt.caffe_proto.errors import Origin, ShapeError
+from prototrt.caffe_proto.errors import ConversionError, Origin, ShapeError
 from prototrt.surgery.ir import (
     DType,
     Graph,
@@ -22,6 +23,7 @@ from prototrt.surgery.ir import (
     fixed,
     walk,
 )
+from prototrt.surgery.ir.graph import _numpy
 from prototrt.surgery.ops import ADD, LeakyReLU, Scan, Sigmoid, TanH
 
 ORIGIN = Origin("net.prototxt", 3, "a", "TanH")
@@ -149,3 +151,12 @@ def test_unknown_size_is_refused_by_its_name() -> None:
         "a size of the weights is the symbol N, but its size must be known here\n"
         "  fix: give N one size in min_shapes and max_shapes"
     )
+
+
+def test_types_that_numpy_lacks_need_ml_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
+    _numpy.cache_clear()
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(ConversionError) as caught:
+        _ = DType.BFLOAT16.numpy
+    assert str(caught.value) == "computing in bfloat16 needs ml_dtypes\n  fix: pip install 'prototrt[bf16]'"
+    assert DType.INT8.numpy == np.int8
