@@ -81,7 +81,7 @@ _UNROLL = PassList("unroll", (unroll_scans, inside_bodies(fold_constants), drop_
 FORMS = {"auto": _STEP, "loop": _LOOP, "unroll": _UNROLL, "step": _STEP}
 """How Scans are written. ``"auto"`` leaves those of several steps as they are, ``"step"`` refuses them.
 
-TensorRT writes out short loops itself: docs/decisions/0025-short-loops-stay-loops.md.
+TensorRT writes out short loops itself: docs/decisions/0028-short-loops-stay-loops.md.
 """
 
 LOWERINGS = {
