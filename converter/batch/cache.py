@@ -139,7 +139,7 @@ class Cache:
         for suffix, kept in missing.items():
             if not kept.is_in(_file(folder, suffix), verify=always, moved=self._verify is False):
                 raise ValueError(f"{_file(folder, suffix).name} is damaged")
-        with publication(entry.target, durable=False) as files:
+        with publication(entry.target) as files:
             for suffix in missing:
                 link_or_copy(_file(folder, suffix), files.place(entry.target + suffix))
 

@@ -387,6 +387,16 @@ def test_a_cache_is_whole_after_any_fault(memory_path: Path, fault: Fault) -> No
             (memory_path / name).unlink()
 
 
+def test_what_is_fetched_is_on_the_disk(cache: Cache, small: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = keep(cache, small)
+    other = replace(small, target=small.target.replace("small", "other"))
+    synced: set[int] = set()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.add(os.fstat(descriptor).st_ino))
+    assert cache.fetch(key, other) is not None
+    folder = Path(other.target).parent
+    assert synced == {os.stat(path).st_ino for path in (other.target, f"{other.target}.json", folder)}
+
+
 def test_a_file_that_is_right_is_left_alone(cache: Cache, small: Entry) -> None:
     key = keep(cache, small)
     os.utime(small.target, (1, 1))
