@@ -14,6 +14,7 @@ from prototrt.caffe_proto.errors import ConversionError, Problems, ShapeError, U
 from prototrt.caffe_proto.loading import load
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.surgery.expansion.expand import Expansion, Failure, attempt
+from prototrt.surgery.ir import LeftOut
 from prototrt.surgery.options import RewriteOptions
 
 _INVENTED = {"N": 1, "T": 8, "C": 3, "L": 16, "H": 224, "W": 224, "I": 256}
@@ -113,13 +114,26 @@ def surveyed(
     except ConversionError as error:
         return SurveyedNet(file, Verdict.NOT, error.text, _lacking([error]))
     if isinstance(result, Expansion):
-        return SurveyedNet(file, Verdict.CONVERTS, shapes=shapes)
+        graph = result.graph
+        outputs = tuple(value.name for value in graph.outputs) if graph.left_out else ()
+        whole = SurveyedNet(file, Verdict.CONVERTS, outputs=outputs, shapes=shapes)
+        return _but_left_out(whole, graph.left_out)
     errors, outputs = result.errors, tuple(result.cut)
     if shapes and all(isinstance(error, ShapeError) for error in errors):
         # The invented sizes do not suit the net: only its user knows them.
-        return SurveyedNet(file, Verdict.CONVERTS, result.error().text, shapes=shapes)
+        unsuited = SurveyedNet(file, Verdict.CONVERTS, result.error().text, shapes=shapes)
+        return _but_left_out(unsuited, result.left_out)
     verdict = Verdict.IN_PART if outputs else Verdict.NOT
     return SurveyedNet(file, verdict, result.error().text, _lacking(errors), outputs, shapes)
+
+
+def _but_left_out(net: SurveyedNet, left_out: Sequence[LeftOut]) -> SurveyedNet:
+    """The net that converts; only in part if it ends before layers whose code is not in the file."""
+    if not left_out:
+        return net
+    lacking = tuple(dict.fromkeys(filter(None, (layer.lacking for layer in left_out))))
+    message = "\n".join(filter(None, [*(layer.warning for layer in left_out), net.message]))
+    return replace(net, verdict=Verdict.IN_PART, message=message, lacking=lacking)
 
 
 def _invented(shapes: Mapping[str, Sequence[int | str]]) -> dict[str, tuple[int, ...]]:

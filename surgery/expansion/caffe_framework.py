@@ -176,7 +176,7 @@ class Caffe(Framework):
                 continue
             kept |= dict.fromkeys(read)
             warning = f"{layer.origin}: its Python code is not in the file: the net ends before it"
-            left_out[layer.name] = LeftOut(layer.origin, warning)
+            left_out[layer.name] = LeftOut(layer.origin, warning, self.name_of(layer))
         return list(kept), list(left_out.values())
 
 

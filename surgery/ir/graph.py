@@ -231,10 +231,12 @@ class LeftOut:
     """A layer before which the graph ends, so that the graph lacks outputs of the net.
 
     Not a layer behind outputs that the user chose. ``warning`` says why, and is one of the graph's warnings.
+    ``lacking`` is the type that has no rule, as in ``UnsupportedLayerError``.
     """
 
     origin: Origin
     warning: str
+    lacking: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,6 +22,10 @@ NETS = {
     "nothing": f"{INPUT} layer {{ name: 'o' type: 'Odd' bottom: 'x' top: 'o' }}",
     "no_shape": "input: 'x' layer { name: 'f' type: 'Pooling' bottom: 'x' top: 'f' pooling_param { kernel_size: 2 } }",
     "broken": "layer {",
+    "ends_in_code": f"{INPUT} {MID} layer {{ name: 'o' type: 'Python' bottom: 'm' top: 'o'"
+    " python_param { module: 'a' layer: 'B' } }",
+    "code_without_shape": "input: 'x' layer { name: 'f' type: 'TanH' bottom: 'x' top: 'f' }"
+    " layer { name: 'o' type: 'Python' bottom: 'f' top: 'o' python_param { module: 'a' layer: 'B' } }",
 }
 EXPECTED = {
     "whole": (Verdict.CONVERTS, (), (), {}),
@@ -30,6 +34,8 @@ EXPECTED = {
     "nothing": (Verdict.NOT, ("Odd",), (), {}),
     "no_shape": (Verdict.CONVERTS, (), (), {"x": ["N", "C", "H", "W"]}),
     "broken": (Verdict.NOT, (), (), {}),
+    "ends_in_code": (Verdict.IN_PART, ("Python a.B",), ("m",), {}),
+    "code_without_shape": (Verdict.IN_PART, ("Python a.B",), ("f",), {"x": ["N", "C", "H", "W"]}),
 }
 
 
@@ -49,7 +55,7 @@ def test_each_net(folder: Path) -> None:
         Path(net.file).stem: (net.verdict, net.lacking, net.outputs, dict(net.shapes)) for net in found.nets
     }
     assert facts == EXPECTED
-    assert found.obstacles == [("Odd", 3, 2), ("TanH.tanh_param.steep", 1, 0)]
+    assert found.obstacles == [("Odd", 3, 2), ("Python a.B", 2, 2), ("TanH.tanh_param.steep", 1, 0)]
 
 
 def test_the_table(folder: Path) -> None:
@@ -67,7 +73,7 @@ def test_json(folder: Path) -> None:
     result = CliRunner().invoke(main, ["survey", "nets", "--json", "-o", "report.json"])
     assert json.loads(result.output) == json.loads(Path("report.json").read_text())
     facts = json.loads(result.output)
-    assert facts["counts"] == {"converts": 2, "converts in part": 2, "does not convert": 2}
+    assert facts["counts"] == {"converts": 2, "converts in part": 4, "does not convert": 2}
     (in_part,) = [net for net in facts["nets"] if net["file"] == "nets/in_part.prototxt"]
     assert in_part["message"].endswith("  fix: convert the part before it: --output m")
 
@@ -87,7 +93,7 @@ def test_the_page_shows_what_users_wrote_as_text() -> None:
     [
         (["nets", "-o", "report.pdf"], 2, "ends neither in .html nor in .json"),
         (["empty"], 3, "there are no nets here"),
-        (["nets", "-o", "report.html"], 0, "6 nets: "),
+        (["nets", "-o", "report.html"], 0, "8 nets: "),
     ],
 )
 def test_the_command(folder: Path, arguments: list[str], exit_code: int, told: str) -> None:
