@@ -101,6 +101,8 @@ def inside_bodies(change: Pass) -> Pass:
 
 def _over_bodies(node: Node, change: Pass) -> Node:
     """The node over changed bodies; itself if they stay as they are."""
+    if not node.op.graphs:
+        return node
     changed = {body: change(body) for body in bodies(node.op)}
     if all(old is new for old, new in changed.items()):
         return node

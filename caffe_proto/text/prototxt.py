@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
@@ -73,14 +74,15 @@ class _Reader:
 
     def read_fields(self, message: Message, closing: str | None, path: Path, opened: int) -> None:
         """Read fields into ``message`` up to the sign that closes it (None: the end of the file)."""
-        seen: dict[str, int] = {}
+        seen: dict[str, Token] = {}
         while not self._closed(closing, path, opened):
             name = self.tokens.take()
             if name.kind is not Kind.WORD:
                 raise self._broken(name, path, f"found {name}, expected the name of a field")
-            owner = self._owner(message, name.text)
-            usual = _OTHER_NAMES.get((str(owner.DESCRIPTOR.name), name.text), name.text)
-            known = owner.DESCRIPTOR.fields_by_name.get(usual)
+            owner, known = message, _field(message.DESCRIPTOR, name.text)
+            if known is None:
+                owner = self._owner(message, name.text)
+                known = _field(owner.DESCRIPTOR, name.text)
             if known is None:
                 self._read_unknown(name, message.DESCRIPTOR, path, opened)
             else:
@@ -89,9 +91,9 @@ class _Reader:
             self._take_separator()
 
     def _owner(self, message: Message, name: str) -> Message:
-        """The message that has the field: forks put new parameters into layers of the old form, too."""
+        """The message for a field that this one lacks: forks put new parameters into layers of the old form."""
         is_old = self.layer is not None and message.DESCRIPTOR.full_name == "caffe.V1LayerParameter"
-        if self.layer is None or not is_old or name in message.DESCRIPTOR.fields_by_name:
+        if self.layer is None or not is_old:
             return message
         newer = message_class("LayerParameter")
         return (
@@ -114,9 +116,9 @@ class _Reader:
             )
         return False
 
-    def _note_second(self, known: FieldDescriptor, name: Token, path: Path, seen: dict[str, int]) -> None:
+    def _note_second(self, known: FieldDescriptor, name: Token, path: Path, seen: dict[str, Token]) -> None:
         if known.name in seen and not is_repeated(known):
-            because, fix = f"line {seen[known.name]} gives it first", "remove one of the two"
+            because, fix = f"line {self.tokens.line(seen[known.name])} gives it first", "remove one of the two"
             if fork := ONCE_PER_AXIS.get(known.full_name):
                 because += f"; {fork} states it once per axis"
                 fix += " if they are equal; otherwise cut the net before this layer"
@@ -128,7 +130,7 @@ class _Reader:
                 fix=fix,
                 field=known.name,
             )
-        seen.setdefault(known.name, self.tokens.line(name))
+        seen.setdefault(known.name, name)
 
     def _read_known(self, message: Message, known: FieldDescriptor, name: Token, path: Path) -> None:
         colon = self.tokens.take_if(":")
@@ -267,8 +269,7 @@ class _Reader:
             self.tokens.take()
 
     def _take_separator(self) -> None:
-        if not self.tokens.take_if(","):
-            self.tokens.take_if(";")
+        self.tokens.take_if(",", ";")
 
     def _cut_short(self, token: Token, closing: str, path: Path, opened: int) -> BrokenTextError:
         return self._broken(
@@ -305,6 +306,12 @@ class _Reader:
         finding.family = UnreadableFileError
         finding.is_broken = True
         return BrokenTextError(finding)
+
+
+@lru_cache(maxsize=1024)  # nets repeat a few names, and descriptors are slow to search
+def _field(descriptor: Descriptor, name: str) -> FieldDescriptor | None:
+    """The field of that name in Caffe, or of the name that a fork gives it."""
+    return descriptor.fields_by_name.get(_OTHER_NAMES.get((str(descriptor.name), name), name))
 
 
 def _explain_unknown(finding: Finding, name: str, descriptor: Descriptor) -> None:

@@ -133,11 +133,13 @@ def _string(tokens: Tokens, field: FieldDescriptor) -> str | bytes:
     parts = [token]
     while tokens.peek().kind is Kind.STRING:
         parts.append(tokens.take())
-    data = b"".join(_unescape(part) for part in parts)
+    data = b"".join(map(_unescape, parts))
     return data if field.type == FieldDescriptor.TYPE_BYTES else text_from_bytes(data)
 
 
 def _unescape(token: Token) -> bytes:
+    if "\\" not in token.text:
+        return token.text[1:-1].encode()
     pieces: list[bytes] = []
     end = 1
     for match in _ESCAPE.finditer(token.text, 1, len(token.text) - 1):

@@ -46,7 +46,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
-_KINDS = {kind.name: kind for kind in Kind}
+_KINDS = {group: Kind[name] for name, group in _TOKEN.groupindex.items()}
 
 
 class Tokens:
@@ -80,10 +80,9 @@ class Tokens:
             self._next += 1
         return token
 
-    def take_if(self, sign: str) -> bool:
-        """Whether the next token was this sign; if so it is taken."""
-        token = self._tokens[self._next]
-        if token.kind is Kind.SIGN and token.text == sign:
+    def take_if(self, *signs: str) -> bool:
+        """Whether the next token was one of these signs; if so it is taken."""
+        if self._tokens[self._next].text in signs:  # a string would have its quotes
             self._next += 1
             return True
         return False
@@ -92,12 +91,13 @@ class Tokens:
         tokens = []
         text, position = self._text, 0
         while match := _TOKEN.match(text, position):
-            name, position = match.lastgroup, match.end()
-            assert name is not None
-            if name == Kind.END.name:
-                tokens.append(Token(Kind.END, "", max(len(text.rstrip()) - 1, 0)))
+            group = match.lastindex
+            assert group is not None
+            kind, (begin, position) = _KINDS[group], match.span(group)
+            if kind is Kind.END:
+                tokens.append(Token(kind, "", max(len(text.rstrip()) - 1, 0)))
                 return tokens
-            tokens.append(Token(_KINDS[name], match[name], match.start(name)))
+            tokens.append(Token(kind, text[begin:position], begin))
         blanks = re.compile(_BLANKS, re.VERBOSE).match(text, position)
         assert blanks is not None
         raise self._unreadable(blanks.end())

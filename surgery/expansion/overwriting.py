@@ -23,7 +23,8 @@ def warn_of_overwriting(
         return
     names = zip(layer.message.bottom, layer.message.top, bottoms, tops, strict=False)
     shapes = [(bottom.shape, top.shape) for read, written, bottom, top in names if read == written]
-    if any(in_place is InPlace.OVERWRITES or measure(old) != measure(new) for old, new in shapes):
+    changed = (old != new and measure(old) != measure(new) for old, new in shapes)
+    if shapes and (in_place is InPlace.OVERWRITES or any(changed)):
         build.warn(
             "works in place, where Caffe overwrites elements before it reads them: prototrt reads a copy instead"
         )
