@@ -88,5 +88,8 @@ class Model:
 
     def with_problems(self, change: Callable[[ConversionError], ConversionError]) -> Model:
         """The same net, with other problems of its layers."""
-        layers = [replace(layer, problems=tuple(map(change, layer.problems))) for layer in self.layers]
+        layers = [
+            replace(layer, problems=tuple(map(change, layer.problems))) if layer.problems else layer
+            for layer in self.layers
+        ]
         return replace(self, layers=tuple(layers))

@@ -118,7 +118,10 @@ class _Reader:
 
     def _note_second(self, known: FieldDescriptor, name: Token, path: Path, seen: dict[str, Token]) -> None:
         if known.name in seen and not is_repeated(known):
-            because, fix = f"line {self.tokens.line(seen[known.name])} gives it first", "remove one of the two"
+            because, fix = (
+                f"line {self.tokens.line(seen[known.name])} gives it first",
+                "remove one of the two",
+            )
             if fork := ONCE_PER_AXIS.get(known.full_name):
                 because += f"; {fork} states it once per axis"
                 fix += " if they are equal; otherwise cut the net before this layer"

@@ -55,7 +55,7 @@ class LayerBuilder(Builder):
         """The values that the net makes without its inputs."""
         self.parameters: dict[str, int] = {}
         """How many numbers each layer has read from the weights file."""
-        self.without_weights: list[str] = []
+        self.without_weights: dict[str, None] = {}
         """Layers which need weights although no weights were given."""
         self.used_states: set[str] = set()
         """Which of the arrays in ``options.state_arrays`` were asked for."""
@@ -136,8 +136,7 @@ class LayerBuilder(Builder):
             self._check_numbers(layer, index, array, what)
             return array
         if isinstance(self.weights, NoWeights):
-            if layer.name not in self.without_weights:
-                self.without_weights.append(layer.name)
+            self.without_weights[layer.name] = None
             return np.broadcast_to(np.float32(0), sizes)
         kept = filled(filler, tuple(sizes))
         if kept is not None:

@@ -140,7 +140,7 @@ def refuse_states_of_nothing(model: Model, given: Mapping[str, Array], known: Co
             )
 
 
-def refuse_missing_weights(model: Model, names: Sequence[str]) -> None:
+def refuse_missing_weights(model: Model, names: Collection[str]) -> None:
     if names:
         raise WeightsError(
             f"no weights are given, but {len(names)} layers need them: {', '.join(names)}",

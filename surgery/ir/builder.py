@@ -63,6 +63,7 @@ class Builder:
         """Values that hold how many elements count along axes of a size ``AtMost``, by the name of their output."""
         self.symbols: dict[str, Range] = {}
         self.warnings: list[str] = []
+        self._warned: set[str] = set()  # about layers
         self.origin = Origin("", 0, "", "")
         self._layers = frozenset(layers)
         self._names = Names(reserved)
@@ -73,7 +74,7 @@ class Builder:
         inner = Builder()
         inner.origin, inner._names, inner._node_names = self.origin, self._names, self._node_names
         inner._layers = self._layers
-        inner.warnings = self.warnings
+        inner.warnings, inner._warned = self.warnings, self._warned
         return inner
 
     def input(self, name: str, shape: Shape, dtype: DType = DType.FLOAT32) -> Value:
@@ -229,7 +230,8 @@ class Builder:
     def warn(self, text: str) -> None:
         """Warn the user about the current layer. The conversion goes on."""
         line = Worded("{}: {}", self.origin, text) if self.origin.layer else text
-        if line not in self.warnings:
+        if line not in self._warned:
+            self._warned.add(line)
             self.warnings.append(line)
 
     def named(self, value: Value, name: str, node_name: str, since: int) -> Value:
@@ -238,7 +240,7 @@ class Builder:
         ``since`` counts the nodes there were before the layer. A value that no node of
         the layer wrote (its bottom, a constant) is copied by an Identity.
         """
-        renamed = replace(value, name=name, data=None, is_surgical=False)
+        renamed = Value(name, value.dtype, value.shape)
         self.write(value, renamed, since, node_name)
         return renamed
 
@@ -276,10 +278,12 @@ class Builder:
         """Put ``new`` in the place of ``old``, which a node writes."""
         place = self._writers[new] = self._writers.pop(old)
         node = self.nodes[place]
-        node = replace(node, outputs=tuple(new if output is old else output for output in node.outputs))
+        outputs = tuple(new if output is old else output for output in node.outputs)
         if layer and node.is_surgical:
-            node = replace(node, name=self._node_names.free(layer), is_surgical=False)
-        self.nodes[place] = node
+            name = self._node_names.free(layer)
+            self.nodes[place] = replace(node, outputs=outputs, name=name, is_surgical=False)
+        else:
+            self.nodes[place] = replace(node, outputs=outputs)
         if readers := self._readers.pop(old, None):
             self._readers[new] = readers
             for reader in readers:
