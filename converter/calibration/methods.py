@@ -112,9 +112,9 @@ def _by_entropy(histogram: Histogram, method: Method) -> float:
     caffe-int8-convert-tools ``caffe-int8-convert-tool-dev-weight.py``, ``threshold_distribution``.
     """
     counts = histogram.used.astype(np.float64)
-    counts[:1] = counts[1:2]
-    if not counts.any():  # all numbers are in the first bin
+    if not counts[1:].any():  # all numbers are in the first bin
         return histogram.largest
+    counts[0] = counts[1]
     return (
         min(reversed([*_candidates(histogram)]), key=lambda bins: _divergence(counts, bins)) * histogram.width
     )

@@ -127,6 +127,12 @@ def test_a_range_is_positive_and_at_most_the_largest_magnitude(method: str, numb
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_the_smallest_normal_number_is_a_range(method: str) -> None:
+    smallest = float(np.finfo(np.float32).tiny)
+    assert range_of([smallest], method) == smallest
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_zeros_have_no_range(method: str) -> None:
     assert range_of(np.zeros(10), method) == 0
 

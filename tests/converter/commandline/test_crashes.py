@@ -99,11 +99,14 @@ def test_weights_that_are_cut_short_are_no_crash(command: str, tmp_path: Path) -
 
 
 WAITING = """
-import sys, threading
+import signal, sys, threading
 from pathlib import Path
 from prototrt import cli
 from prototrt.converter.commandline.crashes import survive
 from prototrt.converter.files import atomic_write
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a background process inherits that they are ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def command():
     with atomic_write("net.plan") as stream:
