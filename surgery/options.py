@@ -45,7 +45,8 @@ class RewriteOptions(Options):
     factors of products, with float16 around them, or bfloat16: ``"int8,bf16"``. They need ``scales``, a file
     that calibration wrote, or ``calibration_cache``, a table of TensorRT, ncnn or another program, or
     ``ranges``, the largest magnitudes of values by name; see docs/calibration.md. ``quantize_all`` also quantizes the
-    first convolution and the last product, and ``keep_float`` names layers that are not quantized.
+    first convolution, the last product and depthwise convolutions, and ``keep_float`` names layers that are not
+    quantized.
     ``preprocess`` makes mean and scale of the data layers the first nodes of the graph. ``fork`` names
     the fork of Caffe that the model is from, where a type of layer means different things in different
     forks. ``settings`` are numbers that the program kept outside of the model, by name or in a JSON

@@ -66,17 +66,20 @@ def scopes(graph: Graph) -> Iterator[Graph]:
 
 
 def chosen_products(graph: Graph, options: RewriteOptions) -> list[Node]:
-    """The products to be quantized: not those of ``keep_float``, and the first and the last with ``quantize_all`` only.
+    """The products to be quantized: not those of ``keep_float``, and the delicate ones with ``quantize_all`` only.
 
-    The first are convolutions of the net's input, the last are products that no other product follows.
+    Delicate are the first convolutions (of the net's input), the last products (that no other product follows),
+    and depthwise convolutions.
     """
     kept = {*options.keep_float}
-    ends = set() if options.quantize_all else {*_first_convolutions(graph), *_last_products(graph)}
+    delicate: set[Node] = set()
+    if not options.quantize_all:
+        delicate = {*_first_convolutions(graph), *_last_products(graph), *_depthwise_convolutions(graph)}
     return [
         node
         for scope in scopes(graph)
         for node in scope.nodes
-        if is_quantizable(node, options) and node not in ends and node.origin.layer not in kept
+        if is_quantizable(node, options) and node not in delicate and node.origin.layer not in kept
     ]
 
 
@@ -113,6 +116,16 @@ def _last_products(graph: Graph) -> Iterator[Node]:
             leads.update(node.inputs)
 
 
+def _depthwise_convolutions(graph: Graph) -> Iterator[Node]:
+    """Those whose results come from one channel each: channels with a small range lose nearly all their digits."""
+    for node in graph.nodes:
+        if (
+            isinstance(node.op, (Convolution, Deconvolution))
+            and node.op.group == node.inputs[0].shape[1] != 1
+        ):
+            yield node
+
+
 def _has_product(node: Node) -> bool:
     """Whether a node is a product, or runs a body that has one."""
     bodies = [node.op.body] if isinstance(node.op, Scan) else []
@@ -125,15 +138,15 @@ def _has_product(node: Node) -> bool:
 class Placement:
     """Where the numbers of a graph, or of a body, become 8 bits wide.
 
-    ``read`` are the values that are read in 8 bits: factors of products, and the ``residuals`` of sums. ``group_of``
-    numbers the values that share a scale: a value and what it is moved from. ``carried`` are the values that are
-    8 bits wide because the nodes that write them (ReLU, maximum pooling, Concat, Reshape, ...) compute in 8 bits.
+    ``read`` are the values that are read in 8 bits: factors of products, and the ``residuals`` of sums.
+    ``carried`` are the values that are 8 bits wide because the nodes that write them (ReLU, maximum pooling, Concat,
+    Reshape, ...) compute in 8 bits. A value and what it is moved from share a scale: they are one group.
     """
 
     read: list[Value] = field(default_factory=list)
     residuals: dict[Node, Value] = field(default_factory=dict)
-    group_of: dict[Value, int] = field(default_factory=dict)
     carried: set[Value] = field(default_factory=set)
+    _joined_to: dict[Value, Value] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -166,9 +179,9 @@ class Placement:
 
     def _read(self, values: Sequence[Value]) -> None:
         for value in values:
-            if value not in self.group_of:
+            if value not in self._joined_to:
                 self.read.append(value)
-                self.group_of[value] = len(self.group_of)
+                self._joined_to[value] = value
 
     def _carry(self, value: Value, writers: Mapping[Value, Node], precision: str) -> None:
         """Quantize what a value is moved from rather than the value."""
@@ -181,10 +194,16 @@ class Placement:
             self._carry(source, writers, precision)
 
     def _join(self, a: Value, b: Value) -> None:
-        self.group_of.setdefault(b, self.group_of[a])
-        new, old = self.group_of[a], self.group_of[b]
-        if new != old:
-            self.group_of.update({value: new for value, group in self.group_of.items() if group == old})
+        self._joined_to.setdefault(b, b)
+        self._joined_to[self.group_of(b)] = self.group_of(a)
+
+    def group_of(self, value: Value) -> Value:
+        """The value that stands for all that share a scale with this one."""
+        joined = self._joined_to
+        while joined[value] is not value:
+            joined[value] = joined[joined[value]]  # halves the way for the next time
+            value = joined[value]
+        return value
 
 
 def carries(node: Node, precision: str) -> bool:

@@ -27,8 +27,8 @@ def quantize_products(graph: Graph, ranges: Mapping[str, float], options: Rewrit
     ``ranges`` has the largest magnitude of each of the ``quantized_values``; it becomes 127, or 448 of float8. Weights
     have a scale for each channel of the result. There is one Quantize for all readers of a value, before Concat,
     Reshape, ReLU and maximum pooling. The other summand of a residual sum is quantized as well.
-    Left alone: the first convolution and the last product without ``quantize_all``, ``keep_float``, and,
-    with a warning, products whose inputs have no range.
+    Left alone: the first convolution, the last product and depthwise convolutions without ``quantize_all``,
+    ``keep_float``, and, with a warning, products whose inputs have no range.
     """
     build = Builder(names_in(graph))
     scheme = _Scheme.of(options)
@@ -68,8 +68,8 @@ class _Plan:
 
     products: frozenset[Node]
     placements: Mapping[Graph, Placement]
-    largest: Mapping[Graph, Mapping[int, float]]
-    """By the number of the group of values that share a scale."""
+    largest: Mapping[Graph, Mapping[Value, float]]
+    """By the value that stands for all that share a scale."""
 
     @classmethod
     def of(cls, graph: Graph, ranges: Mapping[str, float], options: RewriteOptions, build: Builder) -> _Plan:
@@ -78,7 +78,7 @@ class _Plan:
         while True:
             products = frozenset(node for node in wanted if unknown.keys().isdisjoint(node.inputs))
             placements: dict[Graph, Placement] = {}
-            largest: dict[Graph, dict[int, float]] = {}
+            largest: dict[Graph, dict[Value, float]] = {}
             lost = dict[Value, str]()
             for scope in scopes(graph):
                 known = _Ranges(scope, ranges, bounds)
@@ -87,7 +87,7 @@ class _Plan:
                 )
                 placements[scope], largest[scope] = placement, {}
                 for value in placement.read:
-                    found, group = known.of(value), placement.group_of[value]
+                    found, group = known.of(value), placement.group_of(value)
                     if found is None:
                         lost[value] = known.name(value)
                     else:
@@ -200,7 +200,7 @@ class _Quantizing:
         self.build.origin = reader
 
     def _scale_of(self, value: Value) -> Value:
-        largest = np.asarray(self.largest[self.placement.group_of[value]], np.float32)
+        largest = np.asarray(self.largest[self.placement.group_of(value)], np.float32)
         return self.build.constant(self.scheme.scale(largest), "scale")
 
     def _weight(self, value: Value, axis: int) -> Value:

@@ -13,7 +13,7 @@ from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Array, Graph, Value, fixed
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.passes.fold_affines import fold_affines
-from prototrt.surgery.passes.quantization_plan import chosen_products, quantized_values, scopes
+from prototrt.surgery.passes.quantization_plan import Placement, chosen_products, quantized_values, scopes
 from prototrt.surgery.passes.value_bounds import value_bounds
 from prototrt.surgery.pipeline import quantizable
 from prototrt.tests.digit_strips import DIGITS
@@ -99,6 +99,45 @@ def test_a_projected_state_needs_a_range(tmp_path: Path) -> None:
     (tmp_path / "net.prototxt").write_text(inputs_of({"x": (5, 1, 6), "cont": (5, 1)}) + lstm)
     graph = quantizable(prototrt.load(tmp_path / "net.prototxt", random_weights=1))
     assert quantized_values(graph, RewriteOptions()) == ["x", "__h_delta_product_h"]
+
+
+@pytest.mark.parametrize("kind", ["Convolution", "Deconvolution"])
+@pytest.mark.parametrize(
+    ("group", "chosen"), [(4, ["point"]), (2, ["grouped", "point"]), (1, ["grouped", "point"])]
+)
+def test_depthwise_convolutions_are_quantized_on_request(
+    kind: str, group: int, chosen: list[str], tmp_path: Path
+) -> None:
+    fields = f"convolution_param {{ num_output: 8 kernel_size: 3 group: {group} }}"
+    grouped = layer(kind, "stem", "grouped", fields)
+    ends = convolution("x", "stem"), convolution("point", "head")
+    graph = net(tmp_path, (1, 3, 8, 8), ends[0], grouped, convolution("grouped", "point"), ends[1])
+    assert products(graph, RewriteOptions()) == chosen
+    assert products(graph, EVERYTHING) == ["stem", "grouped", "point", "head"]
+
+
+def test_a_convolution_of_one_channel_is_not_depthwise(tmp_path: Path) -> None:
+    chain = convolution("x", "stem", 1), convolution("stem", "middle"), convolution("middle", "head")
+    assert products(net(tmp_path, (1, 3, 8, 8), *chain), RewriteOptions()) == ["middle"]
+
+
+def test_values_that_are_moved_into_one_another_are_one_group(tmp_path: Path) -> None:
+    """``d`` is alone; the other three meet in two Concats, of which each has two."""
+    roots = [convolution("x", name) for name in "abcd"]
+    joined = [layer("Concat", "b a", "ba"), layer("Concat", "c b", "cb"), layer("ReLU", "d", "r")]
+    graph = net(
+        tmp_path,
+        (1, 3, 4, 4),
+        *roots,
+        *joined,
+        *(convolution(name, f"of_{name}") for name in ("ba", "cb", "r")),
+    )
+    placement = Placement.of(graph, chosen_products(graph, EVERYTHING), "int8")
+    values = {value.name: value for node in graph.nodes for value in node.outputs}
+    groups: dict[Value, set[str]] = {}
+    for name in ("a", "b", "c", "d", "ba", "cb", "r"):
+        groups.setdefault(placement.group_of(values[name]), set()).add(name)
+    assert sorted(map(sorted, groups.values())) == [["a", "b", "ba", "c", "cb"], ["d", "r"]]
 
 
 def test_a_residual_sum_reads_the_shortcut_in_8_bits(tmp_path: Path) -> None:

@@ -58,7 +58,9 @@ rewrite_options = options(
         " caffe-int8-convert-tools or NVDLA.",
     ),
     declared(
-        RewriteOptions, "quantize_all", help="Also quantize the first convolution and the last product."
+        RewriteOptions,
+        "quantize_all",
+        help="Also quantize the first convolution, the last product and depthwise convolutions.",
     ),
     declared(
         RewriteOptions,
