@@ -322,6 +322,7 @@ def verify(
     If a tolerance is exceeded, the first offending layer is named, and the exit code is 5.
     With int8 or fp8, two tables show what that costs: each output, and each layer quantized alone.
     """
+    from prototrt.converter.commandline.progress import bar_when_known
     from prototrt.converter.commandline.report import print_verification
     from prototrt.converter.conversion import load_with_weights, verify_model
     from prototrt.converter.memory import refuse_large_values
@@ -329,7 +330,8 @@ def verify(
     net = load_with_weights(model, loading)
     graph = rewritten(net, rewriting)
     refuse_large_values(graph, rewriting)
-    verification = verify_model(net, graph, rewriting, verifying)
+    with bar_when_known(verbosity().quiet) as started:
+        verification = verify_model(net, graph, rewriting, verifying, started)
     print_result(verification, as_json, print_verification)
     verification.refuse()
 

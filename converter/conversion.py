@@ -14,7 +14,15 @@ from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.files import product_files, refuse_overwriting
-from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions, Progress, VerifyOptions
+from prototrt.converter.options import (
+    BuildOptions,
+    ConvertOptions,
+    ExportOptions,
+    Progress,
+    Started,
+    VerifyOptions,
+    without_progress,
+)
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
@@ -45,9 +53,16 @@ def truth_of(model: Model, options: RewriteOptions) -> Graph | None:
 
 
 def verify_model(
-    model: Model, graph: Graph, rewriting: RewriteOptions, verifying: VerifyOptions
+    model: Model,
+    graph: Graph,
+    rewriting: RewriteOptions,
+    verifying: VerifyOptions,
+    started: Started = without_progress,
 ) -> Verification:
-    """Verify what was rewritten, and measure what 8 bits cost. Raises ``ConversionError``."""
+    """Verify what was rewritten, and measure what 8 bits cost, which ``started`` hears of.
+
+    Raises ``ConversionError``.
+    """
     from prototrt.converter.verification.quantization import quantization_cost
     from prototrt.converter.verification.verify import feeds_of, verify_files
 
@@ -59,7 +74,7 @@ def verify_model(
     verification = verify_files(graph, verifying, truth_of(model, rewriting))
     if not rewriting.is_quantized:
         return verification
-    cost = quantization_cost(model, rewriting, feeds_of(graph, verifying), verifying.auto_keep)
+    cost = quantization_cost(model, rewriting, feeds_of(graph, verifying), verifying.auto_keep, started)
     return replace(verification, cost=cost)
 
 

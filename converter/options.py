@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import Names, Options, at_least, one_of, only_in_python
@@ -23,6 +23,15 @@ class Progress(Protocol):
     def step(self, name: str, step: int) -> bool: ...
 
     def finish(self, name: str) -> None: ...
+
+
+Started: TypeAlias = Callable[[int | None], Callable[[], object]]
+"""Hears that work begins, and of how many parts, if that is known; what it returns is called after each part."""
+
+
+def without_progress(parts: int | None) -> Callable[[], object]:
+    """A ``Started`` for those who do not watch."""
+    return lambda: None
 
 
 MOST_CALLS = 1_000_000

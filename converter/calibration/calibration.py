@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from prototrt.converter.calibration.images import Preparation
 from prototrt.converter.calibration.methods import Method
 from prototrt.converter.calibration.saturation import MUCH
 from prototrt.converter.manifest import provenance
-from prototrt.converter.options import CalibrateOptions
+from prototrt.converter.options import CalibrateOptions, Started, without_progress
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ir.builder import names_in
@@ -26,9 +26,6 @@ from prototrt.surgery.passes.quantization_plan import quantized_values
 from prototrt.surgery.pipeline import quantizable, rewrite
 from prototrt.surgery.scales.given import given_scales, listed
 from prototrt.surgery.scales.scales_file import INT8, Counts, DataSet, Record, Scales, read_scales
-
-Started = Callable[[int | None], Callable[[], object]]
-"""Told how many parts the data have, if that is known; returns what to call after each part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +41,13 @@ class Calibration:
     lacking: tuple[str, ...] = ()
 
 
-def _without_progress(parts: int | None) -> Callable[[], object]:
-    return lambda: None
-
-
 def calibrate(
     model: Model,
     options: CalibrateOptions,
     rewriting: RewriteOptions | None = None,
     *,
     every_blob: bool = False,
-    started: Started = _without_progress,
+    started: Started = without_progress,
 ) -> Calibration:
     """Measure the ranges of all values that can be quantized, whichever options a conversion will have.
 

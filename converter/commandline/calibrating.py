@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -74,15 +73,16 @@ def scales_of(
         return _merged(model, loading, calibrating, written)
     from prototrt.converter.calibration.calibration import adopted, calibrate
     from prototrt.converter.calibration.exporting import table_text
+    from prototrt.converter.commandline.progress import bar_when_known
     from prototrt.converter.conversion import load_with_weights
 
     net = load_with_weights(model, loading)
     if known.scales is not None or known.calibration_cache is not None:
         found = adopted(net, known.scales, known.calibration_cache, rewriting)
     else:
-        with ExitStack() as stack:
+        with bar_when_known(verbosity().quiet) as started:
             every_blob = written.export_cache is not None
-            found = calibrate(net, calibrating, rewriting, every_blob=every_blob, started=_bar_in(stack))
+            found = calibrate(net, calibrating, rewriting, every_blob=every_blob, started=started)
     texts = {}
     if written.target is not None:
         texts[written.target] = found.scales.text()
@@ -106,10 +106,3 @@ def _merged(
         [model, str(loading.weights)], calibrating.method if is_stated("method") else None
     )
     return FoundScales(found, {written.target: found.scales.text()})
-
-
-def _bar_in(stack: ExitStack) -> Callable[[int | None], Callable[[], object]]:
-    """A bar that begins when the data are known, and ends with the stack."""
-    from prototrt.converter.commandline.progress import bar
-
-    return lambda parts: stack.enter_context(bar(parts, verbosity().quiet))

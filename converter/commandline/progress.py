@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,8 @@ from prototrt.caffe_proto.visible import visible
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
+
+    from prototrt.converter.options import Started
 
 
 class BuildProgress:
@@ -88,6 +90,13 @@ def bar(total: int | None, quiet: bool) -> Iterator[Callable[[], None]]:
     with _bars(console) as bars:
         task = bars.add_task("", total=total)
         yield lambda: bars.advance(task)
+
+
+@contextmanager
+def bar_when_known(quiet: bool) -> Iterator[Started]:
+    """A bar that begins when it is known how much there is to do, and ends with the block."""
+    with ExitStack() as stack:
+        yield lambda parts: stack.enter_context(bar(parts, quiet))
 
 
 def _bars(console: Console) -> Progress:

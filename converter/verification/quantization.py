@@ -13,6 +13,7 @@ import prototrt
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import BuildError, Origin, VerificationError
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.options import Started, without_progress
 from prototrt.converter.sessions.session import Session
 from prototrt.converter.verification.comparison import difference_of
 from prototrt.converter.verification.tolerances import TOLERANCES
@@ -77,21 +78,29 @@ class QuantizationCost:
 
 
 def quantization_cost(
-    model: Model, options: RewriteOptions, feeds: Sequence[Arrays], wanted: float | None = None
+    model: Model,
+    options: RewriteOptions,
+    feeds: Sequence[Arrays],
+    wanted: float | None = None,
+    started: Started = without_progress,
 ) -> QuantizationCost:
     """Compare a net in 8 bits with the same in float32, on the inputs of each call.
 
     With ``wanted``, layers are kept in float, the most expensive first, until each output agrees in this share of its
-    places. Raises ``VerificationError`` if all layers together do not reach it.
+    places. ``started`` hears how many layers are quantized alone, or with ``wanted`` twice as many: the most nets that
+    are computed. Raises ``VerificationError`` if all layers together do not reach it.
     """
     full = prototrt.rewrite(model, options=replace(options, precision="fp32"))
     truth = Truth.of(full, feeds)
     quantized = prototrt.rewrite(model, options=options)
     layers = _quantized_layers(quantized)
+    advance = started(len(layers) if wanted is None else 2 * len(layers))
 
     def without(names: Sequence[str]) -> list[OutputCost]:
         kept = replace(options, keep_float=(*options.keep_float, *names))
-        return truth.costs(prototrt.rewrite(model, options=kept))
+        costs = truth.costs(prototrt.rewrite(model, options=kept))
+        advance()
+        return costs
 
     alone = [
         LayerCost(origin, min(without([name for name in layers if name != layer]), key=_order))

@@ -69,6 +69,16 @@ def test_a_bar_moves_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "2/2" in screen.getvalue()
 
 
+def test_a_bar_begins_when_the_work_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=80)
+    monkeypatch.setattr(progress, "terminal", lambda: console)
+    with progress.bar_when_known(quiet=False) as started:
+        assert screen.getvalue() == ""
+        started(3)()
+    assert "1/3" in screen.getvalue()
+
+
 @pytest.mark.parametrize("quiet", [True, False])
 def test_no_bar_is_drawn_without_a_terminal(quiet: bool, capsys: pytest.CaptureFixture[str]) -> None:
     with progress.bar(None, quiet) as advance:

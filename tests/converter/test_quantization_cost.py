@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -57,6 +58,20 @@ def test_the_fewest_layers_are_kept_float() -> None:
     assert cost.kept == ("lstm1",)
     assert cost.score >= 0.99
     assert digits_cost(wanted=0.99).kept == ()
+
+
+@pytest.mark.parametrize(("wanted", "most", "computed"), [(None, 4, 4), (0.99, 8, 5)])
+def test_progress_counts_the_nets_that_are_computed(wanted: float | None, most: int, computed: int) -> None:
+    """Four layers are quantized alone, and one of them is kept in float."""
+    heard: list[int | None] = []
+
+    def started(parts: int | None) -> Callable[[], object]:
+        heard.append(parts)
+        return lambda: heard.append(None)
+
+    options = RewriteOptions(precision="int8", ranges={**RANGES, "ip1": 2.0})
+    quantization_cost(prototrt.load(DEPLOY, WEIGHTS), options, FEEDS, wanted, started)
+    assert heard == [most, *[None] * computed]
 
 
 def test_16_bits_may_cost_too_much(tmp_path: Path) -> None:
