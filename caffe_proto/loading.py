@@ -15,7 +15,6 @@ from prototrt.caffe_proto.files import head_of
 from prototrt.caffe_proto.given_weights import refuse_two_sources
 from prototrt.caffe_proto.model import Layer, Model
 from prototrt.caffe_proto.net.counts import wrong_counts
-from prototrt.caffe_proto.net.deploy import cut_training
 from prototrt.caffe_proto.net.phase import NetState, differs_in_training
 from prototrt.caffe_proto.net.readings import (
     Reading,
@@ -26,7 +25,7 @@ from prototrt.caffe_proto.net.readings import (
     reading_for,
     whole_readings,
 )
-from prototrt.caffe_proto.net.untangle import Untangled, untangle
+from prototrt.caffe_proto.net.untangle import Untangled
 from prototrt.caffe_proto.options import LoadOptions, PathLike, takes_options
 from prototrt.caffe_proto.recognition import HDF5_SIGNATURE, ZIP_SIGNATURES, read_prototxt
 from prototrt.caffe_proto.schema import Message
@@ -68,7 +67,7 @@ def load(prototxt: PathLike, options: LoadOptions) -> Model:
         raise_all([finding.error() for finding in net.findings])  # a misspelt field may hide the layers
     _complete_layers(written, file)
     asked = reading_for(written, state, file)
-    readings = whole_readings(written, asked, file)
+    readings = whole_readings(written, asked)
     reading = chosen(readings) or asked
     if not reading.entries:
         problem = f"none of the {len(written)} layers belongs to the net for {state}"
@@ -108,11 +107,9 @@ def _model(
     source: Weights,
     allow_unknown: bool,
 ) -> Model:
-    included = reading.entries
-    miscounted = wrong_counts(included, file)
-    deployed = cut_training(included, file)
+    miscounted = wrong_counts(reading.entries, file)
+    deployed, untangled = reading.deployed, reading.untangled
     entries = deployed.entries
-    untangled = untangle(entries, file)
     problems = [
         (*untangled.errors.get(entry, ()), *miscounted.get(entry, ()), *_problems(entry, allow_unknown))
         for entry in entries

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 
 from prototrt.caffe_proto.errors import ConversionError, MissingBlobError, NetError
-from prototrt.caffe_proto.net.deploy import cut_training
+from prototrt.caffe_proto.net.deploy import Deployed, cut_training
 from prototrt.caffe_proto.net.phase import PHASES, NetState, is_included
-from prototrt.caffe_proto.net.untangle import untangle
+from prototrt.caffe_proto.net.untangle import Untangled, untangle
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 from prototrt.caffe_proto.wording import Option, Worded
 
@@ -17,12 +18,23 @@ _DEPLOYED = "deploy"
 """The stage of the net to deploy, where one file holds all three nets, as DIGITS writes them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for the cached properties
 class Reading:
     """The layers that belong to a net for one state."""
 
     state: NetState
     entries: Sequence[LayerEntry]
+    file: str
+
+    @cached_property
+    def deployed(self) -> Deployed:
+        """What is left of it to deploy. Raises ``NetError`` where that is nothing."""
+        return cut_training(self.entries, self.file)
+
+    @cached_property
+    def untangled(self) -> Untangled:
+        """The values of what is left. Raises ``NetError`` where nothing is."""
+        return untangle(self.deployed.entries, self.file)
 
     def changes(self, asked: NetState) -> list[Option]:
         """What to ask for to get this net in the place of the one that was asked for."""
@@ -39,22 +51,22 @@ class Reading:
 def reading_for(entries: Sequence[LayerEntry], state: NetState, file: str) -> Reading:
     """The layers whose rules suit the state."""
     return Reading(
-        state, [entry for entry in entries if is_included(entry.message, state, entry.origin(file))]
+        state, [entry for entry in entries if is_included(entry.message, state, entry.origin(file))], file
     )
 
 
-def whole_readings(entries: Sequence[LayerEntry], asked: Reading, file: str) -> list[Reading]:
+def whole_readings(entries: Sequence[LayerEntry], asked: Reading) -> list[Reading]:
     """The nets for the states closest to the requested one, without missing blobs that some layer makes.
 
     If nothing is missing for the requested state, that is its net. Otherwise one setting is changed (the
     phase, a stage or the level), then the phase and another one. Readings with the same layers count once.
     """
     made = {blob for entry in entries for blob in entry.message.top}
-    if asked.entries and made.isdisjoint(_missing(asked.entries, file)):
+    if asked.entries and made.isdisjoint(asked.untangled.missing):
         return [asked]
     for states in (_one_change(entries, asked.state), _two_changes(entries, asked.state)):
-        readings = [reading_for(entries, state, file) for state in states]
-        whole = [reading for reading in readings if _is_whole(reading.entries, made, file)]
+        readings = [reading_for(entries, state, asked.file) for state in states]
+        whole = [reading for reading in readings if _is_whole(reading, made)]
         if whole:
             return list({tuple(map(id, reading.entries)): reading for reading in reversed(whole)}.values())[
                 ::-1
@@ -69,15 +81,10 @@ def chosen(readings: Sequence[Reading]) -> Reading | None:
     return next((reading for reading in readings if _DEPLOYED in reading.state.stages), None)
 
 
-def _missing(entries: Sequence[LayerEntry], file: str) -> Collection[str]:
-    """The blobs that the deployed net reads and does not make."""
-    return untangle(cut_training(entries, file).entries, file).missing
-
-
-def _is_whole(entries: Sequence[LayerEntry], made: Collection[str], file: str) -> bool:
+def _is_whole(reading: Reading, made: Collection[str]) -> bool:
     """Whether something is left to deploy, and nothing is missing in it but what no layer of the file makes."""
     try:
-        errors = untangle(cut_training(entries, file).entries, file).errors if entries else None
+        errors = reading.untangled.errors if reading.entries else None
     except NetError:  # nothing is left
         return False
     return errors is not None and all(
