@@ -1,6 +1,7 @@
 # On a fresh clone, with nothing but Python >= 3.10 and make:
 #   make convert   converts the sample and reads its strips on the CPU
-#   make test      lints, checks types and runs every test
+#   make test      lints, checks types and runs the tests
+#   make test-slow runs the tests that take long
 #   make coverage  runs every test, and lists the lines that none of them reaches
 #   make gpu-kit   packs the checks for a GPU, for a machine without internet
 #   make oracle    holds random nets against real Caffe, if CAFFE_PYTHON is a command that has it
@@ -16,7 +17,7 @@ FUZZ_SECONDS ?= 120
 TILE := plugins/tile
 PTX ?= $(TILE)/tile.ptx
 
-.PHONY: convert test coverage lint bench precision gpu-kit oracle fuzz proto ptx man vendor wheel lock locked pin clean
+.PHONY: convert test test-slow coverage lint bench precision gpu-kit oracle fuzz proto ptx man vendor wheel lock locked pin clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -26,7 +27,10 @@ convert: $(VENV)/installed
 # Pages are tested with Graphviz for browsers; where npm cannot bring it, those tests are skipped and say so.
 test: lint
 	-@test -e $(PAGE)/graphviz.js || $(MAKE) --no-print-directory vendor
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
+
+test-slow: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 # Not a part of `make test`: recording the lines nearly doubles the time of the tests.
 coverage: $(VENV)/installed-dev
@@ -44,8 +48,8 @@ bench: $(VENV)/installed-dev
 	$(BIN)/python tests/bench/bench.py
 
 # What float16 and 8 bits cost: the table of docs/precision.md, over published models that are not in the repository.
-MODELS ?= ../shared/models
 precision: $(VENV)/installed-dev
+	@test -n "$(MODELS)" || { echo 'give MODELS, a folder of published models'; exit 2; }
 	$(BIN)/python -m prototrt.tests.tools.precision_table $(MODELS) docs/precision.md
 
 # All that tests/gpu/check.py needs on a CUDA machine without internet; takes some minutes and 3 GB of memory.

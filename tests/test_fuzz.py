@@ -259,7 +259,12 @@ GREEDY = {
 """Nets of less than a kilobyte, each of which could ask for gigabytes."""
 
 
-@pytest.mark.parametrize("case", GREEDY)
+SLOW = ("stacks",)
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.slow if case in SLOW else ()) for case in GREEDY]
+)
 def test_a_small_file_takes_little_memory(case: str, folder: Path) -> None:
     assert len(GREEDY[case]) < 1024
     (folder / "net.prototxt").write_text(GREEDY[case])

@@ -116,6 +116,7 @@ def test_lock_files_have_hashes_and_name_no_index(name: str) -> None:
     assert not re.search(r"://|^-|--index|--find", (ROOT / "locks" / f"{name}.txt").read_text(), re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_names_what_the_wheel_consists_of(tmp_path: Path) -> None:
     pytest.importorskip("cyclonedx_py", reason="writes CycloneDX")
     graphviz = ROOT / "converter" / "page" / "vendor" / "graphviz.js"

@@ -47,6 +47,7 @@ def test_goldens() -> None:
     assert "golden lstm_stream_t1, step, fp16" in found
 
 
+@pytest.mark.slow
 def test_sample() -> None:
     assert list(verdicts(goldens.sample(session_of)).items()) == [
         (f"sample, {way}, {precision}", "ok")

@@ -96,6 +96,7 @@ def test_the_net_that_is_timed(steps: int, sequence: str, precision: str) -> Non
 
 
 @pytest.mark.trt
+@pytest.mark.slow
 def test_timings_on_a_fake_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replay and a queued run are one piece of work each; of PyTorch there is nothing to tell."""
     monkeypatch.setattr(timing, "_COPIED_BYTES", 1 << 10)

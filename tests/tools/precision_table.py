@@ -1,6 +1,6 @@
 """What 16 and 8 bits cost: plan sizes, errors and agreement of real nets, as a table of docs/precision.md.
 
-    python -m prototrt.tests.tools.precision_table ../shared/models docs/precision.md
+    python -m prototrt.tests.tools.precision_table MODELS docs/precision.md
 
 The first argument is a folder of published models, which are not part of the repository; nets that it lacks are left
 out. The digits sample is. Scales are measured on some images, and errors on others. The images are made here: smooth
