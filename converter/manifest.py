@@ -87,7 +87,12 @@ def _binding(value: Value, graph: Graph) -> dict[str, Any]:
 def _input(value: Value, graph: Graph, ranges: Sequence[IndexRange]) -> dict[str, Any]:
     """``indices`` exists for an input whose numbers pick rows of tables."""
     own = [
-        {"below": each.below, "every": each.every, "start": each.start}
+        {
+            "below": each.below,
+            "every": each.every,
+            "start": each.start,
+            **({"lengths": True} if each.are_lengths else {}),
+        }
         for each in ranges
         if each.input == value.name
     ]

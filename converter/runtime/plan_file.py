@@ -18,6 +18,7 @@ from prototrt.converter.sessions.indices import IndexRange
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.signing import Keys, TrustedKeys
 from prototrt.surgery.ir import AtMost, DType, Range, Recurrence, Value
+from prototrt.surgery.ops import Gather, ReverseSequence
 
 _GIVE_PLAN = "give a plan written by prototrt convert"
 BACKENDS = ("rtx", "enterprise")
@@ -214,7 +215,8 @@ def _indices(name: str, stated: Mapping[str, Any], symbols: Container[str]) -> I
     is_known = below in symbols if isinstance(below, str) else isinstance(below, int) and below >= 0
     if not (is_known and isinstance(every, int) and isinstance(start, int) and 0 <= start < every):
         raise ValueError(f"the indices of {name!r}: below is {below!r}, every {every!r}, start {start!r}")
-    return IndexRange(name, below, every, start)
+    reader = ReverseSequence() if stated.get("lengths") else Gather()
+    return IndexRange(name, below, every, start, reader)
 
 
 def _refuse_sizes(value: Value, symbols: Mapping[str, Range], known: Container[str]) -> None:

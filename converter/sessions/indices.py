@@ -1,7 +1,7 @@
-"""Inputs whose numbers pick rows of a table: a number outside the table is refused before anything runs.
+"""Inputs whose numbers pick rows of a table, or are lengths: a number outside is refused before anything runs.
 
 The ways to run a net disagree on such a number: an engine reads zeros beyond the last row, and ONNX counts negative
-numbers from the end.
+numbers from the end. Nor do all of them refuse a length above the number of steps.
 """
 
 from __future__ import annotations
@@ -11,22 +11,28 @@ from dataclasses import dataclass
 
 from prototrt.caffe_proto.errors import ConversionError, Origin
 from prototrt.surgery.ir import Array, Dim, Graph, Node, Value
-from prototrt.surgery.ops import Cast, Gather, Identity, Reshape, Scatter, Slice, Transpose
+from prototrt.surgery.ops import Cast, Gather, Identity, Reshape, ReverseSequence, Scatter, Slice, Transpose
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRange:
     """Numbers of an input that must be from 0 to ``below - 1``. ``below`` is a size, or the symbol of one.
 
-    They are every ``every``-th number from ``start`` on, in the order of memory: of rois, the first of each five.
+    Lengths (``reader`` is a ``ReverseSequence``) may also be ``below`` itself. They are every ``every``-th number
+    from ``start`` on, in the order of memory: of rois, the first of each five.
     """
 
     input: str
     below: Dim
     every: int = 1
     start: int = 0
-    reader: Gather | Scatter = Gather()  # noqa: RUF009  it is frozen
+    reader: Gather | Scatter | ReverseSequence = Gather()  # noqa: RUF009  it is frozen
     origin: Origin | None = None
+
+    @property
+    def are_lengths(self) -> bool:
+        """Whether they count steps, and pick no rows."""
+        return isinstance(self.reader, ReverseSequence)
 
     def refuse(self, array: Array, sizes: Mapping[Dim, int]) -> None:
         """Raise ``ShapeError`` for a number in the input's array that is outside."""
@@ -39,14 +45,14 @@ class IndexRange:
 
 
 def index_ranges(graph: Graph) -> tuple[IndexRange, ...]:
-    """Of the inputs that reach an index unchanged. What the net computes itself is not among them."""
+    """Of the inputs that reach an index or a length unchanged. What the net computes itself is not among them."""
     return tuple(_ranges(graph))
 
 
 def _ranges(graph: Graph) -> Iterator[IndexRange]:
     writers = {value: node for node in graph.nodes for value in node.outputs}
     for node in graph.nodes:
-        if isinstance(node.op, (Gather, Scatter)):
+        if isinstance(node.op, (Gather, Scatter, ReverseSequence)):
             found = _source(node.inputs[1], writers)
             if found is not None and found[0] in graph.inputs:
                 source, every, start = found

@@ -49,6 +49,14 @@ CASES: dict[str, tuple[str, str, str, tuple[int | str, int, int], list[float], s
         [0, 0, 0, 7, 7, 1, 0, 0, 7, 7],
         "a roi's image {} is outside the 2 images of the batch\n  fix: give indices from 0 to 1",
     ),
+    "ReverseTime": (
+        "shape { dim: 3 }",
+        'type: "ReverseTime" bottom: "x" bottom: "i"',
+        "shape { dim: 4 dim: 3 }",
+        (4, 1, 0),
+        [0, 4, 4.5],
+        "length {} is not one of 0 to 4\n  fix: correct the lengths: none may exceed the number of steps",
+    ),
     "Unpooling": (
         "shape { dim: 2 dim: 3 dim: 1 dim: 1 }",
         'type: "Unpooling" bottom: "s" bottom: "i" unpooling_param { unpool_h: 2 unpool_w: 2 }',
@@ -58,6 +66,9 @@ CASES: dict[str, tuple[str, str, str, tuple[int | str, int, int], list[float], s
         "index {} is outside the 4 places\n  fix: give indices from 0 to 3",
     ),
 }
+
+LENGTHS = {"ReverseTime"}
+"""What counts steps, and may be as large as their number."""
 
 
 def graph_of(case: str, tmp_path: Any) -> Graph:
@@ -90,7 +101,7 @@ def test_a_number_that_picks_nothing(case: str, way: str, tmp_path: Any) -> None
     given["i"] = np.array(good, np.float32).reshape(shapes["i"])
     with session_of(graph, way) as session:
         session.run(given)
-        for wrong in (below, -1, np.nan):
+        for wrong in (below + (case in LENGTHS), -1, np.nan):
             given["i"].reshape(-1)[start] = wrong
             with pytest.raises(ConversionError) as caught:
                 session.run(given)
@@ -107,7 +118,8 @@ def graph_lines(tmp_path: Any) -> list[str]:
 def test_the_manifest_says_which_numbers_pick(case: str, tmp_path: Any) -> None:
     graph, (below, every, start) = graph_of(case, tmp_path), CASES[case][3]
     (own,) = (binding for binding in graph_facts(graph)["inputs"] if binding["name"] == "i")
-    assert own["indices"] == [{"below": below, "every": every, "start": start}]
+    lengths = {"lengths": True} if case in LENGTHS else {}
+    assert own["indices"] == [{"below": below, "every": every, "start": start, **lengths}]
 
 
 def test_a_size_that_varies(tmp_path: Any) -> None:
@@ -170,6 +182,14 @@ def test_a_plan_knows_them_from_its_manifest(tmp_path: Any) -> None:
     assert str(caught.value) == (
         'input "i": index 5 is outside the 5 rows that it picks from\n  fix: give indices from 0 to 4'
     )
+
+
+def test_a_plan_knows_lengths_from_its_manifest(tmp_path: Any) -> None:
+    signature = planned(graph_of("ReverseTime", tmp_path))
+    assert signature is not None
+    signature.refuse_indices({"i": np.array([4])}, {})
+    with pytest.raises(ConversionError, match="length 5 is not one of 0 to 4"):
+        signature.refuse_indices({"i": np.array([5])}, {})
 
 
 @pytest.mark.parametrize(
