@@ -82,7 +82,7 @@ def files() -> dict[str, bytes]:
     ("command", "every"),
     [
         pytest.param(deploy, 1, id="deploy"),
-        pytest.param(batch, 23, id="batch", marks=pytest.mark.trt),
+        pytest.param(batch, 43, id="batch", marks=pytest.mark.trt),
         pytest.param(batch, 1, id="batch-whole", marks=[pytest.mark.trt, pytest.mark.slow]),
     ],
 )

@@ -16,7 +16,7 @@ from prototrt.surgery.caffe2.operator_rule import (
 )
 from prototrt.surgery.ir import Dim, Shape, Value, fixed
 from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ops import ADD, AND, GREATER, MINIMUM, MULTIPLY, SUBTRACT, Gather, Select
+from prototrt.surgery.ops import ADD, AND, GREATER, ReverseSequence, Select
 from prototrt.surgery.recurrent.counting import numbers
 
 # The places of row i that are kept: before i + 1, from i on, before i, after i.
@@ -128,8 +128,8 @@ def _in_triangle(build: Builder, row: Value, place: Value, mode: str) -> Value:
 def reverse_packed_segments(build: Builder, operator: Operator, x: Value, lengths: Value) -> list[Value]:
     """The first ``lengths[n]`` rows of column n from the last to the first, the rest as it is.
 
-    Becomes: Minimum, Greater, Select, Gather.
-    Inputs: x (T, N, D), lengths (N,), int32; those above T, which Caffe2 refuses, count as T.
+    Becomes: ReverseSequence.
+    Inputs: x (T, N, D), lengths (N,), int32, from 0 to T.
     """
     expect_axes(operator, x, 3, "(T, N, D)")
     expect_whole_numbers(operator, lengths, 1)
@@ -139,18 +139,7 @@ def reverse_packed_segments(build: Builder, operator: Operator, x: Value, length
             blob=f'input "{operator.bottom_blob(1)}"',
             fix=GIVE_SHAPES_AND_INIT_NET,
         )
-    steps, columns = fixed(x.shape[0], "the number of steps T"), fixed(x.shape[1], "the number of columns N")
-    t = build.aligned(numbers(build, steps, "steps"), 2, 0)
-    whole = build.constant(np.full((1, 1), steps, np.int32), "whole")
-    count = build.add(MINIMUM, build.reshape(lengths, (1, columns)), whole, hint="count")
-    last = build.add(SUBTRACT, count, build.constant(np.ones((1, 1), np.int32), "one"), hint="last")
-    mirrored = build.add(SUBTRACT, last, t, hint="mirrored")
-    row = build.add(Select(), build.add(GREATER, count, t, hint="is_inside"), mirrored, t, hint="row")
-    size = build.constant(np.full((1, 1), columns, np.int32), "columns")
-    column = build.aligned(numbers(build, columns, "column"), 2)
-    place = build.add(ADD, build.add(MULTIPLY, row, size, hint="row_start"), column, hint="place")
-    flat = build.reshape(x, (steps * columns, *x.shape[2:]), hint="rows")
-    return [build.add(Gather(), flat, place)]
+    return [build.add(ReverseSequence(), x, lengths)]
 
 
 @operator_rule("VariableLengthSequencePadding")

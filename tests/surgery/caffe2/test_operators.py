@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from prototrt.caffe_proto.errors import ShapeError
 from prototrt.surgery.ir import Array
 from prototrt.tests.caffe2_nets import check, operator, refusal
 from prototrt.tests.small_nets import WAYS, numbers
@@ -186,7 +187,7 @@ def test_sequence_mask_refuses(inputs: list[str], arguments: dict[str, Any], mes
 
 
 @ways
-@pytest.mark.parametrize("lengths", [[4, 0, 1], [3, 2, 4], [9, 4, 4]])
+@pytest.mark.parametrize("lengths", [[4, 0, 1], [3, 2, 4], [1, 4, 4]])
 def test_reverse_packed_segs(lengths: list[int], on: str) -> None:
     x, count = numbers(4, 3, 2), np.array(lengths, np.int32)
     expected = x.copy()
@@ -194,6 +195,15 @@ def test_reverse_packed_segs(lengths: list[int], on: str) -> None:
         expected[:length, n] = x[:length, n][::-1]
     reverse = one("ReversePackedSegs", ["x", "lengths"])
     check(reverse, {"x": x, "lengths": count}, {}, {"y": expected}, on)
+
+
+@ways
+@pytest.mark.parametrize("length", [5, -1])
+def test_reverse_packed_segs_refuses_lengths_outside(length: int, on: str) -> None:
+    x, count = numbers(4, 3, 2), np.array([4, length, 1], np.int32)
+    reverse = one("ReversePackedSegs", ["x", "lengths"])
+    with pytest.raises(ShapeError, match=f"length {length} is not one of 0 to 4"):
+        check(reverse, {"x": x, "lengths": count}, {}, {"y": x}, on)
 
 
 @ways
