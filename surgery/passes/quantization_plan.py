@@ -185,13 +185,15 @@ class Placement:
 
     def _carry(self, value: Value, writers: Mapping[Value, Node], precision: str) -> None:
         """Quantize what a value is moved from rather than the value."""
-        node = writers.get(value)
-        if value in self.carried or node is None or not carries(node, precision):
-            return
-        self.carried.add(value)
-        for source in node.inputs:
-            self._join(value, source)
-            self._carry(source, writers, precision)
+        pending = [value]
+        while pending:
+            moved = pending.pop()
+            node = writers.get(moved)
+            if moved not in self.carried and node is not None and carries(node, precision):
+                self.carried.add(moved)
+                for source in node.inputs:
+                    self._join(moved, source)
+                pending.extend(node.inputs)
 
     def _join(self, a: Value, b: Value) -> None:
         self._joined_to.setdefault(b, b)

@@ -112,6 +112,12 @@ class _Ranges:
     def __init__(self, graph: Graph, given: Mapping[str, float], bounds: Mapping[Value, float]) -> None:
         self.given, self.bounds = given, bounds
         self.writers = {value: node for node in graph.nodes for value in node.outputs}
+        self._chosen: dict[Value, float] = {}
+        for node in graph.nodes:
+            if carries(node, "int8"):
+                known = [each for each in map(self.of, node.inputs) if each is not None]
+                if len(known) == len(node.inputs):
+                    self._chosen[node.outputs[0]] = max(known)
 
     def name(self, value: Value) -> str:
         return measured(value, self.writers).name
@@ -121,14 +127,7 @@ class _Ranges:
         for name in (value.name, self.name(value)):
             if name in self.given:
                 return float(self.given[name])
-        if value in self.bounds:
-            return self.bounds[value]
-        node = self.writers.get(value)
-        if node is None or not carries(node, "int8"):
-            return None
-        found = [self.of(source) for source in node.inputs]
-        known = [each for each in found if each is not None]
-        return max(known) if len(known) == len(found) else None
+        return self.bounds.get(value, self._chosen.get(value))
 
 
 class _Quantizing:
@@ -180,16 +179,25 @@ class _Quantizing:
         return self._read[value]
 
     def _in_8_bits(self, value: Value) -> Value:
-        if value not in self._eight:
-            node = self.writers.get(value)
-            if node is not None and value in self.placement.carried:
-                read, op = [self._in_8_bits(source) for source in node.inputs], node.op
-            else:
-                read, op = [value, self._scale_of(value)], Quantize(self.scheme.to)
-            with self._at_the_writer_of(value):
-                hint = "in_8_bits" if value in self.placement.carried else "quantized"
-                self._eight[value] = self.build.add(op, *read, hint=hint)
+        pending = [value]
+        while pending:
+            each = pending[-1]
+            is_carried = each in self.placement.carried and each in self.writers
+            sources = self.writers[each].inputs if is_carried else ()
+            if missing := [source for source in sources if source not in self._eight]:
+                pending.extend(reversed(missing))
+                continue
+            pending.pop()
+            if each not in self._eight:
+                self._eight[each] = self._added_in_8_bits(each, [self._eight[source] for source in sources])
         return self._eight[value]
+
+    def _added_in_8_bits(self, value: Value, sources: Sequence[Value]) -> Value:
+        """What writes a value in 8 bits: the same as before, from sources in 8 bits, or a Quantize."""
+        with self._at_the_writer_of(value):
+            if sources:
+                return self.build.add(self.writers[value].op, *sources, hint="in_8_bits")
+            return self.build.add(Quantize(self.scheme.to), value, self._scale_of(value), hint="quantized")
 
     @contextmanager
     def _at_the_writer_of(self, value: Value) -> Iterator[None]:

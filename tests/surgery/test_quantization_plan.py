@@ -183,3 +183,18 @@ def test_a_folded_affine_computes_the_same(kind: str, group: int, tmp_path: Path
     x = numbers(2, 4, 5, 5, seed=6)
     assert [type(node.op).__name__ for node in after.nodes] == [kind]
     np.testing.assert_allclose(after.evaluate(x)[0], before.evaluate(x)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_a_range_is_found_behind_many_moves(tmp_path: Path) -> None:
+    """Each Concat reads the one before it twice: there are 2 ** 30 ways to the input, and each is long."""
+    count, text, top = 30, inputs_of({"x": (1, 1, 1, 1)}), "x"
+    for at in range(count):
+        text += layer("Pooling", top, f"p{at}", "pooling_param { kernel_size: 1 }")
+        text += layer("Concat", top, f"c{at}", f'bottom: "p{at}" concat_param {{ axis: 2 }}')
+        text += layer("Pooling", f"c{at}", f"s{at}", "pooling_param { kernel_h: 2 kernel_w: 1 }")
+        top = f"s{at}"
+    for at in range(1200):
+        text += layer("ReLU", top, f"r{at}")
+        top = f"r{at}"
+    model = loaded(tmp_path, text + convolution(top, "y"), {"y/0": numbers(4, 1, 1, 1), "y/1": numbers(4)})
+    assert prototrt.rewrite(model, precision="int8", ranges={"x": 2.0}, quantize_all=True).warnings == ()
