@@ -29,6 +29,8 @@ from prototrt.surgery.scales.scales_file import INT8
 
 HEADER = "TRT-8601-EntropyCalibration2"
 """Of the cache that is written. TensorRT reads the cache of another release of its line with a warning at most."""
+_CACHES = "TRT-"
+"""How the headers of all caches begin."""
 UNNAMED = "(Unnamed Layer* "
 """How the names of tensors begin that have no name of their own."""
 _CACHE_LINE = re.compile(r"(?P<name>.+): *(?P<bits>[0-9a-fA-F]{1,8})")
@@ -82,7 +84,7 @@ def _entries(file: str, text: str) -> Iterator[Entry]:
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if text.lstrip().startswith("{"):
         return _of_json(file, text)
-    if any(_CACHE_LINE.fullmatch(line) for _, line in lines[:2]):
+    if text.lstrip().startswith(_CACHES) or any(_CACHE_LINE.fullmatch(line) for _, line in lines[:2]):
         return _of_cache(file, lines)
     return _of_ncnn(file, lines)
 

@@ -144,7 +144,11 @@ BAD_TABLES = {
     ),
     "a header alone": (
         "TRT-8601-EntropyCalibration2\n",
-        f':1: the line is "TRT-8601-EntropyCalibration2", expected a name and numbers, as in conv1 0.84\n  {LINE}',
+        f": is no calibration cache and no table of scales\n  because it has no scales\n  {TABLES}",
+    ),
+    "a cache whose first line is cut": (
+        "TRT-7000-EntropyCalibration2\ndata: 3cxx\n",
+        f':2: the line is "data: 3cxx", expected TENSOR: HEX, as in data: 3c010a14\n  {LINE}',
     ),
     "words": ("a b\n", f':1: the line is "a b", expected a name and numbers, as in conv1 0.84\n  {LINE}'),
     "a line without a number": (
