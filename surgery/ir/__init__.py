@@ -2,33 +2,23 @@
 
 from prototrt.surgery.ir.digest import sha256_of_graph
 from prototrt.surgery.ir.graph import (
-    EIGHT_BITS,
-    FLOATS,
-    HALVES,
-    Array,
-    AtMost,
-    DataSize,
-    Dim,
-    DType,
     Graph,
     LeftOut,
     Node,
     Op,
-    Range,
     Recurrence,
-    Shape,
     Source,
     Value,
     bodies,
     describe,
-    element_count,
-    fixed,
     node_count,
     read,
     takes_array,
     walk,
     wiring,
 )
+from prototrt.surgery.ir.shapes import AtMost, DataSize, Dim, Range, Shape, element_count, fixed
+from prototrt.surgery.ir.types import EIGHT_BITS, FLOATS, HALVES, Array, DType
 
 __all__ = [
     "EIGHT_BITS",

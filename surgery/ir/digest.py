@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prototrt.surgery.ir.graph import Array, Graph, walk
+from prototrt.surgery.ir.graph import Graph, walk
+from prototrt.surgery.ir.types import Array
 
 
 def sha256_of_graph(graph: Graph) -> str:

@@ -3,93 +3,17 @@
 from __future__ import annotations
 
 import enum
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
-from prototrt.caffe_proto.errors import ConversionError, Origin, ShapeError
+from prototrt.caffe_proto.errors import ConversionError, Origin
 from prototrt.caffe_proto.files import Identity
-from prototrt.caffe_proto.wording import Option, Surface, Worded, worded
-
-Array: TypeAlias = npt.NDArray[Any]
-Dim: TypeAlias = int | str
-"""A size, or the name of a symbol (``"N"``, ``"T"``) whose range the graph knows."""
-Shape: TypeAlias = tuple[Dim, ...]
-
-
-class DataSize(str):
-    """A symbol for a size that depends on the data. It is known only after the net has run."""
-
-    __slots__ = ()
-
-
-class DType(enum.Enum):
-    """Element types, by NumPy's names."""
-
-    FLOAT32 = "float32"
-    FLOAT16 = "float16"
-    BFLOAT16 = "bfloat16"
-    FLOAT8 = "float8_e4m3fn"
-    INT8 = "int8"
-    INT32 = "int32"
-    BOOL = "bool"
-
-    @property
-    def numpy(self) -> np.dtype[Any]:
-        """NumPy's type. Raises ``ConversionError`` if it is one of ml_dtypes, and that is not installed."""
-        return _numpy(self)
-
-
-@functools.cache
-def _numpy(kind: DType) -> np.dtype[Any]:
-    name: Any = kind.value
-    if kind in (DType.BFLOAT16, DType.FLOAT8):
-        try:
-            import ml_dtypes
-        except ImportError as error:
-            raise ConversionError(
-                f"computing in {name} needs ml_dtypes", fix="pip install 'prototrt[bf16]'"
-            ) from error
-        name = getattr(ml_dtypes, name)
-    found: np.dtype[Any] = np.dtype(name)
-    return found
-
-
-FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
-"""Types to compute in."""
-HALVES = (DType.FLOAT16, DType.BFLOAT16)
-"""Types of 16 bits: primitives compute in float32 and round at the end, as matrix units do."""
-EIGHT_BITS = (DType.INT8, DType.FLOAT8)
-"""Types of quantized numbers, which only Quantize writes and which are worth a scale each."""
-
-
-class AtMost(int):
-    """The largest size that an axis may need. Only the first elements count; their number depends on the data.
-
-    ``count`` is the name of the output of the graph that holds the number. Every rule that copies the size
-    keeps the count. Arithmetic returns a plain size: all elements count.
-    """
-
-    count: str
-
-    def __new__(cls, size: int, count: str) -> AtMost:
-        new = super().__new__(cls, size)
-        new.count = count
-        return new
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The sizes of a symbol when an engine runs: smallest, usual, largest."""
-
-    min: int
-    opt: int
-    max: int
+from prototrt.caffe_proto.wording import Surface, worded
+from prototrt.surgery.ir.shapes import Range, Shape
+from prototrt.surgery.ir.types import FLOATS, HALVES, Array, DType
 
 
 class Op:
@@ -387,26 +311,3 @@ def wiring(graph: Graph) -> list[object]:
         lines.append((node.op, read))
         numbers.update({value: (len(lines), place) for place, value in enumerate(node.outputs)})
     return [*lines, [numbers.get(value) for value in graph.outputs]]
-
-
-def fixed(dim: Dim, what: str) -> int:
-    """The size itself. Raises ``ShapeError`` for a symbol, with the dimension that must be fixed."""
-    if isinstance(dim, int):
-        return dim
-    if isinstance(dim, DataSize):
-        raise ShapeError(
-            f"the size of {what} depends on the input's values ({dim}), but it must be known here",
-            fix=CUT_BEFORE_LAYER,
-        )
-    raise ShapeError(
-        f"{what} is the symbol {dim}, but its size must be known here",
-        fix=Worded("give {} one size in {} and {}", dim, Option("min_shapes"), Option("max_shapes")),
-    )
-
-
-def element_count(shape: Shape, what: str = "the size") -> int:
-    """Product of the dimensions, 1 for a scalar; symbols raise ``ShapeError``."""
-    count = 1
-    for dim in shape:
-        count *= fixed(dim, what)
-    return count

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from prototrt.surgery.ir.graph import DataSize, DType, Graph, Node, Range, Shape, Value, bodies, describe
+from prototrt.surgery.ir.graph import Graph, Node, Value, bodies, describe
+from prototrt.surgery.ir.shapes import DataSize, Range, Shape
+from prototrt.surgery.ir.types import DType
 
 
 class InvalidGraphError(AssertionError):
