@@ -122,7 +122,7 @@ def convert(
         graph = rewritten(net, rewriting)
         truth = truth_of(net, rewriting) if converting.verify else None
         manifest = product.write(graph, progress, truth)
-    conversion = Conversion(net, graph, manifest, target, time.perf_counter() - began)
+    conversion = Conversion(net, graph, manifest, target, time.perf_counter() - began, building.backend)
     print_result(conversion, as_json, tell_summary)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from prototrt import __version__
 from prototrt.caffe_proto.errors import ConversionError
-from prototrt.converter.gpu_support import can_run, refusal_of_driver
+from prototrt.converter.gpu_support import BACKEND_NAMES, can_run, refusal_of_driver
 from prototrt.converter.runtime.device import find_device
 from prototrt.converter.runtime.driver import INSTALL_A_DRIVER, NO_DRIVER, Driver, Gpu, find_driver
 from prototrt.converter.tensorrt.api import find_backend
@@ -27,7 +27,6 @@ PACKAGES = (
     "onnxruntime",
     "h5py",
 )
-_NAMES = {"rtx": "TensorRT for RTX", "enterprise": "TensorRT"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,8 @@ def diagnose() -> Diagnosis:
     """Look at everything once. Runs nothing on a GPU."""
     driver = find_driver()
     abilities = (
-        *(_tried(f"build with {name}", partial(_build, backend)) for backend, name in _NAMES.items()),
-        *(ability for backend, name in _NAMES.items() for ability in _running(backend, name, driver)),
+        *(_tried(f"build with {name}", partial(_build, backend)) for backend, name in BACKEND_NAMES.items()),
+        *(ability for backend, name in BACKEND_NAMES.items() for ability in _running(backend, name, driver)),
     )
     return Diagnosis(
         f"{platform.python_version()}, {platform.system()} {platform.machine()}",

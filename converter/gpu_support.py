@@ -9,15 +9,18 @@ driver that knows CUDA N.0: https://docs.nvidia.com/deploy/cuda-compatibility.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.runtime.driver import Gpu
 
 Version: TypeAlias = tuple[int, int]
 _CUDA_MAJORS = range(11, 20)
+
+BACKEND_NAMES = {"rtx": "TensorRT for RTX", "enterprise": "TensorRT"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,22 @@ def can_run(backend: str, release: str, gpu: Gpu) -> Verdict:
             "untried", f"NVIDIA's support matrix does not list GPUs of compute capability {gpu.capability}"
         )
     return Verdict("yes")
+
+
+def where_it_runs(tensorrt: Mapping[str, Any]) -> str:
+    """The TensorRT and the GPUs that run a plan, from the ``tensorrt`` of its manifest.
+
+    Source for plans of TensorRT itself: ``tensorrt/latest/inference-library/advanced.html``, *Hardware Compatibility*.
+    """
+    backend, release = tensorrt["flavour"], tensorrt["version"]
+    if backend == "rtx":
+        oldest = _support(backend, _version(release)).oldest
+        gpus = f"GeForce and RTX GPUs of compute capability {_dotted(oldest)} and newer"
+    elif "gpu" in tensorrt:
+        gpus = f"{tensorrt['gpu']['name']}, the kind of GPU that it was built on"
+    else:
+        gpus = "the kind of GPU that it was built on"
+    return f"{BACKEND_NAMES[backend]} {release}: {gpus}"
 
 
 def refusal_of_driver(backend: str, knows: str) -> Verdict | None:

@@ -22,20 +22,31 @@ _FLOATS = {
     "fp8,bf16": " in float8 and bfloat16",
 }
 
+_ELSEWHERE = {
+    "rtx": "a machine that can build with TensorRT itself does that; --backend rtx builds this kind everywhere",
+    "enterprise": "a machine that cannot build with TensorRT itself builds for RTX;"
+    " --backend enterprise builds this kind or fails",
+}
+"""What another machine makes with ``--backend auto``, by the backend that was chosen here."""
+
 
 @dataclass(frozen=True)
 class Conversion:
-    """A conversion that succeeded. ``manifest`` is that of the file at ``path``; ``seconds`` are those of all steps."""
+    """A conversion that succeeded. ``manifest`` is that of the file at ``path``; ``seconds`` are those of all steps.
+
+    ``backend`` is the backend that was asked for, which may be ``"auto"``.
+    """
 
     model: Model
     graph: Graph
     manifest: Mapping[str, Any]
     path: str
     seconds: float
+    backend: str
 
     @property
     def summary(self) -> str:
-        """What went in, what came out, and what a caller of the engine must feed back."""
+        """What went in, what came out, what a caller of the engine must feed back, and where it runs."""
         model, manifest = self.model, self.manifest
         lines = [
             f"{model.name or Path(model.file).stem}: {len(model.layers)} {_LAYERS[model.framework]}"
@@ -46,6 +57,8 @@ class Conversion:
             ),
             *(f"left out {layer.origin.note}" for layer in self.graph.left_out),
             *_verified(manifest),
+            f"runs on  {where_it_runs(manifest)}",
+            *_chosen(manifest, self.backend),
             f"{self.path}: {_size(self.path)}, {self.seconds:.1f} s{_build_time(manifest)}"
             f"{_warnings(self.graph.warnings)}",
         ]
@@ -58,6 +71,7 @@ class Conversion:
             "seconds": round(self.seconds, 3),
             "caffe_layers": len(self.model.layers),
             "nodes": self.manifest["nodes"],
+            "runs_on": where_it_runs(self.manifest),
             "manifest": dict(self.manifest),
         }
 
@@ -66,6 +80,24 @@ def _made(manifest: Mapping[str, Any]) -> str:
     if "onnx" in manifest:
         return f"{manifest['onnx']['nodes']} ONNX nodes{_FLOATS[manifest['precision']]}"
     return f"{manifest['layers']} TensorRT layers{_FLOATS[manifest['precision']]}"
+
+
+def where_it_runs(manifest: Mapping[str, Any]) -> str:
+    """The programs, or the TensorRT and the GPUs, that run what was made."""
+    if "onnx" in manifest:
+        return (
+            f"any program that reads ONNX, opset {manifest['onnx']['opset']}: onnxruntime, TensorRT's trtexec"
+        )
+    from prototrt.converter import gpu_support
+
+    return gpu_support.where_it_runs(manifest["tensorrt"])
+
+
+def _chosen(manifest: Mapping[str, Any], backend: str) -> list[str]:
+    """One line if another machine might have built another kind of engine."""
+    if backend != "auto" or "onnx" in manifest:
+        return []
+    return [f"backend  auto: {_ELSEWHERE[manifest['tensorrt']['flavour']]}"]
 
 
 def _verified(manifest: Mapping[str, Any]) -> list[str]:

@@ -13,7 +13,10 @@ build_options = options(
         "-o", "target", type=ProductFile(), required=True, help="An engine, or an ONNX model: .onnx."
     ),
     declared(
-        BuildOptions, "backend", help="TensorRT for RTX needs no GPU to build; enterprise TensorRT does."
+        BuildOptions,
+        "backend",
+        help="rtx: TensorRT for RTX, which builds without a GPU, for GeForce and RTX GPUs. enterprise: TensorRT itself,"
+        " which needs a GPU of the kind that runs the engine. auto: enterprise if it can build here, else rtx.",
     ),
     declared(
         BuildOptions,

@@ -1,0 +1,66 @@
+"""What ``convert`` reports at its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import prototrt
+from prototrt.converter.commandline.summaries import Conversion
+from prototrt.tests.small_nets import inputs_of, loaded, op
+
+RTX = {"flavour": "rtx", "version": "1.7.1.116"}
+A10 = {
+    "flavour": "enterprise",
+    "version": "10.13.0",
+    "gpu": {"name": "NVIDIA A10", "compute_capability": "8.6"},
+}
+
+
+@pytest.mark.parametrize(
+    ("backend", "tensorrt", "told"),
+    [
+        (
+            "auto",
+            RTX,
+            """\
+runs on  TensorRT for RTX 1.7.1.116: GeForce and RTX GPUs of compute capability 8.0 and newer
+backend  auto: a machine that can build with TensorRT itself does that; --backend rtx builds this kind everywhere""",
+        ),
+        (
+            "rtx",
+            RTX,
+            "runs on  TensorRT for RTX 1.7.1.116: GeForce and RTX GPUs of compute capability 8.0 and newer",
+        ),
+        (
+            "auto",
+            A10,
+            """\
+runs on  TensorRT 10.13.0: NVIDIA A10, the kind of GPU that it was built on
+backend  auto: a machine that cannot build with TensorRT itself builds for RTX; --backend enterprise builds this\
+ kind or fails""",
+        ),
+        (
+            "enterprise",
+            {"flavour": "enterprise", "version": "10.13.0"},
+            "runs on  TensorRT 10.13.0: the kind of GPU that it was built on",
+        ),
+    ],
+)
+def test_the_summary_says_what_runs_the_engine(
+    tmp_path: Path, backend: str, tensorrt: dict[str, Any], told: str
+) -> None:
+    model = loaded(tmp_path, inputs_of({"x": (1, 4)}) + op("ReLU"))
+    manifest = {
+        "nodes": 1,
+        "layers": 1,
+        "precision": "fp32",
+        "tensorrt": tensorrt,
+        "plan": {"build_seconds": 0.2},
+    }
+    conversion = Conversion(model, prototrt.rewrite(model), manifest, "net.plan", 0.3, backend)
+    _, *lines, _ = conversion.summary.splitlines()
+    assert "\n".join(lines) == told
+    assert conversion.as_dict()["runs_on"] == told.splitlines()[0].removeprefix("runs on  ")
