@@ -163,6 +163,7 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
 @click.option(
     "--verification", type=InputFile(), metavar="FILE.json", help="The output of `verify --json`, for a page."
 )
+@click.option("--open", "is_opened", is_flag=True, help="Show the file in a browser.")
 @common_options
 @gathered(loading=LoadOptions, rewriting=RewriteOptions, stage=Stage)
 def dot(
@@ -172,6 +173,7 @@ def dot(
     target: str | None,
     stage: Stage,
     verification: str | None,
+    is_opened: bool,
 ) -> None:
     """Draw MODEL in Graphviz's language, or as .svg, .png, .pdf, or as a page: .html.
 
@@ -179,9 +181,14 @@ def dot(
     Nodes made by surgery are dashed, the body of a Scan has a frame, and state that is
     fed back is a red, dashed arrow.
     """
+    from prototrt.converter.commandline.browser import open_in_browser
     from prototrt.converter.commandline.wording import command_line_words
-    from prototrt.converter.pictures import dot_text, is_page, write_picture
+    from prototrt.converter.pictures import TEXT, dot_text, is_page, refuse_other_formats, write_picture
 
+    if is_opened and (target is None or target.lower().endswith(TEXT)):
+        raise click.UsageError("--open is for pages and images: also give -o FILE.html")
+    if target is not None:
+        refuse_other_formats(target)
     if verification is not None and not is_page(target):
         raise click.UsageError("--verification is for pages: also give -o FILE.html")
     refuse_idle_reader(stage)
@@ -192,6 +199,8 @@ def dot(
     else:
         warnings = write_picture(target, net, rewriting, stage, verification, command_line_words)
     warn(warnings)
+    if is_opened and target is not None:
+        open_in_browser(target)
 
 
 @main.command(short_help="Show layers, shapes, parameters and multiply-adds.")

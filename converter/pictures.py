@@ -13,16 +13,20 @@ from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import ConversionError, OptionsError, UnreadableFileError
 from prototrt.caffe_proto.json_files import value_from_json
 from prototrt.caffe_proto.recognition import read_text
-from prototrt.caffe_proto.wording import Option, Surface, python_words, worded
+from prototrt.caffe_proto.wording import Option, Surface, Worded, python_words, worded
 from prototrt.converter.files import atomic_write, refuse_overwriting
 from prototrt.converter.page.facts import page_facts
 from prototrt.converter.page.writing import page
+from prototrt.converter.publication import is_device
 from prototrt.converter.stages import Stage
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.pipeline import rewrite
 from prototrt.surgery.views.dot import dot_from_graph, dot_from_net
 
+TEXT = (".dot", ".gv")
+"""Graphviz's language."""
+PAGE = ".html"
 RENDERED = (".svg", ".png", ".pdf")
 """What the program ``dot`` makes."""
 _CELLS: Mapping[str, Callable[[object], bool]] = {
@@ -65,8 +69,9 @@ def write_picture(
 ) -> Sequence[str]:
     """Write the file; warnings. ``verification`` is a file of what ``verify`` prints as JSON, for pages.
 
-    A page has the warnings in the ``surface``'s words.
+    A page has the warnings in the ``surface``'s words. Raises ``OptionsError`` for a suffix of no format.
     """
+    refuse_other_formats(target)
     suffix = _suffix(target)
     if is_page(target):
         content, warnings = _page(model, options, stage, target, verification, surface)
@@ -84,7 +89,21 @@ def _suffix(target: str) -> str:
 
 def is_page(target: str | None) -> bool:
     """Whether the file is to be a page for a browser."""
-    return target is not None and _suffix(target) == ".html"
+    return target is not None and _suffix(target) == PAGE
+
+
+def refuse_other_formats(target: str) -> None:
+    """Raise ``OptionsError`` for a file whose suffix says no format. A device needs none: it gets text."""
+    suffix = _suffix(target)
+    if suffix in (*TEXT, PAGE, *RENDERED) or is_device(target):
+        return
+    known = sorted((*TEXT, PAGE, *RENDERED))
+    page, image = (Option("target", str(Path(target).with_suffix(other))) for other in (PAGE, ".png"))
+    raise OptionsError(
+        f'"{target}" {f"ends in {suffix}" if suffix else "has no suffix"},'
+        f" expected {', '.join(known[:-1])} or {known[-1]}",
+        fix=Worded("{} writes a page for a browser, {} an image", page, image),
+    )
 
 
 def rendered(text: str, suffix: str, target: str) -> bytes:
