@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prototrt.caffe_proto.errors import ConversionError, EngineError, UnreadableFileError
 from prototrt.caffe_proto.files import open_regular, told_to_the_user
+from prototrt.caffe_proto.installing import pip_install
 from prototrt.caffe_proto.wording import Option, Worded
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def _imported() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
         raise ConversionError(
-            "signatures need the package cryptography", fix="pip install 'prototrt[signing]'"
+            "signatures need the package cryptography", fix=pip_install("signing")
         ) from error
     return serialization, ed25519
 

@@ -81,6 +81,48 @@ def test_wheel_has_modules_and_data(wheels: list[Path]) -> None:
     assert not [name for name in names if name.startswith(("prototrt/tests", "prototrt/samples"))]
 
 
+@pytest.mark.parametrize(
+    ("system", "machine", "python", "expected"),
+    [
+        ("linux", "x86_64", "3.10", True),
+        ("linux", "aarch64", "3.14", True),
+        ("win32", "AMD64", "3.12", True),
+        ("win32", "ARM64", "3.12", True),
+        ("darwin", "arm64", "3.12", False),
+        ("darwin", "x86_64", "3.12", False),
+        ("linux", "ppc64le", "3.12", False),
+        ("linux", "x86_64", "3.15", False),
+    ],
+)
+def test_tensorrt_is_required_where_it_has_wheels(
+    system: str, machine: str, python: str, expected: bool, config: configparser.ConfigParser
+) -> None:
+    """Its releases of 1.7 have wheels for these systems, and for Python up to 3.14."""
+    packaging = pytest.importorskip("packaging.requirements", reason="reads requirements")
+    lines = [
+        line for line in config["options"]["install_requires"].split("\n") if line.startswith("tensorrt")
+    ]
+    (marker,) = [packaging.Requirement(line).marker for line in lines]
+    environment = {"sys_platform": system, "platform_machine": machine, "python_version": python}
+    assert marker.evaluate(environment) is expected
+
+
+def test_no_text_installs_whatever_an_index_has_under_this_name() -> None:
+    """prototrt is in no index, so anybody could register the name."""
+    texts = [path for part in PARTS for path in (ROOT / part).rglob("*.py")]
+    texts += [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("*.py"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "samples").rglob("*"),
+    ]
+    bare = re.compile(r"pip install [^\n`]*(?<![\w/.])prototrt\b(?! *(\[[\w,]+\] *)?@)")
+    found = [
+        path for path in texts if path.is_file() and bare.search(path.read_bytes().decode(errors="replace"))
+    ]
+    assert found == []
+
+
 LOCKED = {"dev": ("dev",), "run": ("batch", "onnx")}
 """By lock file, the extras that it installs."""
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.caffe_proto.files import told_to_the_user
+from prototrt.caffe_proto.installing import pip_install
 from prototrt.caffe_proto.weights.array_files import (
     ArrayFileWeights,
     Index,
@@ -154,6 +155,6 @@ def _h5py(file: str) -> Any:
         import h5py  # type: ignore[import-untyped]  # it has no stubs
     except ImportError as error:
         raise UnreadableFileError(
-            "this is an HDF5 file, and h5py is not installed", where=file, fix="pip install 'prototrt[hdf5]'"
+            "this is an HDF5 file, and h5py is not installed", where=file, fix=pip_install("hdf5")
         ) from error
     return h5py

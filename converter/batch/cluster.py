@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.installing import pip_install
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import FILES, file_of, naming_file
@@ -49,7 +50,7 @@ class ClusterPool:
             import distributed
         except ImportError as error:
             raise ConversionError(
-                Worded("{} needs Dask", Option("scheduler")), fix="pip install 'prototrt[dask]'"
+                Worded("{} needs Dask", Option("scheduler")), fix=pip_install("dask")
             ) from error
         if not _ADDRESS.fullmatch(address):
             raise ConversionError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.installing import pip_install
 from prototrt.caffe_proto.recognition import read_text
 
 _MOST_ALIASED, _MOST_COPIES = 10_000, 20
@@ -63,7 +64,7 @@ def read_yaml(path: str) -> Place:
         import yaml
     except ImportError as error:
         raise ConversionError(
-            "cannot be read without PyYAML", where=path, fix="pip install 'prototrt[batch]'"
+            "cannot be read without PyYAML", where=path, fix=pip_install("batch")
         ) from error
     try:
         text = read_text(path, "a list of models", "give a list of models, in YAML").decode()

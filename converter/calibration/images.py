@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prototrt.caffe_proto.errors import ConversionError, NetError, UnreadableFileError
+from prototrt.caffe_proto.installing import pip_install
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.sessions.feeds import Feeds
 from prototrt.converter.sessions.signature import Signature
@@ -59,9 +60,7 @@ class ImageFolder:
         try:
             import PIL.Image  # noqa: F401
         except ImportError as error:
-            raise ConversionError(
-                "reading images needs Pillow", fix="pip install 'prototrt[samples]'"
-            ) from error
+            raise ConversionError("reading images needs Pillow", fix=pip_install("samples")) from error
         needed = [value for value in signature.inputs if value.name not in signature.states]
         told = ", ".join(f"{value.name} {value.shape}" for value in needed)
         if len(needed) != 1 or not _holds_images(needed[0]):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prototrt.caffe_proto.errors import ConversionError, OptionsError
+from prototrt.caffe_proto.installing import pip_install
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.files import atomic_write
 from prototrt.surgery.ir import AtMost, Value
@@ -38,7 +39,7 @@ class BoxPicture:
             import PIL.Image  # noqa: F401
         except ImportError as error:
             raise ConversionError(
-                Worded("{} needs Pillow", Option("draw")), fix="pip install 'prototrt[samples]'"
+                Worded("{} needs Pillow", Option("draw")), fix=pip_install("samples")
             ) from error
         self.file = file
         self._rows = _first(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.installing import pip_install
 from prototrt.surgery.ir import DType, Graph, walk
 
 # onnx.TensorProto's numbers, as in the file.
@@ -67,5 +68,5 @@ def imported(name: str) -> ModuleType:
     except (ImportError, OSError) as error:
         raise BuildError(
             f"ONNX needs the package {name.partition('.')[0]}, which cannot be imported: {error}",
-            fix='pip install "prototrt[onnx]"',
+            fix=pip_install("onnx"),
         ) from error

@@ -8,6 +8,7 @@ from typing import Any
 
 import prototrt
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.installing import pip_install
 from prototrt.caffe_proto.visible import visible
 from prototrt.converter.page.policy import policy
 
@@ -23,7 +24,7 @@ def page(facts: Mapping[str, Any]) -> str:
     try:
         import jinja2
     except ImportError as error:
-        raise ConversionError("a page needs Jinja2", fix="pip install 'prototrt[html]'") from error
+        raise ConversionError("a page needs Jinja2", fix=pip_install("html")) from error
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
     )

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.installing import pip_install
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -38,9 +39,7 @@ def _numpy(kind: DType) -> np.dtype[Any]:
         try:
             import ml_dtypes
         except ImportError as error:
-            raise ConversionError(
-                f"computing in {name} needs ml_dtypes", fix="pip install 'prototrt[bf16]'"
-            ) from error
+            raise ConversionError(f"computing in {name} needs ml_dtypes", fix=pip_install("bf16")) from error
         name = getattr(ml_dtypes, name)
     found: np.dtype[Any] = np.dtype(name)
     return found

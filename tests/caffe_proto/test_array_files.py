@@ -12,6 +12,7 @@ import pytest
 
 from prototrt.caffe_proto import ConversionError, RandomWeights, WeightsError, load
 from prototrt.caffe_proto.errors import OptionsError
+from prototrt.caffe_proto.installing import pip_install
 
 h5py = pytest.importorskip("h5py")
 
@@ -121,7 +122,7 @@ def test_hdf5_without_h5py(write: Write, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(ConversionError) as caught:
         load(net, file)
     assert str(caught.value) == (
-        "m.h5: this is an HDF5 file, and h5py is not installed\n  fix: pip install 'prototrt[hdf5]'"
+        f"m.h5: this is an HDF5 file, and h5py is not installed\n  fix: {pip_install('hdf5')}"
     )
 
 

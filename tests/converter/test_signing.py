@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 import prototrt
 from prototrt.caffe_proto.errors import ConversionError, EngineError, OptionsError, UnreadableFileError
+from prototrt.caffe_proto.installing import pip_install
 from prototrt.converter.conversion import Product
 from prototrt.converter.options import ConvertOptions
 from prototrt.converter.runtime.plan_file import load_plan
@@ -211,9 +212,7 @@ def test_without_cryptography(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives", None)
     with pytest.raises(ConversionError) as caught:
         Signer("mine")
-    assert str(caught.value) == (
-        "signatures need the package cryptography\n  fix: pip install 'prototrt[signing]'"
-    )
+    assert str(caught.value) == (f"signatures need the package cryptography\n  fix: {pip_install('signing')}")
 
 
 def test_keys_are_for_files_of_plans(folder: Path) -> None:

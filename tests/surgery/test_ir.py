@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto.errors import ConversionError, Origin, ShapeError
+from prototrt.caffe_proto.installing import pip_install
 from prototrt.surgery.ir import (
     DType,
     Graph,
@@ -158,5 +159,5 @@ def test_types_that_numpy_lacks_need_ml_dtypes(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     with pytest.raises(ConversionError) as caught:
         _ = DType.BFLOAT16.numpy
-    assert str(caught.value) == "computing in bfloat16 needs ml_dtypes\n  fix: pip install 'prototrt[bf16]'"
+    assert str(caught.value) == f"computing in bfloat16 needs ml_dtypes\n  fix: {pip_install('bf16')}"
     assert DType.INT8.numpy == np.int8

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from prototrt.caffe_proto.installing import pip_install
 from prototrt.surgery.ir import Array
 from prototrt.tests.command_line import done, run
 from prototrt.tests.small_nets import inputs_of, op
@@ -120,4 +121,4 @@ def test_only_png_files_are_written() -> None:
 
 def test_drawing_needs_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    assert refused() == "error: --draw needs Pillow\n  fix: pip install 'prototrt[samples]'\n"
+    assert refused() == f"error: --draw needs Pillow\n  fix: {pip_install('samples')}\n"

@@ -13,6 +13,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.installing import pip_install
 from prototrt.converter.onnx import api, file
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.surgery.ir import Array, Graph, Range
@@ -181,7 +182,7 @@ def test_a_missing_package_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -
         api.imported(name)
     assert str(caught.value) == (
         f"ONNX needs the package {name.split('.')[0]}, which cannot be imported: No module named '{name}'\n"
-        '  fix: pip install "prototrt[onnx]"'
+        f"  fix: {pip_install('onnx')}"
     )
 
 

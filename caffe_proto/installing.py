@@ -1,0 +1,63 @@
+"""How to install what an extra adds, from where prototrt itself was installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+from urllib.request import url2pathname
+
+_NAME = "prototrt"
+_ON_WINDOWS = os.name == "nt"
+_OF_AN_EXTRA = re.compile(r"""(?P<requirement>[^;]+);\s*extra\s*==\s*["'](?P<extra>[\w.-]+)["']""")
+
+
+def pip_install(extra: str) -> str:
+    """The command that installs an extra.
+
+    It names the folder, file or repository that prototrt was installed from. Where that is not recorded, or is
+    gone, it names the packages of the extra. It never names prototrt alone: pip would take whatever package of
+    that name an index has.
+    Source: PEP 610 (direct_url.json).
+    """
+    try:
+        installed = metadata.distribution(_NAME)
+    except metadata.PackageNotFoundError:  # a source tree on the path
+        return _command(f"{Path(__file__).resolve().parents[1]}[{extra}]")
+    origin = _origin(json.loads(installed.read_text("direct_url.json") or "{}"), extra)
+    return _command(*(origin or _packages(installed.requires or [], extra)))
+
+
+def _origin(recorded: dict[str, Any], extra: str) -> list[str]:
+    """pip's arguments for the place that prototrt was installed from; none if there is none."""
+    url: str = recorded.get("url", "")
+    if vcs := recorded.get("vcs_info"):
+        return [f"{_NAME}[{extra}] @ {vcs['vcs']}+{url}@{vcs['commit_id']}"]
+    if not url.startswith("file:"):
+        return [f"{_NAME}[{extra}] @ {url}"] if url else []
+    path = url2pathname(urlparse(url).path)
+    if not os.path.exists(path):
+        return []
+    editable = recorded.get("dir_info", {}).get("editable", False)
+    return [*(["--editable"] if editable else []), f"{path}[{extra}]"]
+
+
+def _packages(requirements: list[str], extra: str) -> list[str]:
+    found = [match for line in requirements if (match := _OF_AN_EXTRA.fullmatch(line))]
+    return [match["requirement"].strip() for match in found if match["extra"] == extra]
+
+
+def _command(*arguments: str) -> str:
+    return " ".join(["pip", "install", *map(_quoted, arguments)])
+
+
+def _quoted(word: str) -> str:
+    """As the shell wants it. On Windows, that is also right in PowerShell."""
+    if not _ON_WINDOWS:
+        return shlex.quote(word)
+    return word if re.fullmatch(r"[\w.-]+", word) else f'"{word}"'
