@@ -5,6 +5,7 @@ Everything beyond click is imported when a command runs: ``--help`` must be quic
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import click
@@ -14,6 +15,7 @@ from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.commandline.batch.options import BatchOptions, Bytes, batch_options
 from prototrt.converter.commandline.crashes import survive
 from prototrt.converter.commandline.frame import Commands
+from prototrt.converter.commandline.imagemagick import message_for_images
 from prototrt.converter.commandline.options.building import build_options
 from prototrt.converter.commandline.options.calibrating import KnownScales, ScalesFiles, calibrate_options
 from prototrt.converter.commandline.options.common import (
@@ -127,7 +129,10 @@ def convert(
 
 
 def convert_main() -> None:
-    """``convert``, installed as a separate command."""
+    """``convert``, installed as a separate command, which hides ImageMagick's command of this name."""
+    if message := message_for_images(sys.argv[1:]):
+        show(message, err=True)
+        sys.exit(2)
     survive(lambda: convert(prog_name="convert"))
 
 

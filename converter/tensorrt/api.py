@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import importlib
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,9 @@ from prototrt.surgery.ir import DType
 log = logging.getLogger(__name__)
 
 _MODULES = {"rtx": "tensorrt_rtx", "enterprise": "tensorrt"}
-_INSTALL = {"rtx": "pip install tensorrt-rtx", "enterprise": "pip install tensorrt"}
+_PACKAGES = {"rtx": "tensorrt-rtx", "enterprise": "tensorrt"}
+_SYSTEMS = ("linux", "win32")
+"""Those that TensorRT has packages for."""
 _OWN_NAMES = {DType.FLOAT8: "fp8"}
 """Element types that TensorRT does not call as NumPy does."""
 _OLDEST_ENTERPRISE = 10
@@ -122,12 +125,18 @@ def _imported(name: str) -> Backend:
     except (ImportError, OSError) as error:
         raise BuildError(
             f"backend {name} needs the package {_MODULES[name]}, which cannot be imported: {error}",
-            fix=_INSTALL[name],
+            fix=_how_to_install(name),
         ) from error
     backend = Backend(name, module)
     if name == "enterprise" and int(backend.version.split(".")[0]) < _OLDEST_ENTERPRISE:
         raise BuildError(
             f"tensorrt {backend.version} is too old, expected {_OLDEST_ENTERPRISE} or later",
-            fix=_INSTALL[name],
+            fix=_how_to_install(name),
         )
     return backend
+
+
+def _how_to_install(name: str) -> str:
+    if sys.platform in _SYSTEMS:
+        return f"pip install --upgrade {_PACKAGES[name]}"
+    return "TensorRT runs on Linux and Windows: write an ONNX model here, and build the engine there"
