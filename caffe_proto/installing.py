@@ -44,7 +44,7 @@ def _origin(recorded: dict[str, Any], extra: str) -> list[str]:
     if not os.path.exists(path):
         return []
     editable = recorded.get("dir_info", {}).get("editable", False)
-    return [*(["--editable"] if editable else []), f"{path}[{extra}]"]
+    return [*(["-e"] if editable else []), f"{path}[{extra}]"]
 
 
 def _packages(requirements: list[str], extra: str) -> list[str]:

@@ -37,7 +37,7 @@ class Installed:
 @pytest.mark.parametrize(
     ("recorded", "expected"),
     [
-        ({"url": "file://{folder}", "dir_info": {"editable": True}}, "--editable '{folder}[html]'"),
+        ({"url": "file://{folder}", "dir_info": {"editable": True}}, "-e '{folder}[html]'"),
         ({"url": "file://{folder}", "dir_info": {}}, "'{folder}[html]'"),
         ({"url": "file://{folder}/p%20q.whl", "archive_info": {}}, "'{folder}/p q.whl[html]'"),
         (
