@@ -94,6 +94,7 @@ def main() -> None:
 def convert(
     model: str,
     target: str,
+    header: str | None,
     loading: LoadOptions,
     rewriting: RewriteOptions,
     building: BuildOptions,
@@ -115,7 +116,9 @@ def convert(
     if print_after and as_json:
         raise click.UsageError("--print-after prints text: leave out --json")
     began = time.perf_counter()
-    product = Product(target=target, building=building, exporting=exporting, converting=converting)
+    product = Product(
+        target=target, header=header, building=building, exporting=exporting, converting=converting
+    )
     net = load_with_weights(model, loading)
     with (
         printing_after(print_after),
@@ -124,7 +127,8 @@ def convert(
         graph = rewritten(net, rewriting)
         truth = truth_of(net, rewriting) if converting.verify else None
         manifest = product.write(graph, progress, truth)
-    conversion = Conversion(net, graph, manifest, target, time.perf_counter() - began, building.backend)
+    seconds = time.perf_counter() - began
+    conversion = Conversion(net, graph, manifest, target, seconds, building.backend, header)
     print_result(conversion, as_json, tell_summary)
 
 

@@ -23,6 +23,7 @@ from prototrt.converter.options import (
     VerifyOptions,
     without_progress,
 )
+from prototrt.converter.publication import is_device
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
@@ -82,10 +83,12 @@ def verify_model(
 class Product:
     """The product of a conversion: an engine, or an ONNX model if ``target`` ends in ``.onnx``.
 
+    ``header`` is a file for constants of C++ with the content of the manifest.
     Raises ``OptionsError`` for options of the other one.
     """
 
     target: str
+    header: str | None = None
     building: BuildOptions = field(default_factory=BuildOptions)
     exporting: ExportOptions = field(default_factory=ExportOptions)
     converting: ConvertOptions = field(default_factory=ConvertOptions)
@@ -109,6 +112,11 @@ class Product:
             raise OptionsError(
                 Worded("{} is for ONNX models, but FILE does not end in .onnx", Option("onnx_lstm"))
             )
+        if self.header is not None and is_device(self.target):
+            raise OptionsError(
+                Worded('{} describes a file, but "{}" is a device', Option("header"), self.target),
+                fix=Worded("write {} to a file", Option("target")),
+            )
 
     @property
     def is_onnx(self) -> bool:
@@ -123,18 +131,22 @@ class Product:
         Raises ``OptionsError`` if that would overwrite a source of the graph.
         """
         written = [(Option("target"), file) for file in product_files(self.target)]
+        if self.header is not None:
+            written.append((Option("header"), self.header))
         refuse_overwriting(written, [source.file for source in graph.sources])
         if self.is_onnx:
             from prototrt.converter.onnx.export import export_onnx
 
             notes = self._checked(graph, "onnx-lstm" if self.exporting.onnx_lstm else "onnx", truth)
-            return export_onnx(graph, self.target, onnx_lstm=self.exporting.onnx_lstm, notes=notes)
+            lstm = self.exporting.onnx_lstm
+            return export_onnx(graph, self.target, onnx_lstm=lstm, notes=notes, header=self.header)
         from prototrt.converter.signing import Signer
         from prototrt.converter.tensorrt.builder import build_file
 
         signer = None if self.converting.sign is None else Signer(self.converting.sign)
         notes = self._checked(graph, "network", truth)
-        return build_file(graph, self.target, replace(self.building, progress=progress), notes, signer)
+        building = replace(self.building, progress=progress)
+        return build_file(graph, self.target, building, notes, signer, self.header)
 
     def _checked(self, graph: Graph, way: str, truth: Graph | None) -> dict[str, Any]:
         """The manifest's record of a verification on random inputs. Raises if a result is out of tolerance."""

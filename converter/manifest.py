@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.files import changed, identity_of
+from prototrt.converter.cpp_header import write_header
 from prototrt.converter.json_text import json_text
+from prototrt.converter.publication import Publication
 from prototrt.converter.sessions.indices import IndexRange, index_ranges
 from prototrt.surgery.ir import AtMost, Graph, LeftOut, Value
 from prototrt.surgery.ops import Scan, While
@@ -43,6 +45,19 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
 def manifest_of(path: str | os.PathLike[str]) -> str:
     """The file of the manifest, beside an engine or a model."""
     return f"{os.fspath(path)}.json"
+
+
+def describe(
+    files: Publication,
+    path: str | os.PathLike[str],
+    manifest: Mapping[str, Any],
+    header: str | os.PathLike[str] | None = None,
+) -> None:
+    """Write what a caller of the file at ``path`` must know: beside it, and as a header of C++ if that has a name."""
+    with files.create(manifest_of(path)) as stream:
+        stream.write(as_text(manifest))
+    if header is not None:
+        write_header(files, header, manifest)
 
 
 def as_text(manifest: Mapping[str, Any]) -> bytes:

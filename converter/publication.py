@@ -62,7 +62,7 @@ class Publication:
     def create(self, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         """A stream that becomes the file. A device is written directly, with nothing beside it."""
         with _told(path):
-            if self._on_device:
+            if is_device(path) or self._on_device:
                 with open(path if is_device(path) else os.devnull, "wb") as stream:
                     yield stream
             else:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prototrt.converter.cpp_header import namespace_of
+
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
     from prototrt.surgery.ir import Array, Graph, Shape
@@ -35,6 +37,7 @@ class Conversion:
     """A conversion that succeeded. ``manifest`` is that of the file at ``path``; ``seconds`` are those of all steps.
 
     ``backend`` is the backend that was asked for, which may be ``"auto"``.
+    ``header`` is the file with constants of C++, if it was asked for.
     """
 
     model: Model
@@ -43,6 +46,7 @@ class Conversion:
     path: str
     seconds: float
     backend: str
+    header: str | None = None
 
     @property
     def summary(self) -> str:
@@ -59,6 +63,7 @@ class Conversion:
             *_verified(manifest),
             f"runs on  {where_it_runs(manifest)}",
             *_chosen(manifest, self.backend),
+            *_header(self.header),
             f"{self.path}: {_size(self.path)}, {self.seconds:.1f} s{_build_time(manifest)}"
             f"{_warnings(self.graph.warnings)}",
         ]
@@ -68,6 +73,7 @@ class Conversion:
         """The content of the summary, for programs."""
         return {
             "file": self.path,
+            **({"header": self.header} if self.header is not None else {}),
             "seconds": round(self.seconds, 3),
             "caffe_layers": len(self.model.layers),
             "nodes": self.manifest["nodes"],
@@ -107,6 +113,11 @@ def _verified(manifest: Mapping[str, Any]) -> list[str]:
     found = manifest["verification"]
     way, worst = found["comparisons"][0]["way"], max(item["max_abs"] for item in found["comparisons"])
     return [f"verified {way} in {found['calls']} calls: off by at most {worst:.1e}"]
+
+
+def _header(path: str | None) -> list[str]:
+    """One line if there is a header: its namespace is what a program needs."""
+    return [] if path is None else [f"{path}: namespace {namespace_of(path)}"]
 
 
 def _size(path: str) -> str:

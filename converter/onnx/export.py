@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from prototrt.caffe_proto.errors import BuildError
-from prototrt.converter.manifest import as_text, graph_facts, manifest_of, refuse_changed
+from prototrt.converter.manifest import describe, graph_facts, refuse_changed
 from prototrt.converter.onnx import (  # noqa: F401  register the lowerings
     activation,
     convolution,
@@ -44,12 +44,14 @@ def export_onnx(
     *,
     onnx_lstm: bool = ExportOptions.onnx_lstm,
     notes: Mapping[str, Any] | None = None,
+    header: str | os.PathLike[str] | None = None,
 ) -> dict[str, Any]:
     """Write a graph as an ONNX model, and its manifest as ``PATH.json``; gives the manifest.
 
     ``onnx_lstm`` writes an LSTM operator where a recurrence is exactly that. ``notes`` are
-    added to the manifest. More than 1 GiB of weights go to ``PATH.data``. Raises
-    ``BuildError`` where onnx is not installed or its checker refuses the model.
+    added to the manifest. ``header`` is a file for constants of C++ with its content. More than
+    1 GiB of weights go to ``PATH.data``. Raises ``BuildError`` where onnx is not installed or its
+    checker refuses the model.
     """
     # The files are hashed while the model is written.
     with ThreadPoolExecutor(1) as background:
@@ -62,8 +64,7 @@ def export_onnx(
             counts = {"opset": model.opset_import[0].version, "nodes": len(model.graph.node)}
             nodes = {"nodes": weights.primitives}
             manifest = {**facts.result(), **nodes, "onnx": counts, **(notes or {})}
-            with files.create(manifest_of(path)) as stream:
-                stream.write(as_text(manifest))
+            describe(files, path, manifest, header)
     return manifest
 
 

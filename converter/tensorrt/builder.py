@@ -15,9 +15,9 @@ from typing import Any
 from prototrt.caffe_proto.options import takes_options
 from prototrt.converter import black_box
 from prototrt.converter.files import HashedStream
-from prototrt.converter.manifest import as_text, graph_facts, manifest_of, refuse_changed
+from prototrt.converter.manifest import describe, graph_facts, refuse_changed
 from prototrt.converter.options import BuildOptions, Progress
-from prototrt.converter.publication import Publication, publication
+from prototrt.converter.publication import publication
 from prototrt.converter.signing import Signer
 from prototrt.converter.tensorrt import (  # noqa: F401  register the lowerings
     activation,
@@ -59,16 +59,23 @@ class Plan:
         """What is written beside the plan: see docs/manifest.md."""
         return _manifest(self.facts, self.plan.nbytes, self.sha256)
 
-    def save(self, path: str | os.PathLike[str], *, sign: str | os.PathLike[str] | None = None) -> None:
-        """Write the plan, and the manifest as ``PATH.json``; both or nothing.
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        sign: str | os.PathLike[str] | None = None,
+        header: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Write the plan, and the manifest as ``PATH.json``; all or nothing.
 
-        ``sign`` is a file with an Ed25519 private key. Raises ``ConversionError`` for what cannot be written or read.
+        ``sign`` is a file with an Ed25519 private key. ``header`` is a file for constants of C++ with the content of
+        the manifest. Raises ``ConversionError`` for what cannot be written or read.
         """
         manifest = self.manifest if sign is None else Signer(sign).signed(self.manifest)
         with publication(path) as files:
             with files.create(path) as stream:
                 stream.write(self.plan)
-            _write_manifest(files, path, manifest)
+            describe(files, path, manifest, header)
 
 
 STREAMED_FROM = 1 << 28
@@ -89,8 +96,9 @@ def build_file(
     options: BuildOptions,
     notes: Mapping[str, Any] | None = None,
     signer: Signer | None = None,
+    header: str | None = None,
 ) -> dict[str, Any]:
-    """``build(...).save(path)``, in less memory: the plan goes to the file as TensorRT makes it.
+    """``build(...).save(path, header=header)``, in less memory: the plan goes to the file as TensorRT makes it.
 
     Returns the manifest; ``notes`` are written into it, and ``signer`` signs it.
     Raises ``BuildError``, and ``ConversionError`` where the file cannot be written.
@@ -102,17 +110,12 @@ def build_file(
             manifest = _manifest({**job.facts(), **(notes or {})}, stream.bytes, stream.sha256)
         if signer is not None:
             manifest = signer.signed(manifest)
-        _write_manifest(files, path, manifest)
+        describe(files, path, manifest, header)
         return manifest
 
 
 def _manifest(facts: Mapping[str, Any], size: int, sha256: str) -> dict[str, Any]:
     return {**facts, "plan": {"bytes": size, **facts["plan"], "sha256": sha256}}
-
-
-def _write_manifest(files: Publication, path: str | os.PathLike[str], manifest: Mapping[str, Any]) -> None:
-    with files.create(manifest_of(path)) as stream:
-        stream.write(as_text(manifest))
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from prototrt.converter.commandline.options.groups import declared, options
-from prototrt.converter.commandline.options.parameter_types import InputFile, ProductFile
+from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile, ProductFile
 from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions
 
 build_options = options(
@@ -33,5 +33,12 @@ build_options = options(
         type=InputFile(),
         metavar="PRIVATE_KEY",
         help="Sign the manifest of an engine with this Ed25519 key (PEM or OpenSSH), for `run --trust-key`.",
+    ),
+    click.option(
+        "--emit-header",
+        "header",
+        type=OutputFile(),
+        metavar="FILE.h",
+        help="Also write a C++ header with the names, types and shapes of inputs and outputs, and the recurrent pairs.",
     ),
 )
