@@ -6,6 +6,7 @@
 #   make gpu-kit   packs the checks for a GPU, for a machine without internet
 #   make oracle    holds random nets against real Caffe, if CAFFE_PYTHON is a command that has it
 #   make wheel     builds the wheel, and the list of what it consists of
+#   make sdist     builds the source distribution
 #   make locked    installs the versions of locks/dev.txt; make lock updates them
 #   make fuzz      looks for inputs that break it, FUZZ_SECONDS for each target
 PYTHON ?= python3
@@ -17,7 +18,7 @@ FUZZ_SECONDS ?= 120
 TILE := plugins/tile
 PTX ?= $(TILE)/tile.ptx
 
-.PHONY: convert test test-slow coverage lint bench precision gpu-kit oracle fuzz proto ptx man vendor wheel lock locked pin clean
+.PHONY: convert test test-slow coverage lint bench precision gpu-kit oracle fuzz proto ptx man vendor wheel sdist lock locked pin clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -93,11 +94,20 @@ man: $(VENV)/installed-dev
 # The wheel of the last commit, the same bytes from any clone, and what it consists of (CycloneDX). The tree is a
 # copy: setuptools would also pack what an earlier build left behind, with the permissions that files have here.
 wheel: vendor $(VENV)/installed-dev
-	rm -rf build/wheel && mkdir -p build/wheel dist
-	umask 022 && git archive HEAD | tar x -C build/wheel && cp -r $(PAGE) build/wheel/converter/page/
+	$(call committed,build/wheel)
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
 		$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist ./build/wheel
 	$(BIN)/python docs/make_sbom.py $(GRAPHVIZ) dist
+
+sdist: vendor $(VENV)/installed-dev
+	$(call committed,build/sdist)
+	cd build/sdist && $(abspath $(BIN))/python -c \
+		'from setuptools.build_meta import build_sdist; build_sdist("../../dist")' > ../sdist.log
+
+define committed
+	rm -rf $(1) && mkdir -p $(1) dist
+	umask 022 && git archive HEAD | tar x -C $(1) && cp -r $(PAGE) $(1)/converter/page/
+endef
 
 # Versions and hashes of all that is installed, for any platform: for development, and for running. Neither names an
 # index. uv comes in an environment of its own.
@@ -152,6 +162,10 @@ $(VENV)/installed: setup.cfg pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable '.[samples]'
 	touch $@
 
-$(VENV)/installed-dev: setup.cfg pyproject.toml | $(VENV)/bin/python
+# A tool that reads sources finds the package under its name; a source distribution has no links.
+.dev/prototrt:
+	mkdir -p .dev && ln -s .. $@
+
+$(VENV)/installed-dev: setup.cfg pyproject.toml | $(VENV)/bin/python .dev/prototrt
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@

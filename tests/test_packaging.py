@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -49,15 +50,48 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [build_wheel(tmp_path_factory.mktemp("clone")) for _ in range(2)]
 
 
-def build_wheel(folder: Path) -> Path:
-    tree = folder / "tree"
-    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "build", "dist", "samples", "tests"))
+def build_wheel(folder: Path, source: Path = ROOT) -> Path:
+    tree = folder / "wheel"
+    shutil.copytree(source, tree, ignore=shutil.ignore_patterns(".*", "build", "dist", "samples", "tests"))
     for path in tree.rglob("*.py"):
         os.utime(path)  # a clone of now
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", str(tree)]
     subprocess.run(build, check=True, cwd=folder, env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"})
     (wheel,) = folder.glob("*.whl")
     return wheel
+
+
+@pytest.fixture(scope="module")
+def source_distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked source distribution of a copy of the tree."""
+    folder = tmp_path_factory.mktemp("sdist")
+    tree = folder / "tree"
+    shutil.copytree(
+        ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv", ".*_cache", "build", "dist"), symlinks=True
+    )
+    build = "from setuptools.build_meta import build_sdist; build_sdist('..')"
+    subprocess.run([sys.executable, "-c", build], check=True, cwd=tree, capture_output=True)
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    return folder / archive.name.removesuffix(".tar.gz")
+
+
+@pytest.mark.slow
+def test_the_source_distribution_is_the_repository(source_distribution: Path) -> None:
+    """Docs, samples, tests and goldens are in it; only what is git's is not."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=False, capture_output=True, text=True)
+    if listed.returncode != 0:
+        pytest.skip("needs a clone, whose files git lists")
+    left_out = [name for name in listed.stdout.splitlines() if not (source_distribution / name).exists()]
+    assert sorted(left_out) == [".dev/prototrt", ".gitignore"]
+
+
+@pytest.mark.slow
+def test_the_source_distribution_makes_the_same_wheel(source_distribution: Path, wheels: list[Path]) -> None:
+    again = build_wheel(source_distribution.parent, source_distribution)
+    first, second = (set(zipfile.ZipFile(wheel).namelist()) for wheel in (wheels[0], again))
+    assert first == second
 
 
 @pytest.mark.slow
