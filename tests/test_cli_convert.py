@@ -146,10 +146,10 @@ def test_one_engine_for_any_number_of_windows(tmp_path: Path) -> None:
     assert facts["inputs"][0] == {
         "name": "data",
         "dtype": "float32",
-        "shape": ["data.0", 1, 32, 16],
-        "profile": {"data.0": [1, 40, 100]},
+        "shape": ["T", 1, 32, 16],
+        "profile": {"T": [1, 40, 100]},
     }
-    assert facts["inputs"][1]["shape"] == ["data.0", 1]
+    assert facts["inputs"][1]["shape"] == ["T", 1]
 
 
 def test_ranges_of_what_is_no_input(tmp_path: Path) -> None:

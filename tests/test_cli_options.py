@@ -96,7 +96,7 @@ def test_the_usual_size_is_written_into_the_manifest() -> None:
     (data,) = (
         entry for entry in json.loads(Path("net.plan.json").read_text())["inputs"] if entry["name"] == "data"
     )
-    assert data["profile"] == {"data.0": [1, 40, 100]}
+    assert data["profile"] == {"T": [1, 40, 100]}
 
 
 @pytest.mark.trt

@@ -85,16 +85,16 @@ def test_golden_builds(name: str) -> None:
     plan = prototrt.build(dynamic(CASES[name]), backend="rtx")
     profiles = {binding["name"]: binding["profile"] for binding in plan.manifest["inputs"]}
     varying = next(iter(VARYING[name]))
-    assert profiles[varying][f"{varying}.0"][0::2] == [1, LARGEST[0]]
+    assert profiles[varying]["T" if len(VARYING[name][varying]) > 1 else "N"][0::2] == [1, LARGEST[0]]
 
 
 def test_x_and_cont_share_their_symbols() -> None:
     graph = dynamic(CASES["lstm_t20"])
     assert [value.shape for value in graph.inputs] == [
-        ("x.0", "x.1", 5),
-        ("x.0", "x.1"),
-        (1, "x.1", 7),
-        (1, "x.1", 7),
+        ("T", "N", 5),
+        ("T", "N"),
+        (1, "N", 7),
+        (1, "N", 7),
     ]
 
 
@@ -143,15 +143,15 @@ def test_message(arguments: dict[str, Any], message: str) -> None:
     [
         (
             {"min_shapes": {"x": (1, 3, 6)}},
-            'layer "lstm" (LSTM), bottom "cont": shape is (5, 3), expected (\'x.0\', 3)\n'
-            '  because T is x.0 and N is 3, the first dimensions of bottom "x"\n'
+            'layer "lstm" (LSTM), bottom "cont": shape is (5, 3), expected (\'T\', 3)\n'
+            '  because T varies and N is 3, the first dimensions of bottom "x"\n'
             "  fix: give it the same sizes as that bottom in min_shapes, opt_shapes and max_shapes",
         ),
         (
             {"min_shapes": {"x": (1, 3, 6), "cont": (1, 3)}, "sequence": "unroll", "force": True},
-            'layer "lstm" (LSTM): runs x.0 steps, a number known only when the engine runs,'
+            'layer "lstm" (LSTM): runs T steps, a number known only when the engine runs,'
             ' but sequence="unroll" writes them out\n'
-            '  fix: use sequence="loop", or give x.0 one size in min_shapes and max_shapes',
+            '  fix: use sequence="loop", or give T one size in min_shapes and max_shapes',
         ),
     ],
 )
@@ -164,7 +164,7 @@ def test_message_about_steps(arguments: dict[str, Any], message: str) -> None:
 
 def test_a_call_outside_the_range() -> None:
     session = prototrt.Session(dynamic(CASES["net_lenet"]))
-    with pytest.raises(ShapeError, match=r'^input "data" has data\.0 = 25, expected 1 to 24\n'):
+    with pytest.raises(ShapeError, match=r'^input "data" has N = 25, expected 1 to 24\n'):
         session.run({"data": np.zeros((25, 1, 28, 28), np.float32)})
 
 

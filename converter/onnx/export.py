@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from prototrt import __version__
 from prototrt.caffe_proto.errors import BuildError
 from prototrt.converter.manifest import describe, graph_facts, refuse_changed
 from prototrt.converter.onnx import (  # noqa: F401  register the lowerings
@@ -82,7 +83,13 @@ def onnx_from_graph(graph: Graph, onnx_lstm: bool = False) -> tuple[Proto, OnnxM
         value_info=[written.info(value) for value in values],
     )
     opset, ir_version = [helper.make_opsetid("", written.dialect.opset)], written.dialect.ir_version
-    model = helper.make_model(body, opset_imports=opset, ir_version=ir_version, producer_name="prototrt")
+    model = helper.make_model(
+        body,
+        opset_imports=opset,
+        ir_version=ir_version,
+        producer_name="prototrt",
+        producer_version=__version__,
+    )
     helper.set_model_props(
         model, {f"recurrence {pair.input.name}": pair.output.name for pair in prepared.recurrences}
     )

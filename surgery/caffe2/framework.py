@@ -12,6 +12,9 @@ from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.ir import Value
 
+_RECURRENT = ("InferenceLSTM", "Recurrent", "RecurrentNetwork")
+"""Operators whose inputs are of shape (T, N, ...)."""
+
 
 class Caffe2(Framework):
     """Weights are found by blob, and the loader has matched them."""
@@ -43,6 +46,10 @@ class Caffe2(Framework):
         problem = f"no shape is given for {', '.join(missing)}"
         shapes = dict.fromkeys(missing, ("SIZE", "SIZE"))
         return [MissingShapesError(problem, where=model.file, because=because, shapes=shapes)]
+
+    def letters(self, layers: Sequence[Layer], name: str, axes: int) -> Sequence[str]:
+        is_recurrent = any(layer.type in _RECURRENT for layer in layers)
+        return ("T", "N") if is_recurrent and axes > 2 else ("N",)
 
     def outputs(self, blobs: BlobValues, wanted: Sequence[Value]) -> Sequence[Value]:
         return list(dict.fromkeys((*wanted, *blobs.final_states())))

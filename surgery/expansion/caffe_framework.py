@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 import prototrt.surgery.layers  # noqa: F401  registers its rules
 from prototrt.caffe_proto import Layer, Model
@@ -104,6 +105,20 @@ class Caffe(Framework):
         }
         problem = f"the file states no shape for the input{'s' * (len(missing) > 1)} {told}"
         return [MissingShapesError(problem, where=model.file, because=None, shapes=shapes)]
+
+    def stated_shapes(self, layers: Sequence[Layer]) -> Mapping[str, tuple[int, ...]]:
+        return {
+            top: tuple(shape.dim)
+            for layer in layers
+            if layer.type == "Input" and (shapes := layer.param.shape)
+            for top, shape in zip(layer.tops, [*shapes] * (len(layer.tops) // len(shapes)), strict=False)
+        }
+
+    def letters(self, layers: Sequence[Layer], name: str, axes: int) -> Sequence[str]:
+        example = example_shape(name, layers)
+        if len(example) != axes and example[:2] != ["T", "N"]:
+            return ()
+        return [str(letter) for letter in takewhile(("T", "N").__contains__, example[:axes])]
 
     def whole_numbers(self, layers: Sequence[Layer]) -> frozenset[str]:
         """Recurrent layers read the lengths of sequences from one of their bottoms."""

@@ -125,8 +125,12 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
         return replace(failure, left_out=left_out)
     reserved = {name for layer in model.layers for name in layer.tops}
     example = partial(shape_option, layers=layers)
-    inputs = KnownInputs(given, profile, framework.whole_numbers(layers), example)
-    build = LayerBuilder(reserved, [layer.name for layer in model.layers], model.weights, options, inputs)
+    letters = partial(framework.letters, layers)
+    inputs = KnownInputs(given, profile, framework.whole_numbers(layers), example, letters)
+    names = inputs.size_names(framework.stated_shapes(layers))
+    build = LayerBuilder(
+        reserved, [layer.name for layer in model.layers], model.weights, options, inputs, names
+    )
     blobs = BlobValues(build, model.stored)
     expanded, errors = _expand_layers(build, framework, layers, blocked, blobs, wanted)
     if (errors or build.parameters) and all(isinstance(error, WeightsError) for error in errors):

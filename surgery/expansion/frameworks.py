@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import ConversionError
@@ -70,6 +70,14 @@ class Framework(ABC):
     def whole_numbers(self, layers: Sequence[Layer]) -> frozenset[str]:
         """The inputs that hold int32, according to the layers that read them."""
         return frozenset()
+
+    def stated_shapes(self, layers: Sequence[Layer]) -> Mapping[str, tuple[int, ...]]:
+        """The shapes of inputs that the file states."""
+        return {}
+
+    @abstractmethod
+    def letters(self, layers: Sequence[Layer], name: str, axes: int) -> Sequence[str]:
+        """The names of the first axes of an input with this number of axes, as far as they are T and N."""
 
     def transforms(self, layer: Layer) -> bool:
         """Whether the layer reads data and transforms them."""

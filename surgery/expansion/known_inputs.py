@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from prototrt.caffe_proto.errors import ShapeError
 from prototrt.caffe_proto.options import Shapes
 from prototrt.caffe_proto.wording import Option
 from prototrt.surgery.ir import Range
-from prototrt.surgery.ir.profiles import Profile, Sizes
+from prototrt.surgery.ir.profiles import Profile, SizeNames, Sizes
 from prototrt.surgery.options import RewriteOptions
 
 
@@ -16,17 +18,27 @@ from prototrt.surgery.options import RewriteOptions
 class KnownInputs:
     """Shapes that override those of the file, ranges, and the inputs that hold int32 (``whole_numbers``).
 
-    ``example`` returns an option that states the shape of an input.
+    ``example`` returns an option that states the shape of an input. ``letters(input, number of axes)`` are the names of
+    its first axes, as far as they are T and N.
     """
 
     shapes: Mapping[str, Sizes]
     profile: Profile
     whole_numbers: frozenset[str]
     example: Callable[[str], Option]
+    letters: Callable[[str, int], Sequence[str]]
 
     def ranges(self, name: str, stated: Sizes | None) -> list[Range]:
         """The range of each axis, where the file states this shape. Raises ``ShapeError``."""
         return self.profile.ranges(name, self.shapes.get(name, stated), self.example)
+
+    def size_names(self, stated: Mapping[str, Sizes]) -> SizeNames:
+        """The symbols of inputs, of which the file states these shapes."""
+        expected: dict[str, Sequence[Range]] = {}
+        for name in self.profile.names():
+            with suppress(ShapeError):  # which the rule of the input raises again
+                expected[name] = self.ranges(name, stated.get(name))
+        return SizeNames(self.letters, expected)
 
 
 def given_shapes(options: RewriteOptions) -> dict[str, Sizes]:

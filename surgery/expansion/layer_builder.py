@@ -19,7 +19,7 @@ from prototrt.surgery.expansion.nonfinite_weights import count_not_finite
 from prototrt.surgery.expansion.shared_memory import SharedMemory
 from prototrt.surgery.ir import Array, Shape, Value, element_count
 from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ir.profiles import symbolic
+from prototrt.surgery.ir.profiles import SizeNames
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.settings import Settings
@@ -43,12 +43,14 @@ class LayerBuilder(Builder):
         weights: Weights,
         options: RewriteOptions,
         inputs: KnownInputs,
+        names: SizeNames,
     ) -> None:
         super().__init__(reserved, layers)
         self.weights = weights
         self.options = options
         self.settings = Settings.given(options.settings)
         self.known_inputs = inputs
+        self.size_names = names
         self.memory = SharedMemory()
         self.limit = MemoryLimit(options)
         self.made: set[Value] = set()
@@ -90,7 +92,7 @@ class LayerBuilder(Builder):
 
     def shape_of_input(self, name: str, stated: tuple[int, ...] | None) -> Shape:
         """The shape of an input from the file or the user. Sizes that may vary become symbols."""
-        return symbolic(name, self.known_inputs.ranges(name, stated), self.symbols)
+        return self.size_names.symbolic(name, self.known_inputs.ranges(name, stated), self.symbols)
 
     def leave_unread(self, count: int) -> None:
         """Skip this many blobs of the layer, which do not affect the result."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prototrt.caffe_proto.errors import ShapeError
@@ -71,21 +71,52 @@ def _sound(sizes: Sizes) -> Sizes:
     return tuple(max(size, 1) for size in sizes)
 
 
-def symbolic(name: str, ranges: list[Range], symbols: dict[str, Range]) -> Shape:
-    """The shape of an input: an axis with a fixed size is a number, an axis with a range is a symbol.
+class SizeNames:
+    """The symbols of inputs: ``T`` and ``N`` where that is known, else after the input and the axis, as in ``data.0``.
 
-    Axes of the same range share a symbol, since x and cont grow together: the axis at the
-    same place first, but never two axes of one input. New symbols are called after the
-    input and the axis, as in ``data.0``, and added to ``symbols``.
+    ``letters(input, number of axes)`` are the letters of an input's first axes, as far as they are T and N;
+    ``expected`` are the ranges of inputs that come later.
     """
-    shape: list[Dim] = []
-    for axis, span in enumerate(ranges):
-        if span.min == span.max:
-            shape.append(span.max)
-            continue
-        same = [symbol for symbol, known in symbols.items() if known == span and symbol not in shape]
-        same.sort(key=lambda symbol: not symbol.endswith(f".{axis}"))
-        symbol = same[0] if same else f"{name}.{axis}"
-        symbols[symbol] = span
-        shape.append(symbol)
-    return tuple(shape)
+
+    def __init__(
+        self, letters: Callable[[str, int], Sequence[str]], expected: Mapping[str, Sequence[Range]]
+    ) -> None:
+        self._letters = letters
+        self._places: dict[str, int] = {}
+        self._claimed: dict[Range, str] = {}
+        # Steps come first: the first axis of an image in a recurrent net is T, if N is 1, or N, if T is 1.
+        for name in sorted(expected, key=lambda name: "T" not in letters(name, len(expected[name]))):
+            spans = expected[name]
+            for letter, span in zip(letters(name, len(spans)), spans, strict=False):
+                if span.varies and span not in self._claimed and letter not in self._claimed.values():
+                    self._claimed[span] = letter
+
+    def symbolic(self, name: str, ranges: Sequence[Range], symbols: dict[str, Range]) -> Shape:
+        """The shape of an input: an axis with a fixed size is a number, an axis with a range is a symbol.
+
+        Axes of the same range share a symbol, since x and cont grow together: the axis at the
+        same place first, but never two axes of one input. New symbols are added to ``symbols``.
+        """
+        shape: list[Dim] = []
+        for axis, span in enumerate(ranges):
+            if not span.varies:
+                shape.append(span.max)
+                continue
+            same = [symbol for symbol, known in symbols.items() if known == span and symbol not in shape]
+            same.sort(key=lambda symbol: self._places.get(symbol) != axis)
+            symbol = same[0] if same else self._new(name, axis, ranges, symbols)
+            self._places.setdefault(symbol, axis)
+            symbols[symbol] = span
+            shape.append(symbol)
+        return tuple(shape)
+
+    def _new(self, name: str, axis: int, ranges: Sequence[Range], taken: Container[str]) -> str:
+        own = [
+            letter
+            for letter in self._letters(name, len(ranges))[axis : axis + 1]
+            if letter not in self._claimed.values()
+        ]
+        claimed = self._claimed.get(ranges[axis])
+        return next(
+            (letter for letter in (claimed, *own) if letter and letter not in taken), f"{name}.{axis}"
+        )

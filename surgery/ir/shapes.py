@@ -43,6 +43,11 @@ class Range:
     opt: int
     max: int
 
+    @property
+    def varies(self) -> bool:
+        """Whether there is more than one size."""
+        return self.min != self.max
+
 
 def fixed(dim: Dim, what: str) -> int:
     """The size itself. Raises ``ShapeError`` for a symbol, with the dimension that must be fixed."""

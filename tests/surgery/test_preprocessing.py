@@ -123,7 +123,7 @@ def test_any_batch() -> None:
     graph = prototrt.rewrite(
         model, preprocess=True, min_shapes={"x": (1, 3, 2, 2)}, max_shapes={"x": (4, 3, 2, 2)}
     )
-    assert graph.outputs[0].shape == ("x.0", 3, 2, 2)
+    assert graph.outputs[0].shape == ("N", 3, 2, 2)
 
 
 MISTAKES = {

@@ -78,7 +78,7 @@ class Bottoms:
         raise ShapeError(
             f"shape is {value.shape}, expected {shape}",
             blob=bottom(self.layer, index),
-            because=f"T is {self.steps} and N is {self.streams},"
+            because=f"{_told('T', self.steps)} and {_told('N', self.streams)},"
             f" the first dimensions of {bottom(self.layer, 0)}",
             fix=self._fix(shape),
         )
@@ -90,6 +90,10 @@ class Bottoms:
                 *(Option(name) for name in ("min_shapes", "opt_shapes", "max_shapes")),
             )
         return f"give it the shape {{ {' '.join(f'dim: {dim}' for dim in shape)} }}"
+
+
+def _told(letter: str, size: Dim) -> str:
+    return f"{letter} varies" if size == letter else f"{letter} is {size}"
 
 
 def bottom(layer: Layer, index: int) -> str:
@@ -187,6 +191,6 @@ def _expect_static(found: Bottoms, place: int, index: int, value: Value) -> None
     raise ShapeError(
         f"shape is {value.shape}, expected ({found.streams}, ...)",
         blob=bottom(found.layer, index),
-        because=f"N is {found.streams}, the second dimension of {bottom(found.layer, 0)}",
+        because=f"{_told('N', found.streams)}, the second dimension of {bottom(found.layer, 0)}",
         fix="give it the static input of each stream",
     )

@@ -20,6 +20,7 @@ from prototrt.surgery.ir import Array, Graph, Range
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MULTIPLY, Axis, Identity, MatMul, Reshape, Scan, TanH
 from prototrt.surgery.recurrent.scan import Step, scan
+from prototrt.tests.dynamic_lstm import dynamic_graph
 from prototrt.tests.fresh_python import run_python
 from prototrt.tests.golden_cases import caffe_cases, rewritten
 from prototrt.tests.tools.caffemodel_writer import write
@@ -52,6 +53,26 @@ def digits() -> Graph:
 def test_the_checker_accepts_the_file(name: str, tmp_path: Path) -> None:
     (case,) = [case for case in caffe_cases() if str(case) == name]
     exported(rewritten(case, case.arrays("inputs")[0]), tmp_path / "model.onnx")
+
+
+def test_sizes_that_vary_have_names(tmp_path: Path) -> None:
+    model = exported(dynamic_graph(), tmp_path / "model.onnx")
+    shapes = {
+        value.name: [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in (*model.graph.input, *model.graph.output)
+    }
+    assert shapes["x"] == ["T", "N", 6]
+    assert shapes["cont"] == ["T", "N"]
+    assert shapes["lstm_h_0"] == shapes["lstm_h_T"] == [1, "N", 8]
+
+
+def test_the_model_says_who_wrote_it_and_what_to_feed_back(tmp_path: Path) -> None:
+    model = exported(dynamic_graph(), tmp_path / "model.onnx")
+    assert (model.producer_name, model.producer_version) == ("prototrt", prototrt.__version__)
+    assert {fact.key: fact.value for fact in model.metadata_props} == {
+        "recurrence lstm_h_0": "lstm_h_T",
+        "recurrence lstm_c_0": "lstm_c_T",
+    }
 
 
 def test_manifest_says_what_to_feed_back(tmp_path: Path) -> None:

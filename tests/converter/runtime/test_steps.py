@@ -116,7 +116,7 @@ def test_steps_that_fail_do_not_count(method: str) -> None:
         (
             {"x": np.zeros((3, 2, 3, 5), np.float32)},
             'input "x" has the shape (2, 3, 5), expected (2, 3, 6)\n'
-            "  because the input is x: float32[x.0, x.1, 6] and other inputs fix its sizes",
+            "  because the input is x: float32[T, N, 6] and other inputs fix its sizes",
         ),
         (
             {"lstm_h_0": np.zeros((3, 1, 3, 8), np.float32)},
