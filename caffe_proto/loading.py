@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from prototrt.caffe_proto.caffe2.files import is_netdef
+from prototrt.caffe_proto.collector import without_collector
 from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
 from prototrt.caffe_proto.files import head_of
 from prototrt.caffe_proto.given_weights import refuse_two_sources
@@ -40,6 +41,7 @@ from prototrt.caffe_proto.wording import Option, Worded
 
 
 @takes_options(LoadOptions)
+@without_collector()
 def load(prototxt: PathLike, options: LoadOptions) -> Model:
     """Read a net and, if given, its weights.
 
@@ -186,7 +188,7 @@ def _stored(
         # Of layers with one name, Caffe gives the stored blobs to the first.
         stored = weights.stored(name) if name not in named else None
         named.add(name)
-        found.append(stored or _blobs_in_text(entry.message, str(entry.origin(file))))
+        found.append(stored or _blobs_in_text(entry, file))
     return found
 
 
@@ -225,9 +227,13 @@ def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
     return open_npz(file)
 
 
-def _blobs_in_text(message: Message, where: str) -> Sequence[StoredBlob] | None:
+def _blobs_in_text(entry: LayerEntry, file: str) -> Sequence[StoredBlob] | None:
     """Caffe takes the blobs that a prototxt holds as the first weights of the layer."""
-    return tuple(_blob_in_text(blob, where, index) for index, blob in enumerate(message.blobs)) or None
+    blobs = entry.message.blobs
+    if not blobs:
+        return None
+    where = str(entry.origin(file))
+    return tuple(_blob_in_text(blob, where, index) for index, blob in enumerate(blobs))
 
 
 def _blob_in_text(blob: Message, where: str, index: int) -> StoredBlob:

@@ -20,6 +20,6 @@ class Names:
         while name in self._taken or name in reserved:
             number += 1
             name = wanted + self._number_form.format(number)
-        self._last_numbers[wanted] = number
+            self._last_numbers[wanted] = number
         self._taken.add(name)
         return name

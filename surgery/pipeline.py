@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from prototrt.caffe_proto import Model
+from prototrt.caffe_proto.collector import without_collector
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import takes_options
 from prototrt.caffe_proto.suggestions import choices
@@ -192,12 +193,13 @@ def _refuse_unknown_layers(model: Model, options: RewriteOptions) -> None:
 
 
 @takes_options(RewriteOptions)
+@without_collector()
 def rewrite(model: Model, options: RewriteOptions) -> Graph:
     """Rewrite a net as a graph of primitives. Raises ``ConversionError``."""
     _refuse_unknown_layers(model, options)
     expansion = expand(model, options=options)
     tiles = TILES["broadcast" if options.tile == "broadcast" else "keep"]
-    sound: set[Node] = set()
+    sound: set[Node | Graph] = set()
     graph = run(expansion.graph, [CANONICAL, tiles], sound)
     if options.is_quantized and (options.scales or options.calibration_cache):
         given = given_scales(model, options.scales, options.calibration_cache, names_in(graph))

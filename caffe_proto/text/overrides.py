@@ -118,7 +118,7 @@ def _value(field: FieldDescriptor, text: str, where: str) -> Scalar:
     try:
         tokens = Tokens(text, where)
         value = read_scalar(tokens, field)
-        if tokens.peek().kind is not Kind.END:
+        if tokens.ahead.kind is not Kind.END:
             raise BadValueError("one value", text)
         return value
     except BadValueError as error:

@@ -23,6 +23,7 @@ from prototrt.caffe_proto.text.tokens import Kind, Token, Tokens
 from prototrt.caffe_proto.wording import Option, Worded
 
 Path = tuple[str, ...]
+_ReadOne = Callable[[Message, FieldDescriptor, "Token", Path], None]
 
 _CLOSING = {"{": "}", "<": ">", "[": "]"}
 _ENGINE = "engine"
@@ -103,7 +104,9 @@ class _Reader:
         )
 
     def _closed(self, closing: str | None, path: Path, opened: int) -> bool:
-        token = self.tokens.peek()
+        token = self.tokens.ahead
+        if token.kind is Kind.WORD:  # the name of another field
+            return False
         if closing and self.tokens.take_if(closing):
             return True
         if token.kind is Kind.END:
@@ -138,28 +141,30 @@ class _Reader:
     def _read_known(self, message: Message, known: FieldDescriptor, name: Token, path: Path) -> None:
         colon = self.tokens.take_if(":")
         if known.message_type is not None:
-            self._each(known, name, path, lambda: self._read_message(message, known, name, path))
+            self._each(message, known, name, path, self._read_message)
         elif colon:
-            self._each(known, name, path, lambda: self._read_value(message, known, path))
+            self._each(message, known, name, path, self._read_value)
         else:
-            token = self.tokens.peek()
+            token = self.tokens.ahead
             raise self._broken(token, path, f"found {token}, expected : after {known.name}")
 
-    def _each(self, known: FieldDescriptor, name: Token, path: Path, read: Callable[[], None]) -> None:
+    def _each(
+        self, message: Message, known: FieldDescriptor, name: Token, path: Path, read: _ReadOne
+    ) -> None:
         """Read one value, or for a repeated field a list of them in brackets."""
         if not (is_repeated(known) and self.tokens.take_if("[")):
             self._note_line(name, path)
-            read()
+            read(message, known, name, path)
             return
         if self.tokens.take_if("]"):
             return
         while True:
-            self._note_line(self.tokens.peek(), path)
-            read()
+            self._note_line(self.tokens.ahead, path)
+            read(message, known, name, path)
             if self.tokens.take_if("]"):
                 return
             if not self.tokens.take_if(","):
-                token = self.tokens.peek()
+                token = self.tokens.ahead
                 raise self._broken(token, path, f"found {token}, expected , or ] in the list")
 
     def _note_line(self, token: Token, path: Path) -> None:
@@ -195,8 +200,8 @@ class _Reader:
                     field=known,
                 )
 
-    def _read_value(self, message: Message, known: FieldDescriptor, path: Path) -> None:
-        token = self.tokens.peek()
+    def _read_value(self, message: Message, known: FieldDescriptor, name: Token, path: Path) -> None:
+        token = self.tokens.ahead
         if token.kind is Kind.END or (token.kind is Kind.SIGN and token.text != "-"):
             raise self._broken(token, path[:-1], f"found {token}, expected a value for {known.name}")
         try:
@@ -224,7 +229,7 @@ class _Reader:
         return True
 
     def _read_unknown(self, name: Token, descriptor: Descriptor, path: Path, opened: int) -> None:
-        if path and name.text in _LAYER_FIELDS and self.tokens.peek().text in ("{", "<"):
+        if path and name.text in _LAYER_FIELDS and self.tokens.ahead.text in ("{", "<"):
             because = f"{path[-1]} was opened at line {opened}"
             problem = f"a new {name.text} begins here, expected }}"
             raise self._broken(name, path, problem, because=because, fix="add the missing }")
@@ -242,7 +247,7 @@ class _Reader:
     def _skip_value(self, path: Path) -> None:
         """Pass over the value of an unknown field: one scalar, or all up to the sign that closes it."""
         colon = self.tokens.take_if(":")
-        token = self.tokens.peek()
+        token = self.tokens.ahead
         if token.text in _CLOSING:
             self._skip_block(path)
         elif colon and (token.kind not in (Kind.SIGN, Kind.END) or token.text == "-"):
@@ -251,7 +256,7 @@ class _Reader:
             raise self._broken(token, path[:-1], f"found {token}, expected a value for {path[-1]}")
 
     def _skip_block(self, path: Path) -> None:
-        opening = self.tokens.peek()
+        opening = self.tokens.ahead
         awaited: list[str] = []
         while True:
             token = self.tokens.take()
@@ -268,7 +273,7 @@ class _Reader:
     def _skip_scalar(self) -> None:
         self.tokens.take_if("-")
         token = self.tokens.take()
-        while token.kind is Kind.STRING and self.tokens.peek().kind is Kind.STRING:
+        while token.kind is Kind.STRING and self.tokens.ahead.kind is Kind.STRING:
             self.tokens.take()
 
     def _take_separator(self) -> None:

@@ -131,7 +131,7 @@ def _string(tokens: Tokens, field: FieldDescriptor) -> str | bytes:
         fix = f'put it in quotes: "{token.text}"' if token.kind is Kind.WORD else None
         raise BadValueError("a string in quotes", str(token), fix=fix)
     parts = [token]
-    while tokens.peek().kind is Kind.STRING:
+    while tokens.ahead.kind is Kind.STRING:
         parts.append(tokens.take())
     data = b"".join(map(_unescape, parts))
     return data if field.type == FieldDescriptor.TYPE_BYTES else text_from_bytes(data)

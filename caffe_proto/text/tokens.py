@@ -42,10 +42,11 @@ _TOKEN = re.compile(
     | (?P<STRING> "[^"\\\n]*(?:\\.[^"\\\n]*)*" | '[^'\\\n]*(?:\\.[^'\\\n]*)*' )
     | (?P<SIGN> [{{}}<>\[\]:;,/-] )
     | (?P<END> \Z )
-    )
+    | [\s\S] )
     """,
     re.VERBOSE | re.ASCII,
 )
+"""A token after blanks. A character that begins none is in no group, so that a search skips nothing."""
 _KINDS = {group: Kind[name] for name, group in _TOKEN.groupindex.items()}
 
 
@@ -58,6 +59,8 @@ class Tokens:
         self._line_ends = [match.start() for match in re.finditer("\n", text)]
         self._tokens = self._cut()
         self._next = 0
+        self.ahead = self._tokens[0]
+        """The token that will be taken next."""
 
     def line(self, token: Token) -> int:
         return bisect_right(self._line_ends, token.offset - 1) + 1
@@ -71,36 +74,32 @@ class Tokens:
         """The tokens that have been taken from there on."""
         return tuple(self._tokens[position : self._next])
 
-    def peek(self) -> Token:
-        return self._tokens[self._next]
-
     def take(self) -> Token:
-        token = self._tokens[self._next]
+        token = self.ahead
         if token.kind is not Kind.END:
             self._next += 1
+            self.ahead = self._tokens[self._next]
         return token
 
     def take_if(self, *signs: str) -> bool:
         """Whether the next token was one of these signs; if so it is taken."""
-        if self._tokens[self._next].text in signs:  # a string would have its quotes
-            self._next += 1
+        if self.ahead.text in signs:  # a string would have its quotes
+            self.take()
             return True
         return False
 
     def _cut(self) -> list[Token]:
         tokens = []
-        text, position = self._text, 0
-        while match := _TOKEN.match(text, position):
+        for match in _TOKEN.finditer(self._text):
             group = match.lastindex
-            assert group is not None
-            kind, (begin, position) = _KINDS[group], match.span(group)
+            if group is None:
+                raise self._unreadable(match.end() - 1)
+            kind = _KINDS[group]
             if kind is Kind.END:
-                tokens.append(Token(kind, "", max(len(text.rstrip()) - 1, 0)))
-                return tokens
-            tokens.append(Token(kind, text[begin:position], begin))
-        blanks = re.compile(_BLANKS, re.VERBOSE).match(text, position)
-        assert blanks is not None
-        raise self._unreadable(blanks.end())
+                break
+            tokens.append(Token(kind, match[group], match.start(group)))
+        tokens.append(Token(Kind.END, "", max(len(self._text.rstrip()) - 1, 0)))
+        return tokens
 
     def _unreadable(self, offset: int) -> UnreadableFileError:
         line = bisect_right(self._line_ends, offset - 1) + 1

@@ -142,7 +142,7 @@ class Network:
         if not array.flags.c_contiguous:
             array = np.array(array, order="C")
         self._kept.append(array)
-        dtype = self.backend.dtype(DType(array.dtype.name))
+        dtype = self.backend.dtype(DType.of(array.dtype))
         return self.trt.Weights(dtype, array.ctypes.data, array.size)
 
     def constant(self, value: Value) -> Tensor:

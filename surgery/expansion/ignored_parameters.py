@@ -9,9 +9,9 @@ from prototrt.surgery.ir.builder import Builder
 
 def warn_of_unread_parameters(build: Builder, layer: Layer) -> None:
     """Such as ``pooling_param`` in a ReLU. Its contents change nothing."""
-    own = " and ".join(parameter_fields(layer.type)) or "no parameters"
     for field, _ in layer.message.ListFields():
         if not is_read_by(layer.type, field.name):
+            own = " and ".join(parameter_fields(layer.type)) or "no parameters"
             build.warn(
                 f"{field.name} is not for this type of layer, which reads {own}: it is ignored, as in Caffe"
             )

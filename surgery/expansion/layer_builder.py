@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from math import prod
 from typing import Any, TypeAlias
 
@@ -139,7 +140,7 @@ class LayerBuilder(Builder):
             return array
         if isinstance(self.weights, NoWeights):
             self.without_weights[layer.name] = None
-            return np.broadcast_to(np.float32(0), sizes)
+            return _zeros(*sizes)
         kept = filled(filler, tuple(sizes))
         if kept is not None:
             self.warn(f"the weights file has no such layer: its {what} keep {described(filler)}")
@@ -192,6 +193,12 @@ class LayerBuilder(Builder):
             )
             raise WeightsError(problem, origin=layer.origin, blob=f"blob {index} ({what})", fix=fix)
         self.warnings.append(f"{layer.origin}, blob {index} ({what}): {problem}")
+
+
+@lru_cache
+def _zeros(*shape: int) -> Array:
+    """One element, repeated. A net has many layers with parameters of few shapes."""
+    return np.broadcast_to(np.float32(0), shape)
 
 
 def _owner(layer: Layer, index: int) -> tuple[str, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -96,7 +97,7 @@ class Builder:
     def constant(self, array: Array, hint: str = "constant") -> Value:
         """A value known now. The array is kept, not copied."""
         array = np.asarray(array)
-        return Value(self.fresh(hint), DType(array.dtype.name), array.shape, array, is_surgical=True)
+        return Value(self.fresh(hint), DType.of(array.dtype), array.shape, array, is_surgical=True)
 
     def stacked(self, arrays: Sequence[Array], hint: str) -> Value:
         """Rows of several arrays: a constant, or a Concat where they are many and repeat a few numbers."""
@@ -278,12 +279,11 @@ class Builder:
         """Put ``new`` in the place of ``old``, which a node writes."""
         place = self._writers[new] = self._writers.pop(old)
         node = self.nodes[place]
-        outputs = tuple(new if output is old else output for output in node.outputs)
-        if layer and node.is_surgical:
-            name = self._node_names.free(layer)
-            self.nodes[place] = replace(node, outputs=outputs, name=name, is_surgical=False)
-        else:
-            self.nodes[place] = replace(node, outputs=outputs)
+        outputs = tuple([new if output is old else output for output in node.outputs])
+        name, is_surgical = node.name, node.is_surgical
+        if layer and is_surgical:
+            name, is_surgical = self._node_names.free(layer), False
+        self.nodes[place] = Node(name, node.op, node.inputs, outputs, node.origin, is_surgical)
         if readers := self._readers.pop(old, None):
             self._readers[new] = readers
             for reader in readers:
@@ -329,5 +329,6 @@ def names_in(graph: Graph) -> set[str]:
     return names
 
 
+@functools.cache
 def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()

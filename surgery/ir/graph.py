@@ -224,10 +224,10 @@ class Graph:
                     held.pop(value, None)
         return [read(value, held) for value in self.outputs]
 
-    def verify(self, sound: set[Node] | None = None) -> None:
+    def verify(self, sound: set[Node | Graph] | None = None) -> None:
         """Check the invariants that every pass must keep: see ``surgery/ir/verification.py``.
 
-        Raises ``InvalidGraphError``. Nodes in ``sound`` were checked before; it learns those that are now.
+        Raises ``InvalidGraphError``. What is in ``sound`` was checked before; it learns what is checked now.
         """
         from prototrt.surgery.ir.verification import verify  # it uses the names of this module
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -66,7 +67,4 @@ def fixed(dim: Dim, what: str) -> int:
 
 def element_count(shape: Shape, what: str = "the size") -> int:
     """Product of the dimensions, 1 for a scalar; symbols raise ``ShapeError``."""
-    count = 1
-    for dim in shape:
-        count *= fixed(dim, what)
-    return count
+    return math.prod([dim if isinstance(dim, int) else fixed(dim, what) for dim in shape])

@@ -31,6 +31,16 @@ class DType(enum.Enum):
         """NumPy's type. Raises ``ConversionError`` if it is one of ml_dtypes, and that is not installed."""
         return _numpy(self)
 
+    @staticmethod
+    def of(dtype: np.dtype[Any]) -> DType:
+        """The type that NumPy calls so. Raises ``ValueError`` for another one."""
+        return _kind(dtype)
+
+
+@functools.cache
+def _kind(dtype: np.dtype[Any]) -> DType:
+    return DType(dtype.name)
+
 
 @functools.cache
 def _numpy(kind: DType) -> np.dtype[Any]:

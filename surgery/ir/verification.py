@@ -14,19 +14,22 @@ class InvalidGraphError(AssertionError):
     """A graph breaks a rule of the IR: a mistake in a layer's rule or in a pass, not the user's."""
 
 
-def verify(graph: Graph, sound: set[Node] | None = None) -> None:
+def verify(graph: Graph, sound: set[Node | Graph] | None = None) -> None:
     """Raise ``InvalidGraphError`` if a graph, or a body in it, breaks a rule of the IR.
 
     Names are unique in the graph, and in each body. Each value has one writer, which comes before its
     readers. A body reads only its own inputs, values and constants. The outputs of a node have the shapes
     and types that its primitive's rule returns. Symbols have a range. Recurrences pair an input with an
     output of the same type.
-    Nodes are immutable: the types of nodes in ``sound`` were verified before and are not checked
-    again. Newly verified nodes are added to it. Names, writers and scopes are always checked.
+    Graphs and nodes are immutable: a graph in ``sound`` was verified before, and so were the types of a
+    node in it. What is verified now is added. Names, writers and scopes of a new graph are always checked.
     """
-    scopes = _Scopes(graph.symbols, set() if sound is None else sound)
-    scopes.enter(graph)
+    known: set[Node | Graph] = set() if sound is None else sound
+    if graph in known:
+        return
+    _Scopes(graph.symbols, known).enter(graph)
     _check_recurrences(graph)
+    known.add(graph)
 
 
 @dataclass(slots=True)
@@ -34,7 +37,7 @@ class _Scopes:
     """The walk through a graph and the bodies in it."""
 
     symbols: Mapping[str, Range]
-    sound: set[Node]
+    sound: set[Node | Graph]
     written: set[Value] = field(default_factory=set)
 
     def enter(self, graph: Graph, place: str = "") -> None:

@@ -339,11 +339,21 @@ def test_a_node_is_asked_for_its_types_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_scopes_are_checked_whatever_was_sound_before() -> None:
-    sound: set[Node] = set()
+    sound: set[Node | Graph] = set()
     GRAPH.verify(sound)
-    assert sound == {SCALE, SCAN, ADDED, CHANGED}
+    assert sound == {SCALE, SCAN, ADDED, CHANGED, GRAPH}
     with pytest.raises(InvalidGraphError, match="h_T reads scaled before it is written"):
         GRAPH.with_nodes([SCAN]).verify(sound)
+
+
+def test_a_graph_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[Graph] = []
+    monkeypatch.setattr("prototrt.surgery.ir.verification._check_recurrences", walked.append)
+    other = replace(GRAPH)
+    sound: set[Node | Graph] = set()
+    for graph in (GRAPH, other, GRAPH):
+        run(graph, [PassList("passes", (lambda graph: graph,))], sound)
+    assert walked == [GRAPH, other]
 
 
 def test_a_pass_that_stumbles_is_named() -> None:
