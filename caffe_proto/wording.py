@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 OptionValue: TypeAlias = (
-    bool | int | str | Sequence[str] | Mapping[str, Sequence[int | str]] | Mapping[str, str]
+    bool | int | float | str | Sequence[str] | Mapping[str, Sequence[int | str]] | Mapping[str, str]
 )
 
 
@@ -86,7 +86,7 @@ def python_words(option: Option) -> str:
 
 
 def _in_python(value: OptionValue) -> str:
-    if isinstance(value, bool | int):
+    if isinstance(value, bool | int | float):
         return str(value)
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{json.dumps(name)}: {_tuple(sizes)}' for name, sizes in value.items())}}}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Protocol, TypeAlias
@@ -80,7 +81,8 @@ class VerifyOptions(Options):
 
     ``inputs`` and ``expect`` are npz files: the inputs, random ones from ``seed`` where there are none,
     and outputs that every way must give. ``calls`` is how many calls are made, each with the state of
-    the last. ``layers`` compares every blob that is left, not the outputs alone. ``auto_keep`` looks for
+    the last. ``layers`` compares every blob that is left, not the outputs alone. A number may be off by ``atol`` plus
+    ``rtol`` times the largest magnitude of its blob; each precision has usual numbers. ``auto_keep`` looks for
     the fewest layers that must stay float, so that a quantized net chooses the same class as float32 in
     this share of all places.
     """
@@ -91,14 +93,28 @@ class VerifyOptions(Options):
     calls: int | None = at_least(1, most=MOST_CALLS)
     seed: int = at_least(0, 0)
     layers: bool = False
+    atol: float | None = None
+    rtol: float | None = None
     auto_keep: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name, number in (("atol", self.atol), ("rtol", self.rtol)):
+            if number is not None and not 0 <= number < math.inf:
+                raise OptionsError(
+                    Worded("{} is {}, expected 0 or more", Option(name), number),
+                    fix=Worded("use {}", Option(name, 0.0001)),
+                )
+        if self.expect is None and not {*self.ways} - {"reference"}:
+            raise OptionsError(
+                Worded("{} compares nothing", Option("ways", [*self.ways])),
+                because="every way is compared with reference",
+                fix=Worded("name another way, as in {}", Option("ways", ["network"])),
+            )
         if self.auto_keep is not None and not 0 < self.auto_keep <= 1:
             raise OptionsError(
                 Worded("{} is {}, expected a share above 0, up to 1", Option("auto_keep"), self.auto_keep),
-                fix=Worded("use {}", Option("auto_keep", "0.99")),
+                fix=Worded("use {}", Option("auto_keep", 0.99)),
             )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 
 from prototrt.cli import main
@@ -23,8 +25,38 @@ def test_verify_prints_a_table() -> None:
     rows = [line.split() for line in result.stdout.splitlines() if line.startswith(" onnx ")]
     assert ["reference", "lstm1", "lstm1"] in [row[1:4] for row in rows]
     assert len(rows) > 15
-    assert result.stdout.splitlines()[-1] == (
-        "2 calls, fp32: max abs may be 1e-06 + 0.0001 of the largest magnitude"
+    allowed, verdict = result.stdout.splitlines()[-2:]
+    assert allowed == "2 calls, fp32: max abs may be 1e-06 + 0.0001 of the largest magnitude"
+    assert re.fullmatch(r"PASS: 2 ways agree within \de-0\d", verdict)
+
+
+def test_a_stated_tolerance_decides_the_verdict() -> None:
+    broken = run("verify", DEPLOY, WEIGHTS, "--on", "onnx", "--atol", "0", "--rtol", "1e-9")
+    assert broken.exit_code == 5
+    assert re.match(
+        r"FAIL: onnx and reference differ by \S+ at blob \S+, \S+ is allowed", broken.stdout.splitlines()[-1]
+    )
+    assert broken.stderr.splitlines()[-1] == "  fix: allow more with --atol and --rtol"
+    facts = json.loads(done("verify", DEPLOY, WEIGHTS, "--on", "onnx", "--atol", "1", "--json").stdout)
+    assert facts["tolerance"] == {"relative": 0.0001, "absolute": 1.0}
+
+
+def test_comparing_nothing_is_refused() -> None:
+    result = run("verify", DEPLOY, WEIGHTS, "--on", "reference")
+    assert result.exit_code == 2
+    assert result.stderr.endswith(
+        "Error: --on reference compares nothing\n"
+        "  because every way is compared with reference\n"
+        "  fix: name another way, as in --on network\n"
+    )
+
+
+@pytest.mark.parametrize(("option", "number"), [("--atol", "-1"), ("--rtol", "nan")])
+def test_a_tolerance_is_a_number(option: str, number: str) -> None:
+    result = run("verify", DEPLOY, WEIGHTS, option, number)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(
+        f"Error: {option} is {float(number)}, expected 0 or more\n  fix: use {option} 0.0001\n"
     )
 
 

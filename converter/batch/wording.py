@@ -18,7 +18,7 @@ def list_words(option: Option) -> str:
 
 
 def _in_yaml(value: OptionValue) -> str:
-    if isinstance(value, bool | int):
+    if isinstance(value, bool | int | float):
         return str(value).lower()
     if isinstance(value, str):
         return _word(value)

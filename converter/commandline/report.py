@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def print_verification(verification: Verification) -> None:
-    """The table of comparisons, what was allowed, and warnings."""
+    """The table of comparisons, what was allowed, warnings, and the verdict."""
     right = (4, 5, 6, 7)
     table = Table(("way", "against", "layer", "blob", "max abs", "max rel", "RMS", "cosine", ""), right)
     for found in verification.comparisons:
@@ -36,6 +36,7 @@ def print_verification(verification: Verification) -> None:
     if verification.cost is not None:
         _print_cost(verification.cost)
     warn(verification.warnings)
+    show(verification.verdict)
 
 
 _COST = ("max abs", "max rel", "RMS", "cosine", "agreement")

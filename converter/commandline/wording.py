@@ -68,4 +68,4 @@ def _texts(value: OptionValue) -> list[str]:
             f"{name}={sizes}" if isinstance(sizes, str) else f"{name}:{'x'.join(map(str, sizes))}"
             for name, sizes in value.items()
         ]
-    return [str(value)] if isinstance(value, int | str) else list(value)
+    return [str(value)] if isinstance(value, int | float | str) else list(value)

@@ -93,7 +93,7 @@ class CallMaker:
         return Call(shapes, written, input_routes, output_routes, run, streams, waits, results, indices)
 
     def _fed(self, feeds: Mapping[str, Any], is_repeated: bool) -> dict[Value, Operand]:
-        self._signature.refuse_missing(feeds)
+        self._signature.refuse_names(feeds)
         return {
             value: self._operand(feeds[value.name], value.name, is_repeated)
             for value in self._signature.inputs

@@ -39,7 +39,7 @@ class EvaluatorRunner:
         self._state: dict[str, Array] = {}
 
     def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Any]:
-        self.signature.refuse_missing(feeds)
+        self.signature.refuse_names(feeds)
         returned, state = self._evaluated(self._arrays(feeds), self._state)
         _fill(outputs, returned)
         self._state = state
@@ -48,7 +48,7 @@ class EvaluatorRunner:
     def run_steps(self, feeds: Mapping[str, Any], steps: int, outputs: Mapping[str, Any]) -> dict[str, Any]:
         refuse_no_steps(steps)
         refuse_fed_states(self.signature, feeds)
-        self.signature.refuse_missing(feeds)
+        self.signature.refuse_names(feeds)
         arrays, state = self._arrays(feeds), self._state
         for name, array in arrays.items():
             shape_of_step(name, array.shape, steps)
@@ -62,11 +62,11 @@ class EvaluatorRunner:
         return {**returned, **outputs}
 
     def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> PreparedEvaluation:
-        self.signature.refuse_missing(feeds)
+        self.signature.refuse_names(feeds)
         return PreparedEvaluation(self, dict(feeds), dict(outputs))
 
     def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
-        """What is fed; what the net does not read is left aside."""
+        """What is fed, in the order of the inputs."""
         names = [value.name for value in self.signature.inputs]
         return {name: host_array(feeds[name], name) for name in names if name in feeds}
 

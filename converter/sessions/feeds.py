@@ -88,7 +88,7 @@ def refuse_misfits(path: str, feeds: Sequence[Mapping[str, Array | Announced]], 
     """Raise for inputs that are missing or have another shape, before the first call is computed."""
     for call, feed in enumerate(feeds):
         try:
-            signature.refuse_missing(feed)
+            signature.refuse_names(feed)
             sizes = signature.sizes({name: array.shape for name, array in feed.items()})
             for value in signature.inputs:
                 if value.name in feed:

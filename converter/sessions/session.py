@@ -185,11 +185,11 @@ class Session:
     def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """One call: the outputs of the net for these inputs.
 
-        An input for state (``NAME_h_0``) may also be given; it then replaces the carried state. Arrays that
-        the net does not read are ignored. ``outputs`` are arrays to write to, by name; the others are new.
+        An input for state (``NAME_h_0``) may also be given; it then replaces the carried state.
+        ``outputs`` are arrays to write to, by name; the others are new.
         On an engine, both may live on the GPU: anything with ``__cuda_array_interface__`` or DLPack is used
-        where it is. Raises ``NetError`` for inputs that are missing and ``ShapeError`` for one that does
-        not fit. After a call that failed the state is what it was before.
+        where it is. Raises ``NetError`` for inputs that are missing or unknown, and ``ShapeError`` for one that
+        does not fit. After a call that failed the state is what it was before.
         """
         results = self._runner.run(feeds, outputs or {})
         return what_counts(self.signature.results, results) if self._cut else results

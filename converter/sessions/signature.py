@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.suggestions import close_names
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.sessions.indices import IndexRange, index_ranges
 from prototrt.surgery.ir import Array, Dim, Graph, Range, Recurrence, Shape, Value
@@ -52,14 +53,22 @@ class Signature:
         fed_back = {pair.output.name for pair in self.recurrences}
         return tuple(value for value in self.results if value.name in fed_back)
 
-    def refuse_missing(self, given: Mapping[str, object]) -> None:
-        """Raise ``NetError`` unless every input except state has an array."""
+    def refuse_names(self, given: Iterable[str]) -> None:
+        """Raise ``NetError`` for a name that is not an input, or unless every input except state is given."""
+        names = set(given)
+        known = [value.name for value in self.inputs]
+        if unknown := sorted(names.difference(known)):
+            close = close_names(unknown[0], known)
+            fix = f"did you mean {' or '.join(close)}?" if close else "leave it out"
+            raise NetError(
+                f'there is no input "{unknown[0]}"', because=f"the inputs are {', '.join(known)}", fix=fix
+            )
         missing = [
-            value for value in self.inputs if value.name not in self.states and value.name not in given
+            value for value in self.inputs if value.name not in self.states and value.name not in names
         ]
         if missing:
-            names = ", ".join(f"{value.name} {value.shape}" for value in missing)
-            raise NetError(f"inputs are missing: {names}", fix="give an array for each of them")
+            told = ", ".join(f"{value.name} {value.shape}" for value in missing)
+            raise NetError(f"inputs are missing: {told}", fix="give an array for each of them")
 
     def sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[Dim, int]:
         """The values of the symbols for inputs of these shapes. Raises ``ShapeError``."""

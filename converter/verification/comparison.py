@@ -37,6 +37,8 @@ class Difference:
     @property
     def excess(self) -> float:
         """More than 1 where the tolerance is broken."""
+        if not self.allowed:
+            return math.inf if self.max_abs else 0.0
         return self.max_abs / self.allowed
 
 

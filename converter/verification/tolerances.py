@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class Tolerance:
 
     relative: float
     absolute: float
-    reason: str
+    reason: str | None  # None where the user chose the numbers
 
     def allowed(self, largest: float) -> float:
         return self.absolute + self.relative * largest
@@ -35,3 +35,12 @@ TOLERANCES = {
     ),
 }
 """Two ways to compute the same graph. What a precision costs against float32 is another question."""
+
+
+def tolerance_for(precision: str, atol: float | None = None, rtol: float | None = None) -> Tolerance:
+    """That of the precision, with the numbers that the user states instead of its own."""
+    usual = TOLERANCES[precision]
+    absolute, relative = usual.absolute if atol is None else atol, usual.relative if rtol is None else rtol
+    if (absolute, relative) == (usual.absolute, usual.relative):
+        return usual
+    return replace(usual, absolute=absolute, relative=relative, reason=None)

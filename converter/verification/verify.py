@@ -17,7 +17,7 @@ from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.verification.comparison import EXPECTED, REFERENCE, Comparison, difference_of
 from prototrt.converter.verification.quantization import QuantizationCost
 from prototrt.converter.verification.seeded import seeded_feeds
-from prototrt.converter.verification.tolerances import TOLERANCES, Tolerance
+from prototrt.converter.verification.tolerances import Tolerance, tolerance_for
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.passes.precision import precision_of
 
@@ -34,6 +34,7 @@ class Verification:
     """
 
     precision: str
+    tolerance: Tolerance
     calls: int
     comparisons: tuple[Comparison, ...]
     parts: tuple[Comparison, ...]
@@ -45,8 +46,20 @@ class Verification:
         return all(comparison.holds for comparison in self.comparisons)
 
     @property
-    def tolerance(self) -> Tolerance:
-        return TOLERANCES[self.precision]
+    def verdict(self) -> str:
+        """One line that begins with PASS or FAIL."""
+        if not self.holds:
+            first, difference = self.parts[0], self.parts[0].difference
+            return (
+                f'FAIL: {first.way} and {first.against} differ by {difference.max_abs:.2g} at blob "{first.blob}",'
+                f" {difference.allowed:.2g} is allowed"
+            )
+        names = {name for found in self.comparisons for name in (found.way, found.against)}
+        count = len(names - {EXPECTED})
+        ways = f"{count} ways agree" if count > 1 else "1 way agrees"
+        expected = " with the expected outputs" if EXPECTED in names else ""
+        worst = max(found.difference.max_abs for found in self.comparisons)
+        return f"PASS: {ways}{expected} {f'within {_rounded_up(worst)}' if worst else 'exactly'}"
 
     def as_dict(self) -> dict[str, Any]:
         """For a manifest, and for programs."""
@@ -82,10 +95,10 @@ class Verification:
             return "only one of them has NaN or infinity at some elements"
         if not math.isfinite(difference.max_rel):
             return f"{first.against} is zero everywhere, but {first.way} is not"
-        return (
-            f"the error is {100 * difference.max_rel:.3g} % of the largest magnitude,"
-            f" more than rounding in {self.precision} explains: {self.tolerance.reason}"
-        )
+        share = f"the error is {100 * difference.max_rel:.3g} % of the largest magnitude"
+        if self.tolerance.reason is None:
+            return share
+        return f"{share}, more than rounding in {self.precision} explains: {self.tolerance.reason}"
 
     def _fix(self, first: Comparison) -> str:
         if first.against == EXPECTED:
@@ -93,6 +106,8 @@ class Verification:
                 "check that the expected outputs were computed with these weights and inputs: the order of channels,"
                 " the mean or the scale may differ"
             )
+        if self.tolerance.reason is None:
+            return Worded("allow more with {} and {}", Option("atol"), Option("rtol"))
         if self.precision != "fp32":
             return Worded("use {}", Option("precision", "fp32"))
         return "report this net: prototrt, or a library that it uses, computes it wrongly"
@@ -106,6 +121,8 @@ def verify(
     expected: Sequence[Arrays] | None = None,
     layers: bool = False,
     truth: Graph | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
 ) -> Verification:
     """Run the graph in each of the ways, call by call, and compare with the reference evaluator.
 
@@ -113,18 +130,24 @@ def verify(
     from elsewhere, which the reference and each way are compared with as well. ``layers`` compares
     every blob of the net that is still in the graph, not only the outputs. ``truth`` is the same
     graph in float32, for the reference to evaluate; without it, the reference evaluates the graph.
+    ``atol`` and ``rtol`` replace the numbers of the precision's tolerance. Raises ``NetError`` if nothing is compared.
     """
     precision = precision_of(graph)
+    tolerance = tolerance_for(precision, atol, rtol)
     graphs = (graph, truth or graph)
     watched = _watched(graphs) if layers else graphs
-    comparisons = _compared(watched, feeds, ways, expected, TOLERANCES[precision])
+    comparisons = _compared(watched, feeds, ways, expected, tolerance)
+    if not comparisons:
+        raise NetError(
+            "there is nothing to compare", fix="give another way than reference, or expected outputs"
+        )
     parts = _first_broken(comparisons)
     lost = [part.way for part in parts if part.against == REFERENCE]
     if lost and not layers:  # outputs do not show where the error begins
-        every = _compared(_watched(graphs), feeds, lost, None, TOLERANCES[precision])
+        every = _compared(_watched(graphs), feeds, lost, None, tolerance)
         found = {part.way: part for part in _first_broken(every)}
         parts = [found.get(part.way, part) if part.against == REFERENCE else part for part in parts]
-    return Verification(precision, len(feeds), tuple(comparisons), tuple(parts))
+    return Verification(precision, tolerance, len(feeds), tuple(comparisons), tuple(parts))
 
 
 def verify_files(graph: Graph, options: VerifyOptions, truth: Graph | None = None) -> Verification:
@@ -157,7 +180,14 @@ def verify_files(graph: Graph, options: VerifyOptions, truth: Graph | None = Non
     # Random inputs say nothing about the scales.
     warnings = [*unread_arrays(inputs, names), *saturated(graph, feeds)] if inputs else []
     verification = verify(
-        graph, feeds, ways=options.ways, expected=expected, layers=options.layers, truth=truth
+        graph,
+        feeds,
+        ways=options.ways,
+        expected=expected,
+        layers=options.layers,
+        truth=truth,
+        atol=options.atol,
+        rtol=options.rtol,
     )
     return replace(verification, warnings=tuple(warnings))
 
@@ -229,6 +259,12 @@ def _each(
                     for blob, wanted in base.items():
                         difference = difference_of(found[blob], wanted, tolerance)
                         yield Comparison(way, against, blob, origins.get(blob), call, difference)
+
+
+def _rounded_up(number: float) -> str:
+    """With one digit, and never less: 2.1e-06 is within 3e-06."""
+    unit = 10.0 ** math.floor(math.log10(number))
+    return f"{math.ceil(number / unit) * unit:.1g}"
 
 
 def _results(session: Session, feeds: Arrays) -> dict[str, Array]:

@@ -79,11 +79,20 @@ def test_state_is_no_result(graph_of: GraphMaker) -> None:
     assert list(session.run({"x": X[:2], "cont": GOES_ON[:2]})) == ["y"]
 
 
-def test_arrays_that_nobody_reads_are_ignored(graph_of: GraphMaker) -> None:
-    session = prototrt.Session(graph_of(2))
-    expected = run(session, 0, 2)
-    session.reset()
-    np.testing.assert_array_equal(run(session, 0, 2, label=np.zeros(7)), expected)
+@pytest.mark.parametrize(("name", "fix"), [("lstm_h_O", "did you mean lstm_h_0?"), ("label", "leave it out")])
+def test_an_unknown_input_is_refused(graph_of: GraphMaker, name: str, fix: str) -> None:
+    """A mistyped state would give other numbers without a word."""
+    calls: list[Callable[[prototrt.Session, dict[str, Array]], object]] = [
+        lambda session, feeds: session.run(feeds),
+        lambda session, feeds: session.prepare(feeds),
+        lambda session, feeds: session.run_steps(feeds, 1),
+    ]
+    for call in calls:
+        with pytest.raises(NetError) as refusal:
+            call(prototrt.Session(graph_of(2)), {"x": X[:2], "cont": GOES_ON[:2], name: np.zeros((1, 2, 4))})
+        assert str(refusal.value) == (
+            f'there is no input "{name}"\n  because the inputs are x, cont, lstm_h_0, lstm_c_0\n  fix: {fix}'
+        )
 
 
 def test_numbers_of_other_types_are_converted(graph_of: GraphMaker) -> None:
@@ -94,7 +103,7 @@ def test_numbers_of_other_types_are_converted(graph_of: GraphMaker) -> None:
 
 def test_missing_inputs_are_listed(graph_of: GraphMaker) -> None:
     with pytest.raises(NetError) as refusal:
-        prototrt.Session(graph_of(2)).run({"label": X})
+        prototrt.Session(graph_of(2)).run({})
     assert str(refusal.value) == (
         "inputs are missing: x (2, 2, 3), cont (2, 2)\n  fix: give an array for each of them"
     )

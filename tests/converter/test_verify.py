@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -144,6 +144,43 @@ def test_expected_outputs_judge_the_reference_too(wrong: str) -> None:
         found.refuse()
 
 
+@pytest.mark.parametrize(
+    ("ways", "error", "verdict"),
+    [
+        ([], 0.0, "PASS: 1 way agrees with the expected outputs exactly"),
+        (["onnx"], 2.1e-5, "PASS: 2 ways agree with the expected outputs within 3e-05"),
+        ([], 0.1, 'FAIL: reference and expected differ by 0.1 at blob "out", 0.00011 is allowed'),
+    ],
+)
+def test_the_verdict_is_one_line(ways: Sequence[str], error: float, verdict: str) -> None:
+    """It never promises more than was found: 2.1e-05 is within 3e-05, not within 2e-05."""
+    right = np.tanh(np.array([-0.1, -0.2, 3, 4])).astype(np.float32)
+    expected = [{"out": right + np.array([0, 0, 0, error], np.float32)}]
+    assert verify(small_net(), FEEDS, ways=ways, expected=expected).verdict == verdict
+
+
+def test_a_stated_tolerance_replaces_the_usual_one(wrong: str) -> None:
+    found = verify(small_net(), FEEDS, ways=[wrong], atol=0.9)
+    assert (found.holds, found.tolerance.absolute, found.tolerance.relative) == (True, 0.9, 1e-4)
+    with pytest.raises(VerificationError) as caught:
+        verify(small_net(), FEEDS, ways=[wrong], atol=0, rtol=0).refuse()
+    assert str(caught.value) == (
+        'net.prototxt:3: layer "first" (ReLU), blob "hidden": wrong and reference diverge here by 0.8,'
+        " expected at most 0\n"
+        "  because in call 0, the error is 20 % of the largest magnitude\n"
+        "  fix: allow more with atol and rtol"
+    )
+
+
+@pytest.mark.parametrize(("feeds", "ways"), [(FEEDS, []), (FEEDS, ["reference"]), ([], ["onnx"])])
+def test_comparing_nothing_is_refused(feeds: list[Mapping[str, Array]], ways: Sequence[str]) -> None:
+    with pytest.raises(NetError) as caught:
+        verify(small_net(), feeds, ways=ways)
+    assert str(caught.value) == (
+        "there is nothing to compare\n  fix: give another way than reference, or expected outputs"
+    )
+
+
 def test_expected_outputs_must_be_computed() -> None:
     with pytest.raises(NetError) as caught:
         verify(small_net(), FEEDS, expected=[{"hidden": np.zeros(4, np.float32)}], ways=[])
@@ -174,7 +211,7 @@ def test_files_of_a_golden_with_state(tmp_path: Path) -> None:
 
 def test_arrays_that_nobody_reads_are_told(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", x=FEEDS[0]["x"], y=FEEDS[0]["x"])
-    found = verify_files(small_net(), VerifyOptions(ways=[], inputs=str(tmp_path / "in.npz")))
+    found = verify_files(small_net(), VerifyOptions(ways=["onnx"], inputs=str(tmp_path / "in.npz")))
     assert found.warnings == (f"{tmp_path / 'in.npz'}: not read: the inputs are x: y",)
 
 

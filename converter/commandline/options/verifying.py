@@ -27,6 +27,20 @@ verify_options = options(
     declared(VerifyOptions, "layers", help="Compare every blob that remains, not only the outputs."),
     declared(
         VerifyOptions,
+        "atol",
+        type=float,
+        metavar="NUMBER",
+        help="How far each number may be off; by default what rounding in the net's precision explains.",
+    ),
+    declared(
+        VerifyOptions,
+        "rtol",
+        type=float,
+        metavar="NUMBER",
+        help="How far it may be off beyond that, as a share of the largest magnitude of its blob.",
+    ),
+    declared(
+        VerifyOptions,
         "auto_keep",
         type=float,
         metavar="SHARE",

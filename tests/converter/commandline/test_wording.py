@@ -25,6 +25,7 @@ SPELLINGS: list[tuple[str, OptionValue | None, str, str]] = [
     ),
     ("min_shapes", {"x": (1, 3), "y": (2,)}, "--min-shapes x:1x3,y:2", "min-shapes: {x: 1x3, y: 2}"),
     ("allow_unknown", True, "--allow-unknown", "allow-unknown: true"),
+    ("atol", 0.5, "--atol 0.5", "atol: 0.5"),
     ("trust", True, "--trust", "trust: true"),
 ]
 
