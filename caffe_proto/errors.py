@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from prototrt.caffe_proto.visible import visible_line
 from prototrt.caffe_proto.wording import Option, Worded
@@ -92,6 +93,17 @@ class ConversionError(Exception):
 
     def __str__(self) -> str:
         return str(self.text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (type(self), self.args, self.__dict__)
+
+
+def _unpickled(
+    kind: type[ConversionError], args: tuple[object, ...], facts: dict[str, Any]
+) -> ConversionError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(facts)
+    return error
 
 
 class UnreadableFileError(ConversionError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar
 
 from prototrt.caffe_proto.errors import ConversionError, Origin
 from prototrt.caffe_proto.schema import Message, message_class, parameter_field
@@ -28,6 +29,9 @@ class Layer:
     # For each param { }: the layer and the index of the blob that it shares, None where it is its own.
     shared: tuple[tuple[str, int] | None, ...] = ()
     problems: tuple[ConversionError, ...] = ()  # must be fixed before the layer is used for anything
+
+    message_class: ClassVar[Callable[[str], Message]] = staticmethod(message_class)
+    """The classes of the framework's messages, by name."""
 
     @property
     def bottom_word(self) -> str:
@@ -54,6 +58,21 @@ class Layer:
 
     def top_blob(self, index: int) -> str:
         return str(self.message.top[index])
+
+    def __repr__(self) -> str:
+        return f"<{self.origin.subject}, {self.origin.operator or f'line {self.origin.line}'}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The classes of messages exist only at run time, so a message is pickled by name."""
+        parts = {each.name: getattr(self, each.name) for each in fields(self)}
+        message = parts.pop("message")
+        return _unpickled, (type(self), message.DESCRIPTOR.name, message.SerializePartialToString(), parts)
+
+
+def _unpickled(kind: type[Layer], name: str, content: bytes, parts: Mapping[str, Any]) -> Layer:
+    message = kind.message_class(name)()
+    message.MergeFromString(content)
+    return kind(message=message, **parts)
 
 
 def input_layer(blob: str, file: str) -> Layer:
@@ -85,6 +104,10 @@ class Model:
     sizes: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
     framework: str = "caffe"
     stored: Mapping[str, StoredBlob] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        what = "operators" if self.framework == "caffe2" else "layers"
+        return f"<Model {self.name or '(no name)'}: {len(self.layers)} {what}, from {self.file}>"
 
     def with_problems(self, change: Callable[[ConversionError], ConversionError]) -> Model:
         """The same net, with other problems of its layers."""

@@ -31,6 +31,7 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
         "precision": precision_of(graph),
         "sources": provenance(graph),
         "inputs": [_input(value, graph, ranges) for value in graph.inputs],
+        **({"unread_inputs": list(graph.unread_inputs)} if graph.unread_inputs else {}),
         "outputs": [_binding(value, graph) for value in graph.outputs],
         "recurrences": [
             {"input": pair.input.name, "output": pair.output.name, "exposed": pair.exposed}

@@ -11,6 +11,7 @@ from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.collector import without_collector
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import takes_options
+from prototrt.caffe_proto.subjects import refuse_other
 from prototrt.caffe_proto.suggestions import choices
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.expand import expand
@@ -196,6 +197,7 @@ def _refuse_unknown_layers(model: Model, options: RewriteOptions) -> None:
 @without_collector()
 def rewrite(model: Model, options: RewriteOptions) -> Graph:
     """Rewrite a net as a graph of primitives. Raises ``ConversionError``."""
+    refuse_other("rewrite", model, Model)
     _refuse_unknown_layers(model, options)
     expansion = expand(model, options=options)
     tiles = TILES["broadcast" if options.tile == "broadcast" else "keep"]

@@ -16,7 +16,7 @@ from prototrt.caffe_proto.caffe2.fills import Fill, read_fills
 from prototrt.caffe_proto.caffe2.param_set import PackedBlob, set_parameter
 from prototrt.caffe_proto.caffe2.schema import DTYPE_WORDS, DTYPES, INT64
 from prototrt.caffe_proto.errors import ConversionError, UnsupportedLayerError, WeightsError, raise_all
-from prototrt.caffe_proto.weights import LARGEST_COUNT, Array, RandomWeights, StoredBlob, sha256_of
+from prototrt.caffe_proto.weights import LARGEST_COUNT, Array, FromFile, RandomWeights, StoredBlob, sha256_of
 from prototrt.caffe_proto.wording import Option, Worded
 
 _GIVEN_INTEGERS = {
@@ -34,7 +34,7 @@ Blobs: TypeAlias = dict[str, "StoredBlob | PackedBlob"]
 
 
 @dataclass(frozen=True, eq=False)
-class InitNet:
+class InitNet(FromFile):
     """The weights of a Caffe2 net, by blob. Nothing is read before an array is asked for.
 
     ``operators`` compute further weights from these; init nets exported from ONNX have such operators.

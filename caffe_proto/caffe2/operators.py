@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from prototrt.caffe_proto.caffe2.arguments import Arguments
+from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.model import Layer
+from prototrt.caffe_proto.schema import Message
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,6 +22,10 @@ class Operator(Layer):
 
     reads: tuple[str, ...] = ()
     recurrence: RecurrentArguments | None = None
+
+    message_class: ClassVar[Callable[[str], Message]] = staticmethod(message_class)
+
+    __repr__ = Layer.__repr__
 
     @property
     def bottom_word(self) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError, WeightsError
 from prototrt.caffe_proto.files import told_to_the_user
-from prototrt.caffe_proto.weights import Array, StoredBlob, checked_count, sha256_of
+from prototrt.caffe_proto.weights import Array, FromFile, StoredBlob, checked_count, sha256_of
 from prototrt.caffe_proto.weights.damage import SIGNS_OF_DAMAGE
 from prototrt.caffe_proto.weights.npz import announced
 
@@ -21,7 +21,7 @@ Index = dict[str, dict[int, StoredBlob]]
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayFileWeights:
+class ArrayFileWeights(FromFile):
     """Blobs by layer and index. Each array is read when it is asked for."""
 
     file: str

@@ -14,7 +14,7 @@ from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.caffe_proto.files import HEAD, PROTOTXT_FIRST, mapped, open_regular, told_to_the_user
 from prototrt.caffe_proto.recognition import CAFFEMODEL, looks_like_text, refuse_strangers
 from prototrt.caffe_proto.text.scalars import text_from_bytes
-from prototrt.caffe_proto.weights import StoredBlob, sha256_of
+from prototrt.caffe_proto.weights import FromFile, StoredBlob, sha256_of
 from prototrt.caffe_proto.weights.damage import damage_told
 from prototrt.caffe_proto.weights.stored_blob import stored_blob
 from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, fields
@@ -44,7 +44,7 @@ class _StoredLayer:
 
 
 @dataclass(frozen=True, eq=False)
-class CaffemodelWeights:
+class CaffemodelWeights(FromFile):
     """The layers of a caffemodel. The file stays mapped while any of its arrays is in use."""
 
     file: str

@@ -34,6 +34,14 @@ class StoredBlob:
         """float32, in ``shape``: a view onto the file if it holds float32, otherwise converted at each call."""
         return self.read()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with its numbers: the file may not be there where it is unpickled."""
+        return _blob_in_memory, (self.shape, self.legacy, self.array)
+
+
+def _blob_in_memory(shape: tuple[int, ...], legacy: bool, array: Array) -> StoredBlob:
+    return StoredBlob(shape, legacy, lambda: array)
+
 
 class Weights(Protocol):
     """Where the arrays of a net come from."""
@@ -59,6 +67,32 @@ class Weights(Protocol):
 
     def names(self) -> Iterable[str]:
         """The layers that have blobs here."""
+
+
+class FromFile:
+    """A base of weights that are read from a file. Pickled, they only say which file it was.
+
+    The layers of a model hold their own blobs.
+    """
+
+    def __reduce__(self: Weights) -> tuple[Any, ...]:
+        return ReadElsewhere, (self.file, self.sha256, self.warnings, self.holds_shared_once)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadElsewhere:
+    """The weights of a model that was unpickled: its layers hold all blobs that were in the file."""
+
+    file: str | None
+    sha256: str | None
+    warnings: tuple[str, ...]
+    holds_shared_once: bool
+
+    def stored(self, layer: str) -> Sequence[StoredBlob | None] | None:
+        return None
+
+    def names(self) -> Iterable[str]:
+        return ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from prototrt.converter.commandline.printing import warn
-from prototrt.converter.commandline.summaries import sizes, state_line
+from prototrt.converter.commandline.summaries import state_line
 from prototrt.converter.commandline.tables import Table
 from prototrt.converter.commandline.terminal import show
+from prototrt.surgery.ir.shapes import sizes
 
 if TYPE_CHECKING:
     from prototrt.converter.benchmark import Benchmark

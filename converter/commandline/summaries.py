@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prototrt.converter.cpp_header import namespace_of
+from prototrt.surgery.ir.shapes import sizes
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
@@ -161,8 +162,3 @@ class Calls:
 def state_line(after: str, before: str, shape: Shape) -> str:
     """A line about state: the output to feed back, and the input that takes it."""
     return f"state    {after} -> {before} {sizes(shape)}"
-
-
-def sizes(shape: Shape) -> str:
-    """As in 1x3x224x224; a size that is known only when an engine runs is a name in brackets."""
-    return "x".join(str(dim) if isinstance(dim, int) else f"[{dim}]" for dim in shape) if shape else "scalar"

@@ -9,6 +9,7 @@ from typing import Any
 
 from prototrt import __version__
 from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.subjects import refuse_other
 from prototrt.converter.manifest import describe, graph_facts, refuse_changed
 from prototrt.converter.onnx import (  # noqa: F401  register the lowerings
     activation,
@@ -54,6 +55,7 @@ def export_onnx(
     1 GiB of weights go to ``PATH.data``. Raises ``BuildError`` where onnx is not installed or its
     checker refuses the model.
     """
+    refuse_other("export_onnx", graph, Graph)
     # The files are hashed while the model is written.
     with ThreadPoolExecutor(1) as background:
         facts = background.submit(graph_facts, graph)

@@ -206,6 +206,7 @@ def _signature(manifest: Mapping[str, Any]) -> Signature:
             for binding in manifest["inputs"]
             for stated in binding.get("indices", ())
         ),
+        tuple(map(str, manifest.get("unread_inputs", ()))),
     )
 
 

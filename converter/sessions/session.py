@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
+from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.subjects import refuse_other
 from prototrt.converter.sessions.counted import what_counts
 from prototrt.converter.sessions.evaluation import Evaluator, EvaluatorRunner
 from prototrt.converter.sessions.signature import Signature
-from prototrt.surgery.ir import Array, Graph
+from prototrt.surgery.ir import Array, Graph, Value
+from prototrt.surgery.ir.shapes import sizes
 
 if TYPE_CHECKING:
     from prototrt.converter.runtime.device import Device
@@ -136,11 +139,14 @@ class Session:
         graphs: bool = True,
         runtime_cache: str | os.PathLike[str] | None = None,
     ) -> None:
+        if isinstance(source, Model):
+            refuse_other("Session", source, Graph)
         on = on or ("reference" if isinstance(source, Graph) else ENGINE)
         if on not in (*WAYS, ENGINE):
             raise ValueError(f"on is {on!r}, expected one of {', '.join((*WAYS, ENGINE))}")
         if on != ENGINE and not isinstance(source, Graph):
             raise ValueError(f"on is {on!r}, but an engine runs on 'engine' alone")
+        self.on = on
         self._graph = source if isinstance(source, Graph) else None
         self._engine: Engine | None = None
         self._cut = cut
@@ -153,6 +159,14 @@ class Session:
 
             self._engine = engine_of(source, device, trust, runtime_cache)
             self._runner = EngineRunner(self._engine, stream=stream, graphs=graphs)
+
+    def __repr__(self) -> str:
+        def told(values: Sequence[Value]) -> str:
+            return ", ".join(f"{value.name} {sizes(value.shape)}" for value in values) or "none"
+
+        signature = self.signature
+        inputs = [value for value in signature.inputs if value.name not in signature.states]
+        return f"<Session on {self.on}: inputs {told(inputs)}, outputs {told(signature.results)}>"
 
     @property
     def signature(self) -> Signature:

@@ -31,10 +31,19 @@ class Signature:
     recurrences: tuple[Recurrence, ...]
     symbols: Mapping[str, Range]
     indices: tuple[IndexRange, ...] = ()
+    unread_inputs: tuple[str, ...] = ()
+    """Inputs of the net that no output needs: they may be given, and change nothing."""
 
     @classmethod
     def of_graph(cls, graph: Graph) -> Signature:
-        return cls(graph.inputs, graph.outputs, graph.recurrences, graph.symbols, index_ranges(graph))
+        return cls(
+            graph.inputs,
+            graph.outputs,
+            graph.recurrences,
+            graph.symbols,
+            index_ranges(graph),
+            graph.unread_inputs,
+        )
 
     @cached_property
     def states(self) -> dict[str, Value]:
@@ -57,11 +66,13 @@ class Signature:
         """Raise ``NetError`` for a name that is not an input, or unless every input except state is given."""
         names = set(given)
         known = [value.name for value in self.inputs]
-        if unknown := sorted(names.difference(known)):
+        if unknown := sorted(names.difference(known, self.unread_inputs)):
             close = close_names(unknown[0], known)
             fix = f"did you mean {' or '.join(close)}?" if close else "leave it out"
             raise NetError(
-                f'there is no input "{unknown[0]}"', because=f"the inputs are {', '.join(known)}", fix=fix
+                f'there is no input "{unknown[0]}"',
+                because=f"the inputs are {', '.join(known) or 'none'}",
+                fix=fix,
             )
         missing = [
             value for value in self.inputs if value.name not in self.states and value.name not in names

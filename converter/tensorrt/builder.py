@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from prototrt.caffe_proto.options import takes_options
+from prototrt.caffe_proto.subjects import refuse_other
 from prototrt.converter import black_box
 from prototrt.converter.files import HashedStream
 from prototrt.converter.manifest import describe, graph_facts, refuse_changed
@@ -49,6 +50,14 @@ class Plan:
     facts: Mapping[str, Any]
     """The manifest without size and SHA-256 of the plan."""
 
+    def __repr__(self) -> str:
+        made = self.facts["tensorrt"]
+        tensorrt = f"TensorRT {made['version']} ({made['flavour']})"
+        return f"<Plan {self.facts['network']}: {self.plan.nbytes:,} bytes, {tensorrt}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self.plan.tobytes(), dict(self.facts))
+
     @cached_property
     def sha256(self) -> str:
         """SHA-256 of the plan, in hexadecimal."""
@@ -78,6 +87,10 @@ class Plan:
             describe(files, path, manifest, header)
 
 
+def _unpickled(plan: bytes, facts: Mapping[str, Any]) -> Plan:
+    return Plan(memoryview(plan), facts)
+
+
 STREAMED_FROM = 1 << 28
 """Bytes of weights: a few pieces of a stream, one of which is held twice."""
 
@@ -85,6 +98,7 @@ STREAMED_FROM = 1 << 28
 @takes_options(BuildOptions)
 def build(graph: Graph, options: BuildOptions) -> Plan:
     """Build a serialized engine from a graph, with the types of the graph. Raises ``BuildError``."""
+    refuse_other("build", graph, Graph)
     with _prepared(graph, options) as job:
         plan = job.serialized()
         return Plan(plan, job.facts())

@@ -154,8 +154,14 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
     graph = build.graph(model.name, framework.outputs(blobs, results))
     sources = _sources(model, framework, build.mean_files, options)
     warnings = (*graph.warnings, *(_kept_states(model, graph) if options.state != "bind" else ()))
-    graph = replace(graph, sources=sources, warnings=warnings, left_out=tuple(left_out))
+    graph = replace(
+        graph, sources=sources, warnings=warnings, left_out=tuple(left_out), net_inputs=_net_inputs(model)
+    )
     return Expansion(graph, blobs.values, build.parameters)
+
+
+def _net_inputs(model: Model) -> tuple[str, ...]:
+    return tuple(top for layer in model.layers if layer.type == "Input" for top in layer.tops)
 
 
 def _without_inputs(model: Model) -> str:

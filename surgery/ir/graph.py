@@ -12,7 +12,7 @@ import numpy as np
 from prototrt.caffe_proto.errors import ConversionError, Origin
 from prototrt.caffe_proto.files import Identity
 from prototrt.caffe_proto.wording import Surface, worded
-from prototrt.surgery.ir.shapes import Range, Shape
+from prototrt.surgery.ir.shapes import Range, Shape, sizes
 from prototrt.surgery.ir.types import FLOATS, HALVES, Array, DType
 
 
@@ -80,6 +80,18 @@ class Value:
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype.value}[{', '.join(map(str, self.shape))}]"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """NumPy would write out a constant that repeats one number, and stores it once."""
+        from prototrt.surgery.ir.uniform_constants import seen_once  # it uses the names of this module
+
+        data = None if self.data is None else seen_once(self.data)
+        return _unpickled, (self.name, self.dtype, self.shape, data, self.is_surgical)
+
+
+def _unpickled(name: str, dtype: DType, shape: Shape, data: Array | None, is_surgical: bool) -> Value:
+    whole = None if data is None else np.broadcast_to(data, [int(dim) for dim in shape])
+    return Value(name, dtype, shape, whole, is_surgical)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
@@ -95,6 +107,9 @@ class Node:
     outputs: tuple[Value, ...]
     origin: Origin
     is_surgical: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name}: {describe(self.op)}>"
 
     @property
     def hint(self) -> str:
@@ -149,6 +164,14 @@ class Source:
     digest: Callable[[], str | None]
     identity: Identity | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with its digest: the file may not be there where it is unpickled."""
+        return _digested, (self.role, self.file, self.digest())
+
+
+def _digested(role: str, file: str, digest: str | None) -> Source:
+    return Source(role, file, lambda: digest)
+
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
@@ -167,7 +190,8 @@ class LeftOut:
 class Graph:
     """Nodes in topological order between inputs and outputs.
 
-    ``outputs`` end with the outputs of the ``recurrences`` that are not exposed.
+    ``outputs`` end with the outputs of the ``recurrences`` that are not exposed. ``net_inputs`` are the names of the
+    inputs of the net, also those that no output needs.
     """
 
     name: str
@@ -179,6 +203,23 @@ class Graph:
     warnings: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    net_inputs: tuple[str, ...] = ()
+
+    @property
+    def unread_inputs(self) -> tuple[str, ...]:
+        """The inputs of the net that the graph does not read."""
+        read = {value.name for value in self.inputs}
+        return tuple(name for name in self.net_inputs if name not in read)
+
+    def __repr__(self) -> str:
+        def told(values: Sequence[Value], states: Sequence[Value]) -> str:
+            shown = [f"{value.name} {sizes(value.shape)}" for value in values if value not in states]
+            return ", ".join(shown) or "none"
+
+        pairs = f", {len(self.recurrences)} recurrent pairs" if self.recurrences else ""
+        inputs, outputs = told(self.inputs, self.state_inputs), told(self.outputs, self.state_outputs)
+        name = self.name or "(no name)"
+        return f"<Graph {name}: {len(self.nodes)} nodes, inputs {inputs}, outputs {outputs}{pairs}>"
 
     def with_nodes(self, nodes: Iterable[Node], stands_for: Mapping[Value, Value] | None = None) -> Graph:
         """This graph with other nodes; ``stands_for`` also replaces its outputs and recurrences."""

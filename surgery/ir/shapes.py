@@ -15,6 +15,11 @@ Dim: TypeAlias = int | str
 Shape: TypeAlias = tuple[Dim, ...]
 
 
+def sizes(shape: Shape) -> str:
+    """As in 1x3x224x224; a size that is known only when an engine runs is a name in brackets."""
+    return "x".join(str(dim) if isinstance(dim, int) else f"[{dim}]" for dim in shape) if shape else "scalar"
+
+
 class DataSize(str):
     """A symbol for a size that depends on the data. It is known only after the net has run."""
 
@@ -34,6 +39,9 @@ class AtMost(int):
         new = super().__new__(cls, size)
         new.count = count
         return new
+
+    def __getnewargs__(self) -> tuple[int, str]:  # type: ignore[override]  # int has one
+        return int(self), self.count
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,17 @@ def test_an_unknown_input_is_refused(graph_of: GraphMaker, name: str, fix: str) 
         )
 
 
+def test_an_input_that_no_output_needs_may_be_given(tmp_path: Path) -> None:
+    path = tmp_path / "net.prototxt"
+    path.write_text(NET.format(steps=2))
+    graph = prototrt.rewrite(prototrt.load(path, random_weights=1), cont="drop")
+    assert [value.name for value in graph.inputs if value not in graph.state_inputs] == ["x"]
+    session = prototrt.Session(graph)
+    expected = session.run({"x": X[:2]})["y"]
+    session.reset()
+    np.testing.assert_array_equal(run(session, 0, 2), expected)
+
+
 def test_numbers_of_other_types_are_converted(graph_of: GraphMaker) -> None:
     session = prototrt.Session(graph_of(2))
     result = session.run({"x": X[:2].astype(np.float64), "cont": np.ones((2, 2), np.int64)})
