@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.converter.onnx.api import ELEMENT_TYPES
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
+from prototrt.converter.onnx.reduction import reduced
 from prototrt.surgery.ir import fixed
-from prototrt.surgery.ops import AveragePool, MaxPool, MaxPoolIndex, StochasticPool
+from prototrt.surgery.ops import AveragePool, MaxPool, MaxPoolIndex, ReduceKind, StochasticPool
 
 
 @lowers(MaxPool)
@@ -26,14 +26,31 @@ def average_pool(model: OnnxModel, op: AveragePool, x: Tensor) -> list[str]:
 
 @lowers(MaxPoolIndex)
 def max_pool_index(model: OnnxModel, op: MaxPoolIndex, x: Tensor) -> list[str]:
-    """ONNX counts through the whole tensor; the remainder is the place in the plane."""
-    windows = {"kernel_shape": op.window, "strides": op.stride, "pads": op.before + op.after}
-    largest, index = model.add_all("MaxPool", [x], 2, **windows)
-    plane = fixed(x.shape[2], "the height") * fixed(x.shape[3], "the width")
-    place = model.add("Cast", model.add("Mod", index, model.integers(plane)), to=ELEMENT_TYPES[x.dtype])
-    lowest = float(np.finfo(x.dtype.numpy).min)
-    counts = model.add("Greater", largest, model.scalar(lowest, x.dtype))
-    return [model.add("Where", counts, place, model.scalar(-1, x.dtype))]
+    """The smallest index among the elements that equal their window's maximum.
+
+    ONNX's MaxPool would also give indices, but TensorRT's parser refuses that second output. So two Gathers lay out
+    what the windows see, as (N, C, places, windows, places, windows) of rows and columns.
+    """
+    height, width = fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
+    places = np.arange(height * width, dtype=x.dtype.numpy).reshape(height, width)
+    around = list(zip(op.before, op.after, strict=True))
+    rows, columns = (
+        np.arange(window)[:, None] + stride * np.arange((size + sum(pads) - window) // stride + 1)
+        for window, stride, size, pads in zip(op.window, op.stride, places.shape, around, strict=True)
+    )
+    padded = np.pad(places, around)  # no maximum is in the padding
+    index = model.array(padded[rows[:, :, None, None], columns][None, None])
+    far, nothing = model.scalar(np.inf, x.dtype), model.scalar(-np.inf, x.dtype)
+    pads = model.integers(0, 0, *op.before, 0, 0, *op.after)
+    seen = model.add("Gather", model.add("Pad", x, pads, nothing), model.array(rows), axis=2)
+    seen = model.add("Gather", seen, model.array(columns), axis=4)
+    largest = reduced(model, ReduceKind.MAX, seen, (2, 4), keep=True)
+    candidates = model.add("Where", model.add("Equal", seen, largest), index, far)
+    first = reduced(model, ReduceKind.MIN, candidates, (2, 4), keep=True)
+    # A maximum that is the lowest number itself is larger than nothing.
+    counts = model.add("Greater", largest, model.scalar(float(np.finfo(x.dtype.numpy).min), x.dtype))
+    found = model.add("Where", counts, first, model.scalar(-1, x.dtype))
+    return [model.add("Squeeze", found, model.integers(2, 4))]
 
 
 @lowers(StochasticPool)

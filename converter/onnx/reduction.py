@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from prototrt.converter.onnx.api import ELEMENT_TYPES
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
@@ -15,10 +17,15 @@ _AXES_ARE_INPUTS = 18
 
 @lowers(Reduce)
 def reduce(model: OnnxModel, op: Reduce, x: Tensor) -> list[str]:
-    kind = f"Reduce{op.kind.value.title()}"
-    if op.kind is ReduceKind.SUM or model.dialect.opset >= _AXES_ARE_INPUTS:
-        return [model.add(kind, x, model.integers(*op.axes), keepdims=int(op.keep))]
-    return [model.add(kind, x, axes=op.axes, keepdims=int(op.keep))]
+    return [reduced(model, op.kind, x, op.axes, keep=op.keep)]
+
+
+def reduced(model: OnnxModel, kind: ReduceKind, x: Tensor | str, axes: Sequence[int], *, keep: bool) -> str:
+    """A reduction over these axes, which stay with the size 1 if ``keep``."""
+    name = f"Reduce{kind.value.title()}"
+    if kind is ReduceKind.SUM or model.dialect.opset >= _AXES_ARE_INPUTS:
+        return model.add(name, x, model.integers(*axes), keepdims=int(keep))
+    return model.add(name, x, axes=axes, keepdims=int(keep))
 
 
 @lowers(TopK)
