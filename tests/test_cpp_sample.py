@@ -1,0 +1,281 @@
+"""The C++ sample: on a GPU made of host memory it feeds state back and checks every call; TensorRT has its calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prototrt.converter.cpp_header import header_text
+from prototrt.converter.runtime.driver import find_driver
+from prototrt.surgery.ir import Array
+from prototrt.tests.command_line import done
+from prototrt.tests.converter.test_cpp_header import COMPILER, manifest_with, tensor
+from prototrt.tests.fresh_python import ROOT
+
+SAMPLE = ROOT / "samples" / "cpp"
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
+HEADERS = os.environ.get(
+    "TENSORRT_INCLUDE_DIR", ROOT.resolve().parent / "shared/third_party/tensorrt-11.1/include"
+)
+TENSORRT = Path(HEADERS)
+CUDA = max(Path("/usr/local").glob("cuda*/include"), default=Path("/usr/include"))
+
+MANIFEST = manifest_with(
+    [tensor("x", shape=("N", 2)), tensor("cont", shape=(1,)), tensor("h_0", shape=("N", 2))],
+    [tensor("y", shape=("N", 2)), tensor("h_T", shape=("N", 2)), tensor("is_large", "bool", ("N", 2))],
+    recurrences=[
+        {"output": "h_T", "input": "h_0", "exposed": False},
+    ],
+    format=1,
+    plan={"bytes": 4, "sha256": "ab" * 32},
+    tensorrt={"flavour": "rtx", "version": "1.7.1"},
+)
+"""Of the engine in tests/fake_cuda/NvInferRuntime.h."""
+
+
+def compiler_with(*headers: str) -> str:
+    """The compiler. Skips the test where there is none, or a header is missing."""
+    if COMPILER is None:
+        pytest.skip("there is no C++ compiler")
+    for header in headers:
+        check = [COMPILER, "-fsyntax-only", "-x", "c++", f"-I{CUDA}", "-include", header, os.devnull]
+        if subprocess.run(check, capture_output=True, check=False).returncode != 0:
+            pytest.skip(f"there is no {header}")
+    return COMPILER
+
+
+def compiled(folder: Path, *options: str) -> Path:
+    """The sample on the fake GPU."""
+    command = [compiler_with(), "-std=c++17", *WARNINGS, *options, f"-I{ROOT / 'tests' / 'fake_cuda'}"]
+    subprocess.run([*command, SAMPLE / "stream.cpp", "-o", folder / "stream"], check=True)
+    return folder / "stream"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With a header of constants."""
+    folder = tmp_path_factory.mktemp("sample")
+    (folder / "net.h").write_text(header_text(MANIFEST, "prototrt_net"))
+    return compiled(folder, f'-DNET_HEADER="{folder / "net.h"}"', "-DNET=prototrt_net")
+
+
+@pytest.fixture(scope="module")
+def reading_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With a reader of JSON."""
+    compiler_with("nlohmann/json.hpp")
+    return compiled(tmp_path_factory.mktemp("reading"))
+
+
+def run(program: Path, *arguments: str, fails: str = "") -> tuple[int, list[str]]:
+    """The exit code and the lines of standard error."""
+    environment = {**os.environ, "FAKE_FAILS": fails}
+    found = subprocess.run(
+        [program, *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+    assert found.stdout == ""
+    return found.returncode, found.stderr.splitlines()
+
+
+CALLS = 7
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With an engine and frames."""
+    monkeypatch.chdir(tmp_path)
+    Path("net.plan").write_bytes(b"plan")
+    Path("frames").write_bytes(
+        b"".join(np.append(x, cont).tobytes() for x, cont in zip(*inputs(), strict=True))
+    )
+    return tmp_path
+
+
+def inputs() -> tuple[Array, Array]:
+    """A second sequence begins in the middle."""
+    x = np.random.default_rng(3).uniform(0, 9, (CALLS, 2, 2)).astype(np.float32)
+    return x, np.array([0, 1, 1, 1, 0, 1, 1], np.float32)
+
+
+def expected() -> bytes:
+    results, h = b"", np.zeros((2, 2), np.float32)
+    for x, cont in zip(*inputs(), strict=True):
+        h = cont * h + x
+        results += (2 * h).tobytes() + (h > 10).tobytes()
+    return results
+
+
+REPLAYED = ["7 calls, replayed from CUDA graphs", "fake: 4 runs, 5 replays, 0 left"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_state_is_fed_back_and_calls_are_replayed(program: Path) -> None:
+    assert run(program, "net.plan", "frames", "results") == (0, REPLAYED)
+    assert Path("results").read_bytes() == expected()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("fails", ["capture", "cudaStreamEndCapture", "cudaGraphInstantiateWithFlags"])
+def test_what_cannot_be_captured_is_queued(program: Path, fails: str) -> None:
+    code, (summary, found) = run(program, "net.plan", "frames", "results", fails=fails)
+    runs = 7 if fails == "capture" else 8
+    assert (code, summary, found) == (0, "7 calls", f"fake: {runs} runs, 0 replays, 0 left")
+    assert Path("results").read_bytes() == expected()
+
+
+FAILURES = {
+    "cudaGraphLaunch": "cannot replay a call: it was told to fail",
+    "cudaMalloc": "cannot allocate 16 bytes: it was told to fail",
+    "cudaMallocHost": "cannot allocate 16 bytes: it was told to fail",
+    "cudaMemcpyAsync": "cannot copy x: it was told to fail",
+    "cudaMemsetAsync": "cannot clear a state: it was told to fail",
+    "cudaStreamBeginCapture": "cannot begin to capture a call: it was told to fail",
+    "cudaStreamCreateWithFlags": "cannot use a GPU: it was told to fail",
+    "cudaStreamSynchronize": "cannot finish a call: it was told to fail",
+    "createExecutionContext": "TensorRT cannot prepare the engine",
+    "createInferRuntime": "TensorRT does not start",
+    "deserializeCudaEngine": "TensorRT does not load net.plan: it must be the version that built the plan",
+    "enqueueV3": "TensorRT does not run the engine",
+    "setInputShape": "TensorRT refuses the shape of x",
+    "setTensorAddress": "TensorRT refuses the memory of x",
+}
+"""What each call that fails is told as."""
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("fails", FAILURES)
+def test_every_call_is_checked(program: Path, fails: str) -> None:
+    code, (*log, message, found) = run(program, "net.plan", "frames", "results", fails=fails)
+    assert (code, message) == (1, f"error: {FAILURES[fails]}")
+    assert log == (["TensorRT: the plan is bad"] if fails == "deserializeCudaEngine" else [])
+    assert found.endswith(" 0 left")
+
+
+WRONG = {
+    ("net.plan", "frames"): "give three files: stream PLAN FRAMES RESULTS",
+    ("net.plan", "no", "results"): "cannot read no",
+    (
+        "no.plan",
+        "frames",
+        "results",
+    ): "no.plan has 0 bytes, expected 4: it is not the plan that was described",
+    (
+        "frames",
+        "frames",
+        "results",
+    ): "frames has 140 bytes, expected 4: it is not the plan that was described",
+    ("net.plan", "cut", "results"): "the frames end in the middle of cont",
+    ("net.plan", "frames", "no/results"): "cannot write no/results",
+    ("net.plan", "frames", "/dev/full"): "cannot write /dev/full",
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG)
+def test_wrong_files(program: Path, folder: Path, arguments: tuple[str, ...]) -> None:
+    (folder / "cut").write_bytes((folder / "frames").read_bytes()[: 20 + 18])
+    code, lines = run(program, *arguments)
+    assert code == 1
+    assert f"error: {WRONG[arguments]}" in lines
+
+
+@pytest.mark.usefixtures("folder")
+def test_no_frames_are_no_calls(program: Path) -> None:
+    Path("frames").write_bytes(b"")
+    assert run(program, "net.plan", "frames", "results") == (
+        0,
+        ["0 calls", "fake: 0 runs, 0 replays, 0 left"],
+    )
+    assert Path("results").read_bytes() == b""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_the_manifest_says_the_same_as_the_header(reading_program: Path) -> None:
+    exposed = {"output": "y", "input": "x", "exposed": True}
+    manifest = {**MANIFEST, "recurrences": [exposed, *MANIFEST["recurrences"]]}
+    Path("net.plan.json").write_text(json.dumps(manifest))
+    assert run(reading_program, "net.plan", "frames", "results") == (0, REPLAYED)
+    assert Path("results").read_bytes() == expected()
+
+
+MANIFESTS = {
+    None: "cannot read net.plan.json, which prototrt wrote beside the plan",
+    '{"format": 2}': "net.plan.json is for a newer version of this program",
+    '{"format": 1}': "[json.exception.out_of_range.403] key 'plan' not found",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("text", MANIFESTS)
+def test_wrong_manifests(reading_program: Path, text: str | None) -> None:
+    if text is not None:
+        Path("net.plan.json").write_text(text)
+    assert run(reading_program, "net.plan", "frames", "results") == (1, [f"error: {MANIFESTS[text]}"])
+
+
+def test_tensorrt_and_cuda_have_every_call_that_it_makes(tmp_path: Path) -> None:
+    """The types of their own headers, instead of those of the fake GPU."""
+    if not TENSORRT.exists():
+        pytest.skip("there are no headers of TensorRT; TENSORRT_INCLUDE_DIR names their folder")
+    command = [compiler_with("cuda_runtime_api.h"), "-std=c++17", *WARNINGS, "-fsyntax-only"]
+    (tmp_path / "net.h").write_text(header_text(MANIFEST, "prototrt_net"))
+    command += [
+        "-isystem",
+        str(TENSORRT),
+        "-isystem",
+        str(CUDA),
+        '-DNET_HEADER="net.h"',
+        "-DNET=prototrt_net",
+    ]
+    subprocess.run([*command, f"-I{tmp_path}", SAMPLE / "stream.cpp"], check=True)
+
+
+PAGE = (SAMPLE / "README.md").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.trt
+def test_the_page_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commands run as they stand; the program gets as far as it gets without a GPU."""
+    if not TENSORRT.exists() or shutil.which("cmake") is None:
+        pytest.skip("needs CMake, and headers of TensorRT; TENSORRT_INCLUDE_DIR names their folder")
+    compiler_with("cuda_runtime_api.h", "nlohmann/json.hpp")
+    if find_driver() is not None:
+        pytest.skip("a driver is installed, for a version of TensorRT that is unknown")
+    (root := tmp_path / "TensorRT-RTX" / "lib").mkdir(parents=True)
+    for name in ("libtensorrt_rtx.so", "libtensorrt_rtx.so.1"):
+        (root / name).symlink_to(library())
+    (root.parent / "include").symlink_to(TENSORRT)
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    monkeypatch.chdir(tmp_path)
+    (convert,) = re.findall(r"^\$ prototrt (.*)$", PAGE, re.MULTILINE)
+    done(*shlex.split(convert))
+    (frames,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    exec(compile(frames, "README.md", "exec"), {})
+    assert Path("frames").stat().st_size == 40 * 4 * (32 * 16 + 1)
+    with_manifest, with_header = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    for script in (with_manifest, with_header + "".join(with_manifest.splitlines(keepends=True)[2:])):
+        environment = {**os.environ, "HOME": str(tmp_path), "TENSORRT_ROOT": str(tmp_path / "TensorRT-RTX")}
+        found = subprocess.run(
+            ["bash", "-e"], input=script, env=environment, capture_output=True, text=True, check=False
+        )
+        assert found.stderr.startswith("error: cannot use a GPU: "), found.stdout + found.stderr
+        assert found.returncode == 1
+
+
+def library() -> Path:
+    """TensorRT for RTX, as the wheel has it."""
+    wheel = find_spec("tensorrt_rtx_libs")
+    assert wheel is not None
+    assert wheel.submodule_search_locations
+    (found,) = Path(wheel.submodule_search_locations[0]).glob("libtensorrt_rtx.so*")
+    return found
