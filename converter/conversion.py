@@ -44,13 +44,13 @@ def load_with_weights(file: str, options: LoadOptions) -> Model:
 
 
 def truth_of(model: Model, options: RewriteOptions) -> Graph | None:
-    """The float32 graph that a graph of lower precision is compared with. None if the graph itself is float32.
+    """The graph in float32 and in Caffe's layout that a graph is compared with. None if that is the graph itself.
 
-    A quantized graph is compared with itself: the cost of 8 bits is measured, and is not an error.
+    A quantized graph is compared with one of 8 bits: their cost is measured, and is not an error.
     """
-    if options.precision == "fp32" or options.is_quantized:
-        return None
-    return prototrt.rewrite(model, options=replace(options, precision="fp32"))
+    precision = options.precision if options.is_quantized else "fp32"
+    wanted = replace(options, precision=precision, layout="caffe")
+    return None if wanted == options else prototrt.rewrite(model, options=wanted)
 
 
 def verify_model(
@@ -72,10 +72,13 @@ def verify_model(
             Worded("{} is for int8 and fp8", Option("auto_keep")),
             fix=Worded("leave it out, or use {}", Option("precision", "int8")),
         )
-    verification = verify_files(graph, verifying, truth_of(model, rewriting))
+    truth = truth_of(model, rewriting)
+    verification = verify_files(graph, verifying, truth)
     if not rewriting.is_quantized:
         return verification
-    cost = quantization_cost(model, rewriting, feeds_of(graph, verifying), verifying.auto_keep, started)
+    feeds = feeds_of(truth or graph, verifying)
+    as_in_caffe = replace(rewriting, layout="caffe")
+    cost = quantization_cost(model, as_in_caffe, feeds, verifying.auto_keep, started)
     return replace(verification, cost=cost)
 
 
@@ -155,6 +158,7 @@ class Product:
         from prototrt.converter.verification.seeded import seeded_feeds
         from prototrt.converter.verification.verify import verify
 
-        verification = verify(graph, seeded_feeds(graph, CHECKED_CALLS), ways=[way], truth=truth)
+        feeds = seeded_feeds(truth or graph, CHECKED_CALLS)
+        verification = verify(graph, feeds, ways=[way], truth=truth)
         verification.refuse()
         return {"verification": verification.as_dict()}

@@ -29,6 +29,7 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
         "tool": {"name": "prototrt", "version": __version__},
         "network": graph.name,
         "precision": precision_of(graph),
+        "layout": graph.layout.name,
         "sources": provenance(graph),
         "inputs": [_input(value, graph, ranges) for value in graph.inputs],
         **({"unread_inputs": list(graph.unread_inputs)} if graph.unread_inputs else {}),
@@ -89,13 +90,19 @@ def _left_out(layer: LeftOut) -> dict[str, Any]:
 
 
 def _binding(value: Value, graph: Graph) -> dict[str, Any]:
-    """Name, type and shape; the profile is the range of each symbol in the shape.
+    """Name, type and shape; the profile is the range of each symbol in the shape. ``axes`` are the names of N and T.
 
     ``counted_by`` exists for axes whose first elements count: for each, the output that holds their number.
     """
     symbols = {dim: graph.symbols[dim] for dim in value.shape if isinstance(dim, str)}
     profile = {dim: [span.min, span.opt, span.max] for dim, span in symbols.items()}
-    binding = {"name": value.name, "dtype": value.dtype.value, "shape": list(value.shape), "profile": profile}
+    binding = {
+        "name": value.name,
+        "dtype": value.dtype.value,
+        "shape": list(value.shape),
+        "axes": list(graph.layout.names_of(value.name, len(value.shape))),
+        "profile": profile,
+    }
     counts = {str(axis): dim.count for axis, dim in enumerate(value.shape) if isinstance(dim, AtMost)}
     return {**binding, "counted_by": counts} if counts else binding
 

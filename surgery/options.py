@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 States: TypeAlias = "str | Mapping[str, Array]"
 
+LAYOUTS = ("caffe", "batch-first")
 SEQUENCES = ("auto", "loop", "unroll", "step")
 TILES = ("broadcast", "keep", "native", "plugin")
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8", "int8,bf16", "fp8,bf16")
 """The types that products compute in."""
 NMS = ("primitives", "native")
-OF_THE_NET = ("shapes", "outputs", "cont", "fork", "settings", "rules")
-"""Options that decide the layers of a net and the shapes of its blobs, independent of how it is rewritten."""
+OF_THE_NET = ("shapes", "outputs", "cont", "fork", "settings", "rules", "layout")
+"""Options that decide the layers of a net and the shapes of its blobs and bindings, whatever it is rewritten to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +39,9 @@ class RewriteOptions(Options):
     ``"loop"``, ``"unroll"`` (at most 64 steps unless ``force``), ``"step"`` (one step: T must be
     1), or ``"auto"``: step where T is 1, else loop. ``state`` says where recurrent state comes
     from: ``"bind"`` (inputs and outputs, fed back by the caller), ``"zero"`` at every call, or
-    arrays by the names of these inputs. ``tile`` ``"broadcast"`` leaves out every Tile whose reader
-    broadcasts; the others keep them, as ``"native"`` layers or as a ``"plugin"`` if ``build`` gets
+    arrays by the names of these inputs. ``layout`` ``"batch-first"`` makes the streams N the first axis of recurrent
+    inputs, outputs and states: (N, T, ...), and (N, ...) where T is 1. ``tile`` ``"broadcast"`` leaves out every Tile
+    whose reader broadcasts; the others keep them, as ``"native"`` layers or as a ``"plugin"`` if ``build`` gets
     the same option. ``precision`` ``"fp16"`` lets products compute in float16; inputs, outputs and
     state stay float32. ``"bf16"`` is the same with bfloat16. ``"int8"`` and ``"fp8"`` quantize the
     factors of products, with float16 around them, or bfloat16: ``"int8,bf16"``. They need ``scales``, a file
@@ -68,6 +70,7 @@ class RewriteOptions(Options):
     cont: str = one_of(("keep", "drop"))
     sequence: str = one_of(SEQUENCES)
     state: States = "bind"
+    layout: str = one_of(LAYOUTS)
     tile: str = one_of(TILES)
     precision: str = one_of(PRECISIONS)
     scales: str | None = None

@@ -18,6 +18,8 @@ from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.forms import refuse_impossible_form
 from prototrt.surgery.ir import Graph, Node
 from prototrt.surgery.ir.builder import names_in
+from prototrt.surgery.ir.layout import STREAMS, Layout
+from prototrt.surgery.ops import Scan
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.passes.compute_in_half import compute_in_bfloat16, compute_in_half
 from prototrt.surgery.passes.drop_identities import drop_identities
@@ -33,7 +35,9 @@ from prototrt.surgery.passes.join_columns import join_columns
 from prototrt.surgery.passes.join_products import join_products
 from prototrt.surgery.passes.keep_unit_axes import keep_unit_axes
 from prototrt.surgery.passes.merge_reshapes import merge_reshapes
+from prototrt.surgery.passes.named_axes import caffe_layout
 from prototrt.surgery.passes.precision import precision_of
+from prototrt.surgery.passes.put_batch_first import put_batch_first
 from prototrt.surgery.passes.quantization_plan import quantized_values
 from prototrt.surgery.passes.quantize_products import quantize_products
 from prototrt.surgery.passes.rejoin_rows import rejoin_rows
@@ -76,6 +80,13 @@ PRECISIONS = {
 
 BEFORE_QUANTIZATION = PassList("before quantization", (fold_affines,))
 """For a net that is quantized: the values are those that scales are taken of."""
+
+LAYOUTS = {
+    "caffe": PassList("Caffe's layout"),
+    # While there are Scans, which tell steps from streams.
+    "batch-first": PassList("batch first", (put_batch_first,)),
+}
+"""The order of the axes of inputs, outputs and states."""
 
 _LOOP = PassList("loop")
 _STEP = PassList("step", (inline_single_steps, inside_bodies(fold_constants), drop_unused))
@@ -123,6 +134,7 @@ def all_passes() -> Mapping[str, Pass]:
         *TILES.values(),
         BEFORE_QUANTIZATION,
         *PRECISIONS.values(),
+        *LAYOUTS.values(),
         *FORMS.values(),
         *LOWERINGS.values(),
     )
@@ -211,8 +223,30 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
     if precision_of(graph) != options.precision:
         warning = f"{model.file}: {options.precision} has no effect: {_without_effect(options)}"
         graph = replace(graph, warnings=(*graph.warnings, warning))
+    graph = laid_out(graph, options.layout, model.file, sound)
     refuse_impossible_form(graph, options.sequence, options.force)
     return run(graph, [FORMS[options.sequence]], sound)
+
+
+def laid_out(graph: Graph, layout: str, file: str, sound: set[Node | Graph] | None = None) -> Graph:
+    """A graph of Caffe's layout, with inputs, outputs and states in this layout. It knows which axes are N and T."""
+    known = replace(graph, layout=Layout(layout, caffe_layout(graph)))
+    moved = run(known, [LAYOUTS[layout]], sound)
+    if layout == "caffe" or (warning := _without_batch(moved)) is None:
+        return moved
+    return replace(moved, warnings=(*moved.warnings, f"{file}: {warning}"))
+
+
+def _without_batch(graph: Graph) -> str | None:
+    """A warning about inputs and outputs of a batch-first graph that do not begin with N."""
+    bindings = [value.name for value in (*graph.inputs, *graph.outputs) if value.shape]
+    others = [name for name in bindings if STREAMS not in graph.layout.bindings[name].names]
+    if others and any(isinstance(node.op, Scan) for node in graph.nodes):
+        named = ", ".join(f'"{name}"' for name in others)
+        return f"batch-first leaves {named} in Caffe's layout: which axis is the batch N is not known"
+    if others == bindings:
+        return "batch-first has no effect: the net has no recurrent layer"
+    return None
 
 
 def _precision_lists(options: RewriteOptions) -> Sequence[PassList]:

@@ -147,6 +147,7 @@ def test_one_engine_for_any_number_of_windows(tmp_path: Path) -> None:
         "name": "data",
         "dtype": "float32",
         "shape": ["T", 1, 32, 16],
+        "axes": ["T*N", None, None, None],
         "profile": {"T": [1, 40, 100]},
     }
     assert facts["inputs"][1]["shape"] == ["T", 1]

@@ -42,9 +42,9 @@ def test_inspect_table_without_weights() -> None:
     lines = done("inspect", DEPLOY).stdout.splitlines()
     (conv2,) = (line.split() for line in lines if line.startswith(" conv2 "))
     assert conv2 == ["conv2", "Convolution", "62", "conv2", "40x24x16x8", "2,592", "13,271,040"]
-    assert "inputs   data 40x1x32x16, cont 40x1" in lines
-    assert "outputs  prob 40x1x11" in lines
-    assert lines[-1] == "state    lstm2_c_T -> lstm2_c_0 1x1x48"
+    assert "inputs   data 40x1x32x16 (T*N, 1, 32, 16), cont 40x1 (T, N)" in lines
+    assert "outputs  prob 40x1x11 (T, N, 11)" in lines
+    assert lines[-1] == "state    lstm2_c_T -> lstm2_c_0 1x1x48 (1, N, 48)"
 
 
 @pytest.mark.parametrize("columns", ["200", "80", "20"])
@@ -69,7 +69,7 @@ def test_inspect_leaves_out_what_is_cut_off() -> None:
         "relu1",
         "pool1",
     ]
-    assert facts["outputs"] == [{"name": "pool1", "shape": [40, 12, 16, 8]}]
+    assert facts["outputs"] == [{"name": "pool1", "shape": [40, 12, 16, 8], "axes": ["N", None, None, None]}]
 
 
 def test_dot_of_the_net_is_written_and_repeats(tmp_path: Path) -> None:

@@ -6,17 +6,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from prototrt.converter.commandline.printing import warn
-from prototrt.converter.commandline.summaries import state_line
+from prototrt.converter.commandline.summaries import blob_text, state_line
 from prototrt.converter.commandline.tables import Table
 from prototrt.converter.commandline.terminal import show
-from prototrt.surgery.ir.shapes import sizes
 
 if TYPE_CHECKING:
     from prototrt.converter.benchmark import Benchmark
     from prototrt.converter.doctor import Diagnosis
     from prototrt.converter.verification.quantization import OutputCost, QuantizationCost
     from prototrt.converter.verification.verify import Verification
-    from prototrt.surgery.views.inspection import Blob, Inspection
+    from prototrt.surgery.views.inspection import Inspection
     from prototrt.surgery.views.support import LayerSupport
 
 
@@ -93,7 +92,7 @@ def print_inspection(inspection: Inspection) -> None:
     headers = ("layer", "type", "line", "tops", "parameters", "multiply-adds", "per step")
     table = Table(headers, right=(2, 4, 5, 6), folds=(3,))
     for layer in inspection.layers:
-        tops = "\n".join(map(_blob, layer.tops))
+        tops = "\n".join(blob_text(blob.name, blob.shape) for blob in layer.tops)
         of_a_step = "" if layer.multiply_adds_per_step is None else f"{layer.multiply_adds_per_step:,}"
         numbers = (f"{layer.parameters:,}", f"{layer.multiply_adds:,}", of_a_step)
         table.add_row(layer.name, layer.type, str(layer.line or "-"), tops, *numbers)
@@ -101,11 +100,13 @@ def print_inspection(inspection: Inspection) -> None:
     totals = (f"{inspection.parameters:,}", f"{inspection.multiply_adds:,}")
     table.add_row(f"{len(inspection.layers)} layers", "", "", "", *totals)
     table.show()
+    axes = {blob.name: blob.axes for blob in inspection.inputs}
     state = {name for pair in inspection.recurrences for name in (pair.input, pair.output)}
     for title, blobs in (("inputs", inspection.inputs), ("outputs", inspection.outputs)):
-        show(f"{title:8} {', '.join(_blob(blob) for blob in blobs if blob.name not in state)}")
+        own = (blob for blob in blobs if blob.name not in state)
+        show(f"{title:8} {', '.join(blob_text(blob.name, blob.shape, blob.axes) for blob in own)}")
     for pair in inspection.recurrences:
-        show(state_line(pair.output, pair.input, pair.shape))
+        show(state_line(pair.output, pair.input, pair.shape, axes[pair.input]))
     warn(inspection.warnings)
 
 
@@ -131,7 +132,3 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
         show(f"{ability.verdict:9} {ability.what}{f': {ability.reason}' if ability.reason else ''}")
         if ability.fix:
             show(f"{'':9} fix: {in_command_line_words(ability.fix)}")
-
-
-def _blob(blob: Blob) -> str:
-    return f"{blob.name} {sizes(blob.shape)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,10 +56,7 @@ class Conversion:
         lines = [
             f"{model.name or Path(model.file).stem}: {len(model.layers)} {_LAYERS[model.framework]}"
             f" -> {manifest['nodes']} nodes -> {_made(manifest)}",
-            *(
-                state_line(pair.output.name, pair.input.name, pair.input.shape)
-                for pair in self.graph.recurrences
-            ),
+            *self._bindings(),
             *(f"left out {layer.origin.note}" for layer in self.graph.left_out),
             *_verified(manifest),
             f"runs on  {where_it_runs(manifest)}",
@@ -69,6 +66,19 @@ class Conversion:
             f"{_warnings(self.graph.warnings)}",
         ]
         return "\n".join(lines)
+
+    def _bindings(self) -> Iterator[str]:
+        """The recurrent pairs; in a layout other than Caffe's also inputs and outputs, and what their axes are."""
+        graph, is_moved = self.graph, self.graph.layout.name != "caffe"
+        axes = {name: layout.names for name, layout in graph.layout.bindings.items()} if is_moved else {}
+        states = {*graph.state_inputs, *graph.state_outputs}
+        for title, values in (("input", graph.inputs), ("output", graph.outputs)) if is_moved else ():
+            for value in values:
+                if value not in states:
+                    yield f"{title:8} {blob_text(value.name, value.shape, axes[value.name])}"
+        for pair in graph.recurrences:
+            name = pair.input.name
+            yield state_line(pair.output.name, name, pair.input.shape, axes.get(name, ()))
 
     def as_dict(self) -> dict[str, Any]:
         """The content of the summary, for programs."""
@@ -159,6 +169,14 @@ class Calls:
         return {"file": self.path, "calls": len(self.results), "outputs": outputs}
 
 
-def state_line(after: str, before: str, shape: Shape) -> str:
+def state_line(after: str, before: str, shape: Shape, axes: Sequence[str | None] = ()) -> str:
     """A line about state: the output to feed back, and the input that takes it."""
-    return f"state    {after} -> {before} {sizes(shape)}"
+    return f"state    {after} -> {blob_text(before, shape, axes)}"
+
+
+def blob_text(name: str, shape: Shape, axes: Sequence[str | None] = ()) -> str:
+    """As in ``x 2x5x256 (N, T, 256)``; without the names of the axes if none has one."""
+    if not any(axes):
+        return f"{name} {sizes(shape)}"
+    named = ", ".join(axis or str(dim) for axis, dim in zip(axes, shape, strict=True))
+    return f"{name} {sizes(shape)} ({named})"

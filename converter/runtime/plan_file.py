@@ -15,7 +15,7 @@ from prototrt.caffe_proto.json_files import value_from_json
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.manifest import MANIFEST_FORMAT
 from prototrt.converter.sessions.indices import IndexRange
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.sessions.signature import Signature, stream_axes_of
 from prototrt.converter.signing import Keys, TrustedKeys
 from prototrt.surgery.ir import AtMost, DType, Range, Recurrence, Value
 from prototrt.surgery.ops import Gather, ReverseSequence
@@ -189,6 +189,8 @@ def _has_loops(stated: object) -> bool | None:
 
 def _signature(manifest: Mapping[str, Any]) -> Signature:
     bindings = [*manifest["inputs"], *manifest["outputs"]]
+    # Manifests of old versions have no axes: their engines have Caffe's layout.
+    axes = {binding["name"]: binding["axes"] for binding in bindings if "axes" in binding}
     values = {binding["name"]: _value(binding) for binding in bindings}
     symbols = {symbol: Range(*span) for binding in bindings for symbol, span in binding["profile"].items()}
     for value in values.values():
@@ -207,6 +209,7 @@ def _signature(manifest: Mapping[str, Any]) -> Signature:
             for stated in binding.get("indices", ())
         ),
         tuple(map(str, manifest.get("unread_inputs", ()))),
+        stream_axes_of(axes),
     )
 
 

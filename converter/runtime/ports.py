@@ -37,7 +37,10 @@ class Ports:
             for value in (*signature.inputs, *signature.outputs)
         }
         self.signature, self.work = signature, WorkQueue(memory.device, stream)
-        pairs = [(pair, sizes[pair.input.name]) for pair in signature.recurrences]
+        pairs = [
+            (pair, sizes[pair.input.name], signature.stream_axis(pair.input.name))
+            for pair in signature.recurrences
+        ]
         self.states = States(memory, pairs, stream)
         # A state has its own buffers. If the caller feeds it, it needs one more, which is made then.
         own = {*self.states.pairs, *self.states.written}

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from prototrt.converter.runtime.memory import Buffer, Memory
-from prototrt.converter.sessions.signature import STREAM_AXIS, refuse_streams
+from prototrt.converter.sessions.signature import refuse_streams
 from prototrt.surgery.ir import Array, Recurrence, Value
 
 
@@ -20,8 +20,9 @@ class PairState:
     fails half way leaves the front as it was.
     """
 
-    def __init__(self, memory: Memory, pair: Recurrence, size: int) -> None:
+    def __init__(self, memory: Memory, pair: Recurrence, size: int, stream_axis: int) -> None:
         self.value: Value = pair.input
+        self.stream_axis = stream_axis
         self.output = pair.output.name
         self.shape: tuple[int, ...] | None = None
         """What the front holds; None is zero, of whatever shape the next call needs."""
@@ -57,9 +58,9 @@ class PairState:
         """Zero the rows of these streams; the others stay."""
         if self.shape is None:
             return
-        rows, count = self.shape[: STREAM_AXIS + 1], self.shape[STREAM_AXIS]
-        size = self.size_of(self.shape[STREAM_AXIS + 1 :])
-        for outer in range(prod(rows[:STREAM_AXIS])):
+        axis = self.stream_axis
+        count, size = self.shape[axis], self.size_of(self.shape[axis + 1 :])
+        for outer in range(prod(self.shape[:axis])):
             for row in streams:
                 self._device.zero(self.front.address + (outer * count + row) * size, size, stream)
 
@@ -82,17 +83,17 @@ class PairState:
 
 
 class States:
-    """The state of all recurrent pairs of one session."""
+    """The state of all recurrent pairs of one session: each with its size in bytes, and the axis of the streams."""
 
-    def __init__(self, memory: Memory, pairs: Sequence[tuple[Recurrence, int]], stream: int) -> None:
+    def __init__(self, memory: Memory, pairs: Sequence[tuple[Recurrence, int, int]], stream: int) -> None:
         self._device, self._stream = memory.device, stream
-        self.pairs = {pair.input.name: PairState(memory, pair, size) for pair, size in pairs}
+        self.pairs = {pair.input.name: PairState(memory, pair, size, axis) for pair, size, axis in pairs}
         self.written = {state.output: state for state in self.pairs.values()}
 
     def reset(self, streams: Sequence[int] | None) -> None:
         for name, state in self.pairs.items():
             if streams is not None and state.shape is not None:
-                refuse_streams(list(streams), name, state.shape)
+                refuse_streams(streams, name, state.shape, state.stream_axis)
         for state in self.pairs.values():
             if streams is None:
                 state.shape = None

@@ -11,7 +11,6 @@ import numpy as np
 from prototrt.caffe_proto.errors import ShapeError
 from prototrt.converter.sessions.arrays import converted, host_array
 from prototrt.converter.sessions.signature import (
-    STREAM_AXIS,
     Signature,
     Sizes,
     concrete,
@@ -103,9 +102,9 @@ class EvaluatorRunner:
             self._state = {}
             return
         for name, array in self._state.items():
-            refuse_streams(list(streams), name, array.shape)
-        for array in self._state.values():
-            array[(slice(None),) * STREAM_AXIS + (list(streams),)] = 0
+            refuse_streams(streams, name, array.shape, self.signature.stream_axis(name))
+        for name, array in self._state.items():
+            array[(slice(None),) * self.signature.stream_axis(name) + (list(streams),)] = 0
 
     def get_state(self) -> dict[str, Array]:
         return {name: array.copy() for name, array in self._state.items()}

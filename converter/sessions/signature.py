@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from prototrt.caffe_proto.errors import NetError, ShapeError
@@ -11,12 +11,13 @@ from prototrt.caffe_proto.suggestions import close_names
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.sessions.indices import IndexRange, index_ranges
 from prototrt.surgery.ir import Array, Dim, Graph, Range, Recurrence, Shape, Value
+from prototrt.surgery.ir.layout import stream_axis
 
 Sizes = Mapping[Dim, int]
 """The values of symbols in one call."""
 
 STREAM_AXIS = 1
-"""States are (passes, N, H): the streams of a batch are along this axis."""
+"""States in Caffe's layout are (passes, N, H): the streams of a batch are along this axis."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,12 @@ class Signature:
     indices: tuple[IndexRange, ...] = ()
     unread_inputs: tuple[str, ...] = ()
     """Inputs of the net that no output needs: they may be given, and change nothing."""
+    stream_axes: Mapping[str, int] = field(default_factory=dict)
+    """The axis of the streams, by the name of an input or output; ``STREAM_AXIS`` for states that are not listed."""
 
     @classmethod
     def of_graph(cls, graph: Graph) -> Signature:
+        names = {name: layout.names for name, layout in graph.layout.bindings.items()}
         return cls(
             graph.inputs,
             graph.outputs,
@@ -43,6 +47,7 @@ class Signature:
             graph.symbols,
             index_ranges(graph),
             graph.unread_inputs,
+            stream_axes_of(names),
         )
 
     @cached_property
@@ -61,6 +66,10 @@ class Signature:
         """The outputs that feed state back, and that a caller gets all the same."""
         fed_back = {pair.output.name for pair in self.recurrences}
         return tuple(value for value in self.results if value.name in fed_back)
+
+    def stream_axis(self, state: str) -> int:
+        """The axis of a state along which its streams are."""
+        return self.stream_axes.get(state, STREAM_AXIS)
 
     def refuse_names(self, given: Iterable[str]) -> None:
         """Raise ``NetError`` for a name that is not an input, or unless every input except state is given."""
@@ -140,6 +149,12 @@ class Signature:
             )
 
 
+def stream_axes_of(names: Mapping[str, Sequence[str | None]]) -> dict[str, int]:
+    """The axis of the streams of each input and output that has one, from the names of the axes."""
+    axes = {name: stream_axis(each) for name, each in names.items()}
+    return {name: axis for name, axis in axes.items() if axis is not None}
+
+
 def concrete(shape: Shape, sizes: Sizes) -> tuple[int, ...]:
     """The shape with sizes for its symbols; one that no input has becomes -1, which fits nothing."""
     return tuple(sizes.get(dim, -1) if isinstance(dim, str) else dim for dim in shape)
@@ -155,11 +170,11 @@ def refuse_lost(value: Value, carried: tuple[int, ...], wanted: tuple[int, ...])
         )
 
 
-def refuse_streams(streams: list[int], name: str, shape: tuple[int, ...]) -> None:
-    """Raise ``ShapeError`` unless a state of this shape has all of these streams."""
-    if len(shape) <= STREAM_AXIS:
+def refuse_streams(streams: Sequence[int], name: str, shape: tuple[int, ...], axis: int) -> None:
+    """Raise ``ShapeError`` unless a state of this shape has all of these streams, along this axis."""
+    if len(shape) <= axis:
         raise ShapeError(f'the state "{name}" has the shape {shape}, and no axis of streams')
-    count = shape[STREAM_AXIS]
+    count = shape[axis]
     wrong = [stream for stream in streams if not 0 <= stream < count]
     if wrong:
         raise ShapeError(f"there is no stream {wrong[0]}: the streams are 0 to {count - 1}")

@@ -129,7 +129,8 @@ def verify(
     ``feeds`` are the inputs of each call; each way carries its own state. ``expected`` are outputs
     from elsewhere, which the reference and each way are compared with as well. ``layers`` compares
     every blob of the net that is still in the graph, not only the outputs. ``truth`` is the same
-    graph in float32, for the reference to evaluate; without it, the reference evaluates the graph.
+    graph in float32 and in Caffe's layout, for the reference to evaluate; without it, the reference evaluates
+    the graph. All arrays are in the layout of ``truth``: those of another layout are moved to it.
     ``atol`` and ``rtol`` replace the numbers of the precision's tolerance. Raises ``NetError`` if nothing is compared.
     """
     precision = precision_of(graph)
@@ -163,7 +164,8 @@ def verify_files(graph: Graph, options: VerifyOptions, truth: Graph | None = Non
             where=expect,
             fix=Worded("also give {}", Option("inputs", "FILE.npz")),
         )
-    feeds = feeds_of(graph, options)
+    compared = truth or graph
+    feeds = feeds_of(compared, options)
     expected = None
     if expect is not None:
         watched = watching_tops(graph) if options.layers else graph
@@ -178,7 +180,7 @@ def verify_files(graph: Graph, options: VerifyOptions, truth: Graph | None = Non
                 fix="save the expected outputs in it by their names, as in numpy.savez(file, NAME=array)",
             )
     # Random inputs say nothing about the scales.
-    warnings = [*unread_arrays(inputs, names), *saturated(graph, feeds)] if inputs else []
+    warnings = [*unread_arrays(inputs, names), *saturated(compared, feeds)] if inputs else []
     verification = verify(
         graph,
         feeds,
@@ -249,7 +251,7 @@ def _each(
         **{way: Session(graph, on=way) for way in ways if way != REFERENCE},
     }
     for call, given in enumerate(feeds):
-        results = {way: _results(session, given) for way, session in sessions.items()}
+        results = {way: _results(session, given, truth.layout.name) for way, session in sessions.items()}
         bases: dict[str, Arrays] = {REFERENCE: results[REFERENCE]}
         if expected is not None:
             bases[EXPECTED] = _known(expected[call], results[REFERENCE])
@@ -267,11 +269,13 @@ def _rounded_up(number: float) -> str:
     return f"{math.ceil(number / unit) * unit:.1g}"
 
 
-def _results(session: Session, feeds: Arrays) -> dict[str, Array]:
-    """The results of a call, and the state after it."""
-    outputs = session.run(feeds)
+def _results(session: Session, feeds: Arrays, layout: str) -> dict[str, Array]:
+    """The results of a call, and the state after it, in the layout of the inputs."""
+    own = session.graph.layout
+    outputs = session.run(feeds if own.name == layout else own.from_caffe(feeds))
     states = {pair.output.name: session.state[pair.input.name] for pair in session.graph.recurrences}
-    return {**outputs, **states}
+    results = {**outputs, **states}
+    return results if own.name == layout else own.to_caffe(results)
 
 
 def _known(expected: Arrays, computed: Arrays) -> Arrays:

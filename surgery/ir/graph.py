@@ -12,6 +12,7 @@ import numpy as np
 from prototrt.caffe_proto.errors import ConversionError, Origin
 from prototrt.caffe_proto.files import Identity
 from prototrt.caffe_proto.wording import Surface, worded
+from prototrt.surgery.ir.layout import Layout
 from prototrt.surgery.ir.shapes import Range, Shape, sizes
 from prototrt.surgery.ir.types import FLOATS, HALVES, Array, DType
 
@@ -204,6 +205,7 @@ class Graph:
     sources: tuple[Source, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     net_inputs: tuple[str, ...] = ()
+    layout: Layout = field(default_factory=Layout)
 
     @property
     def unread_inputs(self) -> tuple[str, ...]:

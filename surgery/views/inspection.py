@@ -14,6 +14,7 @@ from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Graph, Shape, Value
 from prototrt.surgery.ops import Scan, steps_of
 from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.pipeline import laid_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,13 @@ class Blob:
 
     name: str
     shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Binding(Blob):
+    """An input or output; ``axes`` are the names of its axes: ``"N"``, ``"T"``, ``"T*N"``, or None."""
+
+    axes: tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +64,8 @@ class Inspection:
     name: str
     file: str
     layers: tuple[LayerFacts, ...]
-    inputs: tuple[Blob, ...]
-    outputs: tuple[Blob, ...]
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
     recurrences: tuple[StatePair, ...]
     warnings: tuple[str, ...]
 
@@ -79,6 +87,7 @@ def inspect(model: Model, options: RewriteOptions) -> Inspection:
     """Measure the cost of a net. Works without weights: shapes do not depend on them."""
     expansion = expand(model, options=options.topology)
     graph, tops = expansion.graph, expansion.tops
+    bound = laid_out(graph, options.layout, model.file)
     work, work_of_a_step = multiply_adds(graph), multiply_adds_per_step(graph)
     return Inspection(
         name=model.name,
@@ -100,12 +109,12 @@ def inspect(model: Model, options: RewriteOptions) -> Inspection:
             for layer in model.layers
             if not layer.tops or any(top in tops for top in layer.tops)  # others: after the outputs
         ),
-        inputs=_blobs(graph.inputs),
-        outputs=_blobs(graph.outputs),
+        inputs=_bindings(bound, bound.inputs),
+        outputs=_bindings(bound, bound.outputs),
         recurrences=tuple(
-            StatePair(pair.input.name, pair.output.name, pair.input.shape) for pair in graph.recurrences
+            StatePair(pair.input.name, pair.output.name, pair.input.shape) for pair in bound.recurrences
         ),
-        warnings=graph.warnings,
+        warnings=bound.warnings,
     )
 
 
@@ -143,5 +152,7 @@ def multiply_adds_per_step(graph: Graph) -> dict[Origin, int]:
     return counts
 
 
-def _blobs(values: Sequence[Value]) -> tuple[Blob, ...]:
-    return tuple(Blob(value.name, value.shape) for value in values)
+def _bindings(graph: Graph, values: Sequence[Value]) -> tuple[Binding, ...]:
+    return tuple(
+        Binding(value.name, value.shape, graph.layout.bindings[value.name].names) for value in values
+    )

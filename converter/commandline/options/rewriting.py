@@ -23,6 +23,12 @@ rewrite_options = options(
         type=StateSource(),
         help="Recurrent state: inputs and outputs to feed back, zero at each call, or arrays from a file.",
     ),
+    declared(
+        RewriteOptions,
+        "layout",
+        help="batch-first: inputs, outputs and states of recurrent nets begin with the batch N: (N, T, ...),"
+        " and (N, ...) where T is 1.",
+    ),
     declared(RewriteOptions, "force", help="Unroll more than 64 steps, however long the build takes."),
     preprocess_option,
     declared(

@@ -121,15 +121,16 @@ def test_state_that_does_not_fit(state: dict[str, Array], message: str, on: str)
 # ---------------------------------------------------------------- the state by itself
 
 
-def test_streams_of_stacked_states() -> None:
-    """States of several passes, (passes, N, H), as other dialects have them."""
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_streams_of_stacked_states(axis: int) -> None:
+    """States of several passes, (passes, N, H), as other dialects have them; or (N, passes, H)."""
     before, after = (Value(name, DType.FLOAT32, (2, 3, 4)) for name in ("before", "after"))
     device = FakeDevice()
-    states = States(Memory(device), [(Recurrence(before, after), 96)], 0)
+    states = States(Memory(device), [(Recurrence(before, after), 96, axis)], 0)
     array = np.arange(1, 25, dtype=np.float32).reshape(2, 3, 4)
     states.set({"before": array})
-    states.reset([0, 2])
-    array[:, [0, 2]] = 0
+    states.reset([0, 1])
+    array[(slice(None),) * axis + ([0, 1],)] = 0
     np.testing.assert_array_equal(states.get()["before"], array)
 
 

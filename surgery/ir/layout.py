@@ -1,0 +1,97 @@
+"""Which axes of inputs and outputs are steps and streams, and where they lie in Caffe's layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from prototrt.surgery.ir.shapes import Dim
+
+if TYPE_CHECKING:
+    from prototrt.surgery.ir.graph import Op
+    from prototrt.surgery.ir.types import Array
+
+STREAMS, STEPS = "N", "T"
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """Steps or streams, as a part of an axis: ``name`` is ``STEPS`` or ``STREAMS``."""
+
+    name: str
+    size: Dim
+
+
+Factors: TypeAlias = tuple[Factor, ...]
+"""What an axis counts: nothing known, one factor, or several if it has a row for each stream of each step.
+
+The last factor changes with every row.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BindingLayout:
+    """The layout of an input or output.
+
+    ``axes`` are the factors of each axis. ``from_caffe`` are the operations that turn an array in Caffe's layout into
+    one in this layout, ``to_caffe`` those that turn it back. Both are empty in Caffe's own layout.
+    """
+
+    axes: tuple[Factors, ...]
+    from_caffe: tuple[Op, ...] = ()
+    to_caffe: tuple[Op, ...] = ()
+
+    @property
+    def names(self) -> tuple[str | None, ...]:
+        """The name of each axis: ``"N"``, ``"T"``, ``"T*N"``; None if it is neither."""
+        return tuple("*".join(factor.name for factor in factors) or None for factors in self.axes)
+
+    def moved_from_caffe(self, array: Array) -> Array:
+        """This array in Caffe's layout, moved to this layout."""
+        return _moved(array, self.from_caffe)
+
+    def moved_to_caffe(self, array: Array) -> Array:
+        """This array in this layout, moved to Caffe's."""
+        return _moved(array, self.to_caffe)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the axes of a graph's inputs and outputs are ordered: ``name`` as in ``RewriteOptions``.
+
+    ``bindings`` has the layout of each input and output, by name; none before the graph is rewritten.
+    """
+
+    name: str = "caffe"
+    bindings: Mapping[str, BindingLayout] = field(default_factory=dict)
+
+    def names_of(self, binding: str, rank: int) -> tuple[str | None, ...]:
+        """The names of the axes of a binding with this many axes."""
+        known = self.bindings.get(binding)
+        return (None,) * rank if known is None else known.names
+
+    def from_caffe(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Arrays by the names of inputs and outputs, moved from Caffe's layout; others stay as they are."""
+        return {
+            name: self.bindings[name].moved_from_caffe(array) if name in self.bindings else array
+            for name, array in arrays.items()
+        }
+
+    def to_caffe(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Arrays by the names of inputs and outputs, moved to Caffe's layout; others stay as they are."""
+        return {
+            name: self.bindings[name].moved_to_caffe(array) if name in self.bindings else array
+            for name, array in arrays.items()
+        }
+
+
+def stream_axis(names: Iterable[str | None]) -> int | None:
+    """The axis of the streams among axes of these names, if it is known."""
+    return next((axis for axis, name in enumerate(names) if name == STREAMS), None)
+
+
+def _moved(array: Array, ops: Iterable[Op]) -> Array:
+    for op in ops:
+        (array,) = op.evaluate(array)
+    return array

@@ -1,0 +1,282 @@
+"""Batch first: the goldens with their streams in front, in every way of running, and what is known of axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.converter.verification.comparison import difference_of
+from prototrt.converter.verification.tolerances import TOLERANCES
+from prototrt.surgery.ir import Array, Graph
+from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.passes.quantization_plan import quantized_values
+from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
+from prototrt.tests.dynamic_lstm import continuing
+from prototrt.tests.golden_cases import Case, caffe_cases, case_called, recurrent_runs
+from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
+from prototrt.tests.small_nets import WAYS, Shapes, inputs_of, loaded
+
+UNMOVED = {"xs", "x_static", "data"}
+"""Blobs of the goldens that begin with N as Caffe has them."""
+CAFFE2 = [case for case in caffe2_cases() if case.is_recurrent and not case.folder.name.endswith("unrolled")]
+
+
+IN_NETWORK = pytest.param("network", marks=[pytest.mark.trt, pytest.mark.slow])
+
+
+def batch_first(name: str, array: Array) -> Array:
+    """An array of a golden as documented: N in front, and no first axis of size 1, unless (N,) remains."""
+    if name in UNMOVED:
+        return array
+    if name == "frames":  # T*N rows, with T = 5 and N = 2
+        array = array.reshape(5, 2, *array.shape[1:])
+    moved = np.swapaxes(array, 0, 1)
+    return moved[:, 0] if array.shape[0] == 1 and array.ndim > 2 else moved
+
+
+def calls(case: Case, sequence: str = "auto") -> Iterator[tuple[Graph, dict[str, Array], dict[str, Array]]]:
+    """The graph of each call with what is fed and expected; the same graph while shapes do not change."""
+    shapes, graph = None, None
+    for inputs, outputs in zip(case.arrays("inputs"), case.arrays("outputs"), strict=True):
+        new = {name: array.shape for name, array in inputs.items()}
+        if graph is None or new != shapes:
+            shapes = new
+            graph = prototrt.rewrite(
+                case.load(), shapes=new, outputs=list(outputs), sequence=sequence, layout="batch-first"
+            )
+        yield graph, moved(inputs), moved(outputs)
+
+
+def moved(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return {name: batch_first(name, array) for name, array in arrays.items()}
+
+
+def check(case: Case, on: str, sequence: str = "auto") -> None:
+    session: prototrt.Session | None = None
+    for graph, inputs, outputs in calls(case, sequence):
+        if session is None or session.graph is not graph:
+            session = prototrt.Session(graph, on=on)
+        results = session.run(inputs)
+        for name, wanted in outputs.items():
+            assert results[name].shape == wanted.shape, name
+            relative, absolute = case.tolerance(name)
+            np.testing.assert_allclose(results[name], wanted, relative, absolute, err_msg=name)
+        for pair in graph.recurrences:
+            assert graph.layout.bindings[pair.input.name].names[0] == "N"
+
+
+@pytest.mark.parametrize(("case", "sequence"), recurrent_runs(), ids=str)
+def test_caffe_on_the_reference(case: Case, sequence: str) -> None:
+    check(case, "reference", sequence)
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("case", [case for case in caffe_cases() if case.is_recurrent], ids=str)
+def test_caffe_in_the_network(case: Case) -> None:
+    check(case, "network")
+
+
+@pytest.mark.parametrize("case", [case for case in caffe_cases() if case.is_recurrent], ids=str)
+def test_caffe_in_onnxruntime(case: Case) -> None:
+    pytest.importorskip("onnxruntime")
+    check(case, "onnx")
+
+
+def check_in_caffe_layout(graph: Graph, feeds: Mapping[str, Array], on: str) -> dict[str, Array]:
+    """The results of one call, in Caffe's layout; every binding begins with N."""
+    for value in (*graph.inputs, *graph.outputs):
+        assert graph.layout.bindings[value.name].names[0] == "N", value
+    results = prototrt.Session(graph, on=on).run(graph.layout.from_caffe(feeds))
+    return graph.layout.to_caffe(results)
+
+
+@pytest.mark.parametrize("case", CAFFE2, ids=str)
+@pytest.mark.parametrize("on", ["reference", IN_NETWORK])
+def test_caffe2(case: Caffe2Case, on: str) -> None:
+    feeds = case.arrays("inputs")
+    shapes = {name: array.shape for name, array in feeds.items()}
+    case.check(
+        check_in_caffe_layout(prototrt.rewrite(case.load(), shapes=shapes, layout="batch-first"), feeds, on)
+    )
+
+
+@pytest.mark.parametrize("case", recurrent_cases(), ids=str)
+@pytest.mark.parametrize("on", ["reference", IN_NETWORK])
+def test_variants(case: RecurrentCase, on: str, tmp_path: Path) -> None:
+    net = case.net()
+    graph = prototrt.rewrite(net.load(tmp_path), outputs=list(net.expected), layout="batch-first")
+    results = check_in_caffe_layout(graph, net.feeds, on)
+    relative, absolute = case.tolerance
+    for name, wanted in net.expected.items():
+        np.testing.assert_allclose(results[name], wanted, relative, absolute, err_msg=name)
+
+
+STATE = "lstm_h_0"
+
+
+def test_streams_are_reset_along_their_axis() -> None:
+    graph, inputs, _ = next(calls(case_called("lstm_carry")))
+    session = prototrt.Session(graph)
+    session.run(inputs)
+    before = session.get_state()[STATE]
+    session.reset(streams=[1])
+    after = session.get_state()[STATE]
+    np.testing.assert_array_equal(after[0], before[0])
+    assert before[1].any()
+    assert not after[1].any()
+
+
+# ---------------------------------------------------------------- which axes are known
+
+
+def layer(kind: str, bottom: str, top: str, fields: str = "") -> str:
+    return f'layer {{ name: "{top}" type: "{kind}" bottom: "{bottom}" top: "{top}" {fields} }}\n'
+
+
+def cell(bottom: str, top: str) -> str:
+    return layer("VanillaRNN", bottom, top, "recurrent_param { num_output: 5 }")
+
+
+def swapped(bottom: str, top: str) -> str:
+    return layer("Permute", bottom, top, "permute_param { order: 1 order: 0 order: 2 }")
+
+
+def reshaped(bottom: str, top: str, *shape: int) -> str:
+    dims = " ".join(f"dim: {dim}" for dim in shape)
+    return layer("Reshape", bottom, top, f"reshape_param {{ shape {{ {dims} }} }}")
+
+
+AXES: dict[str, tuple[Shapes, str, dict[str, str]]] = {
+    "sequence": ({"x": (3, 2, 4)}, cell("x", "h"), {"x": "T N .", "h": "T N .", "h_h_0": ". N ."}),
+    "one step of one stream": ({"x": (1, 1, 4)}, cell("x", "h"), {"x": "T N .", "h_h_0": ". N ."}),
+    "sizes that are all equal": ({"x": (2, 2, 2)}, cell("x", "h"), {"x": "T N .", "h": "T N ."}),
+    "rows of all steps": (
+        {"x": (6, 4)},
+        reshaped("x", "s", 3, 2, 4) + cell("s", "h") + reshaped("h", "y", -1, 5),
+        {"x": "T*N .", "y": "T*N ."},
+    ),
+    "rows of one step": ({"x": (2, 4)}, reshaped("x", "s", 1, 2, 4) + cell("s", "h"), {"x": "N ."}),
+    "rows of one stream": ({"x": (3, 4)}, reshaped("x", "s", 3, 1, 4) + cell("s", "h"), {"x": "T*N ."}),
+    "rows of one step of one stream": (
+        {"x": (1, 4)},
+        reshaped("x", "s", 1, 1, 4) + cell("s", "h"),
+        {"x": "N ."},
+    ),
+    "streams in front": ({"x": (2, 3, 4)}, swapped("x", "s") + cell("s", "h"), {"x": "N T .", "h": "T N ."}),
+    "the last steps": (
+        {"x": (3, 2, 4)},
+        cell("x", "h")
+        + 'layer { name: "cut" type: "Slice" bottom: "h" top: "a" top: "b" slice_param { axis: 0 slice_point: 1 } }'
+        + layer("TanH", "b", "y"),
+        {"y": "T N ."},
+    ),
+    "steps that are summed up": (
+        {"x": (3, 2, 4)},
+        cell("x", "h")
+        + layer("Permute", "h", "p", "permute_param { order: 1 order: 2 order: 0 }")
+        + layer("Reduction", "p", "y", "reduction_param { operation: SUM axis: 2 }"),
+        {"y": "N ."},
+    ),
+    "streams and features in one axis": (
+        {"x": (3, 2, 4)},
+        cell("x", "h") + layer("Flatten", "h", "y"),
+        {"x": "T N .", "y": "T ."},
+    ),
+    "what counts steps in one layer and streams in another": (
+        {"x": (3, 2, 4)},
+        cell("x", "a") + swapped("a", "b") + cell("b", "c"),
+        {"x": ". . .", "a_h_0": ". . .", "c_h_0": ". . .", "c": ". . ."},
+    ),
+    "images": (
+        {"x": (2, 3, 4, 4)},
+        layer("Convolution", "x", "c", "convolution_param { num_output: 2 kernel_size: 3 }")
+        + layer("InnerProduct", "c", "y", "inner_product_param { num_output: 3 }"),
+        {"x": "N . . .", "y": "N ."},
+    ),
+    "neither images nor steps": ({"x": (2, 3)}, layer("TanH", "x", "y"), {"x": ". .", "y": ". ."}),
+}
+
+
+def rewritten(folder: Path, shapes: Shapes, layers: str, **options: Any) -> Graph:
+    return prototrt.rewrite(loaded(folder, inputs_of(shapes) + layers, random_weights=1), **options)
+
+
+@pytest.mark.parametrize(("shapes", "layers", "expected"), AXES.values(), ids=AXES)
+def test_axes(shapes: Shapes, layers: str, expected: dict[str, str], tmp_path: Path) -> None:
+    """The names of axes in Caffe's layout; in the other one N is first wherever it is known."""
+    graph = rewritten(tmp_path, shapes, layers)
+    found = {name: layout.names for name, layout in graph.layout.bindings.items()}
+    assert {name: " ".join(axis or "." for axis in found[name]) for name in expected} == expected
+    moved = rewritten(tmp_path, shapes, layers, layout="batch-first")
+    for name, layout in moved.layout.bindings.items():
+        knows_streams = any("N" in (axis or "") for axis in found[name])
+        assert layout.names.index("N") == 0 if knows_streams else layout == graph.layout.bindings[name]
+
+
+@pytest.mark.parametrize(
+    ("case", "warning"),
+    [
+        (
+            "streams and features in one axis",
+            'batch-first leaves "y" in Caffe\'s layout: which axis is the batch N is not known',
+        ),
+        ("neither images nor steps", "batch-first has no effect: the net has no recurrent layer"),
+        ("images", None),
+        ("sequence", None),
+    ],
+)
+def test_warning(case: str, warning: str | None, tmp_path: Path) -> None:
+    shapes, layers, _ = AXES[case]
+    graph = rewritten(tmp_path, shapes, layers, layout="batch-first")
+    assert graph.warnings == (() if warning is None else (f"{tmp_path / 'net.prototxt'}: {warning}",))
+
+
+# ---------------------------------------------------------------- with other options
+
+
+def both(model: prototrt.Model, **options: Any) -> tuple[Graph, Graph]:
+    """The graph in Caffe's layout, and batch first."""
+    return prototrt.rewrite(model, **options), prototrt.rewrite(model, layout="batch-first", **options)
+
+
+def check_equal(graphs: tuple[Graph, Graph], calls: Iterable[Mapping[str, Array]], on: str) -> None:
+    """The two give the same numbers, call after call."""
+    caffe, moved = graphs
+    sessions = prototrt.Session(caffe, on=on), prototrt.Session(moved, on=on)
+    for feeds in calls:
+        expected = sessions[0].run(feeds)
+        found = moved.layout.to_caffe(sessions[1].run(moved.layout.from_caffe(feeds)))
+        for name, wanted in expected.items():
+            assert difference_of(found[name], wanted, TOLERANCES["fp32"]).is_small, name
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_sizes_that_vary(on: str) -> None:
+    model = case_called("lstm_t5_n3").load()
+    shapes = {"x": (1, 1, 6), "cont": (1, 1)}, {"x": (8, 7, 6), "cont": (8, 7)}
+    caffe, moved = graphs = both(model, min_shapes=shapes[0], max_shapes=shapes[1])
+    for steps, streams in ((5, 3), (1, 7), (8, 1)):
+        check_equal(graphs, (continuing(steps, streams, call) for call in range(2)), on)
+    assert [value.shape for value in caffe.inputs[:2]] == [("T", "N", 6), ("T", "N")]
+    assert [value.shape for value in moved.inputs[:2]] == [("N", "T", 6), ("N", "T")]
+
+
+@pytest.mark.parametrize("options", [{"precision": "fp16"}, {"state": "zero"}, {"tile": "keep"}], ids=str)
+@pytest.mark.parametrize("on", WAYS)
+def test_options(options: dict[str, Any], on: str) -> None:
+    feeds = case_called("lstm_t5_n3").arrays("inputs")
+    check_equal(both(case_called("lstm_t5_n3").load(), **options), feeds * 2, on)
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_quantized(on: str) -> None:
+    """Ranges are of values in Caffe's layout; their names do not change."""
+    case = case_called("lstm_stacked")
+    ranges = dict.fromkeys(quantized_values(prototrt.rewrite(case.load()), RewriteOptions()), 4.0)
+    options = {"precision": "int8", "ranges": ranges, "quantize_all": True}
+    check_equal(both(case.load(), **options), case.arrays("inputs") * 2, on)
