@@ -6,11 +6,8 @@ import json
 import os
 import re
 import shlex
-from importlib import metadata
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
-from urllib.request import url2pathname
 
 _NAME = "prototrt"
 _ON_WINDOWS = os.name == "nt"
@@ -25,6 +22,8 @@ def pip_install(extra: str) -> str:
     that name an index has.
     Source: PEP 610 (direct_url.json).
     """
+    from importlib import metadata  # only messages need it
+
     try:
         installed = metadata.distribution(_NAME)
     except metadata.PackageNotFoundError:  # a source tree on the path
@@ -40,6 +39,9 @@ def _origin(recorded: dict[str, Any], extra: str) -> list[str]:
         return [f"{_NAME}[{extra}] @ {vcs['vcs']}+{url}@{vcs['commit_id']}"]
     if not url.startswith("file:"):
         return [f"{_NAME}[{extra}] @ {url}"] if url else []
+    from urllib.parse import urlparse
+    from urllib.request import url2pathname
+
     path = url2pathname(urlparse(url).path)
     if not os.path.exists(path):
         return []

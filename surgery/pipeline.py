@@ -38,8 +38,6 @@ from prototrt.surgery.passes.merge_reshapes import merge_reshapes
 from prototrt.surgery.passes.named_axes import caffe_layout
 from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.passes.put_batch_first import put_batch_first
-from prototrt.surgery.passes.quantization_plan import quantized_values
-from prototrt.surgery.passes.quantize_products import quantize_products
 from prototrt.surgery.passes.rejoin_rows import rejoin_rows
 from prototrt.surgery.passes.scale_products import scale_products
 from prototrt.surgery.passes.share_products import share_products
@@ -50,7 +48,6 @@ from prototrt.surgery.passes.turn_scans import turn_scans
 from prototrt.surgery.passes.unroll_scans import unroll_scans
 from prototrt.surgery.passes.widen_products import widen_products
 from prototrt.surgery.runner import Pass, PassList, inside_bodies, run
-from prototrt.surgery.scales.given import given_scales
 
 CANONICAL = PassList(
     "canonical",
@@ -143,7 +140,7 @@ def all_passes() -> Mapping[str, Pass]:
 
 def pass_names() -> list[str]:
     """The names of all passes, those that depend on options among them."""
-    return [*all_passes(), quantize_products.__name__]
+    return [*all_passes(), quantization(RewriteOptions()).passes[0].__name__]
 
 
 def lowered(graph: Graph, backend: str) -> Graph:
@@ -153,6 +150,7 @@ def lowered(graph: Graph, backend: str) -> Graph:
 
 def quantization(options: RewriteOptions) -> PassList:
     """The passes that quantize a graph, with 16 bits around."""
+    from prototrt.surgery.passes.quantize_products import quantize_products  # few nets are quantized
 
     @functools.wraps(quantize_products)
     def quantize(graph: Graph) -> Graph:
@@ -164,6 +162,8 @@ def quantization(options: RewriteOptions) -> PassList:
 
 def _ranges(graph: Graph, options: RewriteOptions) -> Mapping[str, float]:
     """The ranges that are given. A net without weights is not computed: its picture needs no numbers."""
+    from prototrt.surgery.passes.quantization_plan import quantized_values
+
     if options.ranges is not None:
         _refuse_useless_ranges(options.ranges)
         return options.ranges
@@ -216,6 +216,8 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
     sound: set[Node | Graph] = set()
     graph = run(expansion.graph, [CANONICAL, tiles], sound)
     if options.is_quantized and (options.scales or options.calibration_cache):
+        from prototrt.surgery.scales.given import given_scales
+
         given = given_scales(model, options.scales, options.calibration_cache, names_in(graph))
         graph = replace(graph, warnings=(*graph.warnings, *given.warnings))
         options = replace(options, ranges=given.ranges)

@@ -16,8 +16,6 @@ from click.testing import CliRunner
 from google.protobuf import descriptor_pb2, descriptor_pool
 
 import prototrt
-import prototrt.converter.onnx.export  # registers the ONNX lowerings
-import prototrt.converter.tensorrt.builder  # registers the TensorRT lowerings
 import prototrt.surgery.layers
 from prototrt.caffe_proto import Layer, schema
 from prototrt.caffe_proto.errors import NetError

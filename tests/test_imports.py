@@ -40,3 +40,14 @@ def test_caffe_net_needs_nothing_of_caffe2_nor_the_tile_plugin() -> None:
         f"prototrt.caffe_proto.caffe2{name}" for name in ("", ".advice", ".files", ".schema")
     }
     assert set(run_python("-c", code).stdout.split()) == needed_to_tell_them_apart
+
+
+def test_a_net_imports_the_families_of_its_layers_alone() -> None:
+    net = ROOT / "samples" / "digits" / "deploy.prototxt"
+    code = (
+        "import prototrt, sys; import prototrt.surgery.layers as layers; "
+        f"prototrt.rewrite(prototrt.load({str(net)!r}, random_weights=1)); "
+        "print(*(family for family in layers.FAMILIES if f'{layers.__name__}.{family}' in sys.modules))"
+    )
+    used = "activation batch_norm convolution data inner_product normalization pooling recurrent.rules scale shape"
+    assert run_python("-c", code).stdout.split() == used.split()

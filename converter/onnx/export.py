@@ -11,22 +11,6 @@ from prototrt import __version__
 from prototrt.caffe_proto.errors import BuildError
 from prototrt.caffe_proto.subjects import refuse_other
 from prototrt.converter.manifest import describe, graph_facts, refuse_changed
-from prototrt.converter.onnx import (  # noqa: F401  register the lowerings
-    activation,
-    convolution,
-    elementwise,
-    linear,
-    lstm,
-    normalization,
-    pooling,
-    quantize,
-    reduction,
-    repetition,
-    scan,
-    selection,
-    shape,
-    suppression,
-)
 from prototrt.converter.onnx.api import element_type, imported
 from prototrt.converter.onnx.file import write_model
 from prototrt.converter.onnx.lowering import lower

@@ -8,12 +8,14 @@ from typing import TypeAlias
 from prototrt.converter.onnx.model import OnnxModel
 from prototrt.surgery.ir import Graph, Node, Op, Value, takes_array
 from prototrt.surgery.ir.registry import Registry
+from prototrt.surgery.ops.families import FAMILIES, family_of
 
 Lowering: TypeAlias = Callable[..., list[str]]
 """``lowering(model, op, *inputs) -> names of the outputs``. Inputs that the op lists in
 ``constants`` come as arrays, those in ``weights`` also if they are constant; all others as tensors."""
 
 lowers: Registry[type[Op], Lowering] = Registry("ONNX lowering")
+lowers.found_in(__package__, (*FAMILIES, "lstm"), family_of)
 
 
 def lower(graph: Graph) -> OnnxModel:
@@ -32,7 +34,7 @@ def lower_nodes(model: OnnxModel, graph: Graph) -> None:
     for node in graph.nodes:
         with model.at(node):
             since = len(model.nodes)
-            results = lowers.rules[type(node.op)](model, node.op, *_inputs(model, node))
+            results = lowers.get(type(node.op))(model, node.op, *_inputs(model, node))
             _rename(model, results, [model.name(value) for value in node.outputs], since)
 
 

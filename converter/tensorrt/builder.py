@@ -20,21 +20,6 @@ from prototrt.converter.manifest import describe, graph_facts, refuse_changed
 from prototrt.converter.options import BuildOptions, Progress
 from prototrt.converter.publication import publication
 from prototrt.converter.signing import Signer
-from prototrt.converter.tensorrt import (  # noqa: F401  register the lowerings
-    activation,
-    convolution,
-    elementwise,
-    linear,
-    normalization,
-    pooling,
-    quantize,
-    reduction,
-    repetition,
-    scan,
-    selection,
-    shape,
-    suppression,
-)
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.lowering import lower, refuse_not_run
 from prototrt.converter.tensorrt.network import Network

@@ -12,12 +12,14 @@ from prototrt.converter.tensorrt.network import Network, Tensor
 from prototrt.surgery.ir import Graph, Node, Op, Value, takes_array, walk
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.ops import NonMaxSuppression
+from prototrt.surgery.ops.families import FAMILIES, family_of
 
 Lowering: TypeAlias = Callable[..., list[Tensor]]
 """``lowering(network, op, *inputs) -> outputs``. Inputs that the op lists in ``constants``
 come as arrays, those in ``weights`` also if they are constant; all others as tensors."""
 
 lowers: Registry[type[Op], Lowering] = Registry("TensorRT lowering")
+lowers.found_in(__package__, FAMILIES, family_of)
 
 WITHOUT_ENGINE = Worded(
     "run it with {}, or cut the net before it with {}", Option("on", "reference"), Option("outputs", ["BLOB"])
@@ -95,7 +97,7 @@ def lower_nodes(network: Network, graph: Graph, tensors: dict[Value, Tensor]) ->
     """Lower the nodes of a graph or of a body; ``tensors`` knows the inputs and learns the rest."""
     for node in graph.nodes:
         with network.at(node):
-            results = lowers.rules[type(node.op)](network, node.op, *_inputs(network, node, tensors))
+            results = lowers.get(type(node.op))(network, node.op, *_inputs(network, node, tensors))
             for value, tensor in zip(node.outputs, results, strict=True):
                 tensor.name = value.name
                 tensors[value] = tensor

@@ -70,7 +70,7 @@ class StepNet:
         """Run the operators; ``blobs`` learns what they write."""
         for operator in self.operators:
             body.origin = operator.origin
-            rule = operator_rule.rules[operator.type]
+            rule = operator_rule.get(operator.type)
             check_bottoms(rule, operator)
             try:
                 results = rule(
@@ -176,7 +176,7 @@ class StepNet:
                     "there is no rule for this operator", origin=operator.origin, fix=NO_RULE
                 )
                 for operator in self.operators
-                if operator.type not in operator_rule.rules
+                if operator_rule.find(operator.type) is None
             ]
         )
 

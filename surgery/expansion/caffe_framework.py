@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-import prototrt.surgery.layers  # noqa: F401  registers its rules
+import prototrt.surgery.layers  # noqa: F401  says where its rules are
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import (
     ConversionError,
@@ -39,7 +39,7 @@ class Caffe(Framework):
         if layer.type != "Python":
             return super().rule_of(layer)
         name = python_name(layer)
-        return self.user_rules.python.get(name) or python_rule.rules.get(name)
+        return self.user_rules.python.get(name) or python_rule.find(name)
 
     def name_of(self, layer: Layer) -> str:
         return f"Python {python_name(layer)}" if layer.type == "Python" else layer.type
@@ -167,9 +167,7 @@ class Caffe(Framework):
             [
                 NetError("has no top", origin=layer.origin, fix=fix)
                 for layer in model.layers
-                if not layer.tops
-                and layer.type in self.rules.rules
-                and layer.type not in ("Input", "Silence")
+                if not layer.tops and layer.type not in ("Input", "Silence") and self.rules.find(layer.type)
             ]
         )
 

@@ -33,7 +33,7 @@ class Framework(ABC):
 
     def rule_of(self, layer: Layer) -> LayerRule | None:
         """The rule that expands the layer, or None."""
-        return self.user_rules.layers.get(layer.type) or self.rules.rules.get(layer.type)
+        return self.user_rules.layers.get(layer.type) or self.rules.find(layer.type)
 
     def kind_of(self, layer: Layer) -> str:
         """The name in messages for layers without a rule, such as this one."""

@@ -13,7 +13,6 @@ from prototrt.surgery.expansion.layer_builder import LayerRule, layer_rule
 from prototrt.surgery.expansion.python_layers import python_rule
 
 _WRITE_THEM = "write it as docs/forks.md shows"
-_REGISTRIES = (layer_rule, python_rule)
 _lock = Lock()
 _known: dict[tuple[Path, bytes], UserRules] = {}
 
@@ -41,19 +40,11 @@ def rules_of(file: str) -> UserRules:
 
 def _registered(file: str, content: bytes) -> UserRules:
     """The rules that the file adds. The registries are restored afterwards."""
-    before = [dict(registry.rules) for registry in _REGISTRIES]
     try:
-        exec(compile(content, file, "exec"), {"__name__": f"rules of {file}"})
-        return UserRules(
-            *(
-                {key: rule for key, rule in registry.rules.items() if key not in known}
-                for registry, known in zip(_REGISTRIES, before, strict=True)
-            )
-        )
+        with layer_rule.apart() as layers, python_rule.apart() as python:
+            exec(compile(content, file, "exec"), {"__name__": f"rules of {file}"})
     except Exception as error:
         raise UnreadableFileError(
             "is not a file of rules", where=file, because=f"{type(error).__name__}: {error}", fix=_WRITE_THEM
         ) from error
-    finally:
-        for registry, known in zip(_REGISTRIES, before, strict=True):
-            registry.rules = known
+    return UserRules(layers, python)

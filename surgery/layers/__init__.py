@@ -1,49 +1,43 @@
-"""One rule per Caffe layer type. A module is a family; to add one, import it here."""
+"""One rule per Caffe layer type. A module is a family: it is imported for the first of its layers."""
 
-from prototrt.surgery.layers import (
-    activation,
-    batch_norm,
-    convolution,
-    data,
-    dense_block,
-    detection,
-    elementwise,
-    inner_product,
-    lstm_unit,
-    motion,
-    normalization,
-    pooling,
-    recurrent,
-    reduction,
-    regions,
-    resampling,
-    scale,
-    selection,
-    sequence,
-    shape,
-    volumes,
-)
+from __future__ import annotations
 
-__all__ = [
-    "activation",
-    "batch_norm",
-    "convolution",
-    "data",
-    "dense_block",
-    "detection",
-    "elementwise",
-    "inner_product",
-    "lstm_unit",
-    "motion",
-    "normalization",
-    "pooling",
-    "recurrent",
-    "reduction",
-    "regions",
-    "resampling",
-    "scale",
-    "selection",
-    "sequence",
-    "shape",
-    "volumes",
-]
+from prototrt.surgery.expansion.layer_builder import layer_rule
+from prototrt.surgery.expansion.python_layers import python_rule
+
+FAMILIES = {
+    "activation": "BNLL Clip ELU PReLU ReLU ReLU6 Sigmoid Swish TanH Threshold",
+    "batch_norm": "BN BatchNorm",
+    "convolution": "Convolution ConvolutionDepthwise Deconvolution DepthwiseConvolution Im2col",
+    "data": "Dropout DummyData Input Parameter Silence Split",
+    "dense_block": "DenseBlock",
+    "detection.detection_output": "DetectionOutput",
+    "detection.mscnn": "BoxGroupOutput BoxOutput DecodeBBox",
+    "detection.prior_box": "PriorBox",
+    "detection.proposal": "FrcnnProposal Proposal",
+    "detection.yolo": "YoloDetectionOutput Yolov3DetectionOutput",
+    "elementwise": "AbsVal Axpy Eltwise Exp Log Power",
+    "inner_product": "Embed InnerProduct",
+    "lstm_unit": "LSTMUnit",
+    "motion": "Correlation FlowWarp SpatialTransformer Warp",
+    "normalization": "ChannelNorm LRN MVN Normalize Softmax",
+    "pooling": "Pooling SPP",
+    "recurrent.dialects": "GRUUnit LSTMController LSTMTopic Lstm LstmUnit",
+    "recurrent.rules": "GRU LSTM RNN VanillaRNN",
+    "reduction": "ArgMax Reduction",
+    "regions.align": "ROIAlign",
+    "regions.pooling": "ROIPooling",
+    "regions.sensitive": "PSROIAlign PSROIPooling",
+    "resampling": "Interp Resample Unpooling Upsample",
+    "scale": "Bias Scale",
+    "selection": "BatchReindex Crop Filter MergeCrop",
+    "sequence": "CTCGreedyDecoder ContinuationIndicator ReverseTime",
+    "shape": "Concat Flatten Permute Reorg Reshape Reverse ShuffleChannel Slice Tile Transpose",
+    "volumes": "Convolution3D NdConvolution NdPooling Pooling3D",
+}
+"""The types whose rules stand in a module."""
+_FAMILY_OF = {kind: family for family, kinds in FAMILIES.items() for kind in kinds.split()}
+_FAMILY_OF_PYTHON = {"rpn.proposal_layer.ProposalLayer": "detection.proposal"}
+
+layer_rule.found_in(__name__, FAMILIES, _FAMILY_OF.get)
+python_rule.found_in(__name__, {*_FAMILY_OF_PYTHON.values()}, _FAMILY_OF_PYTHON.get)

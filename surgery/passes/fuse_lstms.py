@@ -10,9 +10,6 @@ from typing import ClassVar
 from prototrt.surgery.ir import DType, Graph, Node, Op, Shape, Value, bodies, fixed, wiring
 from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import ADD, MatMul, Scan, Slice
-from prototrt.surgery.recurrent.cells import LSTMCell
-from prototrt.surgery.recurrent.resets import GuardedCell
-from prototrt.surgery.recurrent.scan import scan
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +79,11 @@ def _fused(build: Builder, node: Node, writers: Mapping[Value, Node]) -> Node | 
 
 def _recurrent_weights(node: Node, op: Scan) -> Value | None:
     """R (4H, H) if the body equals that of a plain LSTM cell, node by node; otherwise None."""
+    # Imported where it is needed: the lists of passes are read for every net, this one runs for few.
+    from prototrt.surgery.recurrent.cells import LSTMCell
+    from prototrt.surgery.recurrent.resets import GuardedCell
+    from prototrt.surgery.recurrent.scan import scan
+
     constants = [value for inner in op.body.nodes for value in inner.inputs if value.is_constant]
     read = op.named_inputs([replace(value, data=None) for value in node.inputs])
     if (len(read.states), len(read.sequences), len(read.invariants), len(constants)) != (2, 1, 0, 1):

@@ -10,7 +10,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from prototrt.converter.tensorrt import builder as _lowerings  # noqa: F401  registers the lowerings
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.converter.tensorrt.lowering import lower
 from prototrt.converter.tensorrt.network import Network

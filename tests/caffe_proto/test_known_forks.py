@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import prototrt
-import prototrt.surgery.layers  # registers its rules
+import prototrt.surgery.layers  # says where its rules are
 from prototrt.caffe_proto import ConversionError, load
 from prototrt.caffe_proto.known_forks import FIELDS, TYPES
 from prototrt.caffe_proto.schema import message_class

@@ -10,7 +10,6 @@ from unittest import mock
 
 import pytest
 
-import prototrt.converter.onnx.export  # noqa: F401  registers the ONNX lowerings
 from prototrt.converter.onnx.lowering import lowers as onnx_lowers
 from prototrt.converter.readback.registry import RULES
 from prototrt.converter.readback.scan import LOOP_LAYERS, LoopAction

@@ -1,5 +1,1 @@
 """Layers that read regions of an image: the rules of R-CNN, R-FCN, MS-CNN and Cascade R-CNN."""
-
-from prototrt.surgery.layers.regions import align, pooling, sensitive
-
-__all__ = ["align", "pooling", "sensitive"]

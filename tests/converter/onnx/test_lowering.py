@@ -7,8 +7,6 @@ from types import ModuleType
 
 import pytest
 
-import prototrt.converter.onnx.export  # registers the ONNX lowerings
-import prototrt.converter.tensorrt.builder  # noqa: F401  registers the TensorRT lowerings
 from prototrt.converter.onnx import elementwise as onnx_elementwise
 from prototrt.converter.onnx.lowering import lowers as onnx_lowers
 from prototrt.converter.tensorrt import elementwise as tensorrt_elementwise

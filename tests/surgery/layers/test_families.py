@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
 import prototrt
 from prototrt.caffe_proto.schema import is_known
-from prototrt.surgery.expansion.layer_builder import layer_rule
+from prototrt.surgery.caffe2.operator_rule import operator_rule
+from prototrt.surgery.expansion.layer_builder import LayerRule, layer_rule
+from prototrt.surgery.ir.registry import Registry
 from prototrt.tests.layer_cases import Case, Message
 from prototrt.tests.small_nets import WAYS, failure, float32, has_engine, told
 from prototrt.tests.surgery.layers.families import (
@@ -86,3 +90,15 @@ def test_warnings(message: Message) -> None:
 def test_every_type_with_a_rule_is_known() -> None:
     """A layer of an unknown type that reads nothing is taken for one that brings data."""
     assert [kind for kind in layer_rule.rules if not is_known(kind)] == []
+
+
+@pytest.mark.parametrize(
+    ("package", "registry"),
+    [("prototrt.surgery.layers", layer_rule), ("prototrt.surgery.caffe2", operator_rule)],
+    ids=["layers", "operators"],
+)
+def test_every_rule_stands_where_it_is_looked_for(package: str, registry: Registry[str, LayerRule]) -> None:
+    """Otherwise all families are imported for a net that has the type."""
+    stated = import_module(package).FAMILIES
+    found = {kind: rule.__module__.removeprefix(f"{package}.") for kind, rule in registry.rules.items()}
+    assert {kind: family for family, kinds in stated.items() for kind in kinds.split()} == found
