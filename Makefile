@@ -2,6 +2,7 @@
 #   make convert   converts the sample and reads its strips on the CPU
 #   make test      lints, checks types and runs the tests
 #   make test-slow runs the tests that take long
+#   make test-lowest PYTHON=python3.10  runs the tests with the lowest versions that setup.cfg allows
 #   make coverage  runs every test, and lists the lines that none of them reaches
 #   make gpu-kit   packs the checks for a GPU, for a machine without internet
 #   make oracle    holds random nets against real Caffe, if CAFFE_PYTHON is a command that has it
@@ -18,7 +19,7 @@ FUZZ_SECONDS ?= 120
 TILE := plugins/tile
 PTX ?= $(TILE)/tile.ptx
 
-.PHONY: convert test test-slow coverage lint bench precision gpu-kit oracle fuzz proto ptx man vendor wheel sdist lock locked pin clean
+.PHONY: convert test test-slow test-lowest coverage lint bench precision gpu-kit oracle fuzz proto ptx man vendor wheel sdist lock locked pin clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -35,6 +36,18 @@ test-slow: $(VENV)/installed-dev
 	-@test -e $(ACTIONLINT) || $(MAKE) --no-print-directory $(ACTIONLINT)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
+# With the oldest Python, too. uv finds the versions; it comes in an environment of its own.
+test-lowest: build/uv/bin/uv .dev/prototrt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 10) and "give PYTHON, a Python 3.10")'
+	$(PYTHON) -m venv build/lowest
+	build/uv/bin/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct \
+		--editable '.[dev,batch,bf16,dask,gpu,hdf5,html,onnx,samples,signing]'
+	build/lowest/bin/python -m pytest -n 2 --dist worksteal -m 'not slow'
+
+build/uv/bin/uv:
+	$(PYTHON) -m venv build/uv
+	build/uv/bin/pip install --quiet uv
+
 # Not a part of `make test`: recording the lines nearly doubles the time of the tests.
 coverage: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered
@@ -43,9 +56,8 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; \
-	then echo $(BIN)/mypy; $(BIN)/mypy; \
-	else echo 'mypy: skipped, it needs the annotations of NumPy 2.4, and that Python 3.11'; fi
-	$(BIN)/lint-imports
+	then echo $(BIN)/mypy; $(BIN)/mypy && $(BIN)/lint-imports; \
+	else echo 'mypy and lint-imports: skipped, they need Python 3.11'; fi
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python tests/bench/bench.py
@@ -122,9 +134,7 @@ endef
 COMPILE = build/uv/bin/uv pip compile --quiet --universal --generate-hashes --upgrade \
 	--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' setup.cfg
 
-lock:
-	$(PYTHON) -m venv build/uv
-	build/uv/bin/pip install --quiet uv
+lock: build/uv/bin/uv
 	$(COMPILE) --python-version 3.11 --extra dev --output-file locks/dev.txt
 	echo 'setuptools>=70.1' | $(COMPILE) - --python-version 3.10 --extra batch --extra onnx --output-file locks/run.txt
 

@@ -164,10 +164,9 @@ def _types() -> Mapping[str, Any]:
 
 
 def _hints(kind: type[Options]) -> dict[str, Any]:
-    # A list cannot hold NumPy arrays.
-    return {
-        name: _without_none(hint) for name, hint in get_type_hints(kind, localns={"Array": object}).items()
-    }
+    # A list cannot hold NumPy arrays. Python 3.10 takes dataclasses' mark for no type.
+    known = {"Array": object, "KW_ONLY": object}
+    return {name: _without_none(hint) for name, hint in get_type_hints(kind, localns=known).items()}
 
 
 def _without_none(hint: Any) -> Any:

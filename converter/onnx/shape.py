@@ -57,7 +57,9 @@ def reverse(model: OnnxModel, op: Reverse, x: Tensor) -> list[str]:
 
 @lowers(ReverseSequence)
 def reverse_sequence(model: OnnxModel, op: ReverseSequence, x: Tensor, lengths: Tensor) -> list[str]:
+    # onnxruntime up to 1.23 writes nothing where a length is 0. One element reversed is the same.
     counts = model.add("Cast", lengths, to=element_type(np.dtype(np.int64)))
+    counts = model.add("Max", counts, model.integers(1))
     return [model.add("ReverseSequence", x, counts, time_axis=0, batch_axis=1)]
 
 
