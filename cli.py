@@ -35,6 +35,7 @@ from prototrt.converter.commandline.options.running import (
     running_options,
 )
 from prototrt.converter.commandline.options.stages import (
+    are_stated_alone,
     inspection_stage_options,
     print_after_option,
     printing_after,
@@ -233,10 +234,20 @@ def inspect(
 
     Multiply-adds are counted for one call; element-wise work is not counted.
     "per step" are those of one of the T steps of a recurrent layer.
+
+    Any other file is shown, too: weights alone, an engine, an ONNX model, a Caffe2 net, arrays, scales, a mean
+    file, a manifest. The last line says what to do with it.
     """
+    from prototrt.converter.commandline.glance import Glance, print_glance
     from prototrt.converter.commandline.report import print_inspection
+    from prototrt.converter.glance.look import look_at
     from prototrt.surgery.views.inspection import inspect
 
+    if are_stated_alone("model", "as_json"):
+        facts = look_at(model)
+        if facts is not None:
+            print_result(Glance(facts), as_json, print_glance)
+            return
     stage, net_stages = split_stages(names, reader)
     net = prototrt.load(model, options=replace(loading, stages=(*loading.stages, *net_stages)))
     if stage.name != "parsed" or print_after:

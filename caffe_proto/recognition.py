@@ -33,15 +33,16 @@ class Kind:
 
 CAFFEMODEL = Kind("a caffemodel")
 NETDEF = Kind("a Caffe2 net", "give both files of a Caffe2 model: first predict_net.pb, then init_net.pb")
-_DATABASE = Kind("a minidb of Caffe2", "give it alone: it holds the net and its weights")
-_ONNX = Kind("an ONNX model", "build an engine from it with trtexec, which reads ONNX")
-_PLAN = Kind("an engine", "run it with `prototrt run`; to convert, give the net that it was built from")
-_ZIP = Kind("an npz or zip file")
+DATABASE = Kind("a minidb of Caffe2", "give it alone: it holds the net and its weights")
+ONNX = Kind("an ONNX model", "build an engine from it with trtexec, which reads ONNX")
+PLAN = Kind("an engine", "run it with `prototrt run`; to convert, give the net that it was built from")
+ZIP = Kind("an npz or zip file")
+HDF5, NPY = Kind("an HDF5 file"), Kind("an npy file")
 _TAR, _TAR_AT = b"ustar", 257
 _SIGNATURES = {
-    HDF5_SIGNATURE: Kind("an HDF5 file"),
-    **dict.fromkeys(ZIP_SIGNATURES, _ZIP),
-    b"\x93NUMPY": Kind("an npy file"),
+    HDF5_SIGNATURE: HDF5,
+    **dict.fromkeys(ZIP_SIGNATURES, ZIP),
+    b"\x93NUMPY": NPY,
     b"\x1f\x8b": Kind("a gzip file", "unpack it with gunzip"),
     b"\xfd7zXZ\0": Kind("an xz file", "unpack it with unxz"),
     b"BZh": Kind("a bzip2 file", "unpack it with bunzip2"),
@@ -50,7 +51,7 @@ _SIGNATURES = {
     b"Rar!\x1a\x07": Kind("a RAR archive", "unpack it with unrar x"),
     b"\x7fELF": Kind("a program or a library"),
     b"\x80\x02": Kind("a pickle, such as a file of PyTorch"),
-    **dict.fromkeys((b"vtrt", b"ftrt", b"ptrt"), _PLAN),
+    **dict.fromkeys((b"vtrt", b"ftrt", b"ptrt"), PLAN),
     b"\x89PNG\r\n\x1a\n": Kind("a PNG image"),
     b"\xff\xd8\xff": Kind("a JPEG image"),
     b"GIF8": Kind("a GIF image"),
@@ -66,7 +67,7 @@ def kind_of(head: bytes) -> Kind | None:
     if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
         return Kind("a tar archive", "unpack it with tar xf")
     if begins_database(head):
-        return _DATABASE
+        return DATABASE
     if looks_like_operators(head):
         return NETDEF
     if looks_like_text(head):
@@ -74,7 +75,7 @@ def kind_of(head: bytes) -> Kind | None:
     found = {(item.number, item.wire) for item in leading_fields(head)}
     if (_LAYER, Wire.BYTES) in found or ((_LAYERS, Wire.BYTES) in found and _begins_v1_layer(head)):
         return CAFFEMODEL
-    return _ONNX if found >= {(_IR_VERSION, Wire.VARINT), (_GRAPH, Wire.BYTES)} else None
+    return ONNX if found >= {(_IR_VERSION, Wire.VARINT), (_GRAPH, Wire.BYTES)} else None
 
 
 def begins_database(head: bytes) -> bool:

@@ -18,5 +18,8 @@ def bytes_from_text(text: str) -> int | None:
 
 
 def text_of_bytes(count: int) -> str:
-    """``2.5 GB``, ``800 MB``: with the unit that leaves few digits."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+    """``2.5 GB``, ``800.0 MB``, ``3.1 kB``, ``12 bytes``: with the unit that leaves few digits."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} bytes"

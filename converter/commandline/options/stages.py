@@ -29,6 +29,13 @@ def is_stated(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
+def are_stated_alone(*names: str) -> bool:
+    """Whether the user gave no other option than these to the command that runs, and how much it is to print."""
+    parameters = click.get_current_context().command.params
+    others = {parameter.name or "" for parameter in parameters} - {*names, "verbose", "quiet", "debug"}
+    return not any(map(is_stated, others))
+
+
 reader_option = click.option(
     "--for",
     "reader",

@@ -1,0 +1,89 @@
+"""What a file is good for: the command to run next, as a user would type it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from prototrt.converter.glance.facts import FileFacts, FileKind
+
+_NET, _WEIGHTS = "NET.prototxt", "WEIGHTS.caffemodel"
+_STEPS: dict[FileKind, str] = {
+    FileKind.CAFFEMODEL: "prototrt convert {net} {file} -o {stem}.plan",
+    FileKind.SOLVER_STATE: "prototrt convert {net} {weights} -o {weights_stem}.plan",
+    FileKind.SOLVER: "prototrt inspect {net}",
+    FileKind.MEAN: "prototrt convert {net} WEIGHTS.caffemodel --preprocess"
+    " --set 'LAYER.transform_param.mean_file={plain}' -o {net_stem}.plan",
+    FileKind.PREDICT_NET: "prototrt convert {file} {init_net} --shape {input}:SIZES -o {stem}.plan",
+    FileKind.INIT_NET: "prototrt convert {predict_net} {file} --shape INPUT:SIZES -o model.plan",
+    FileKind.DATABASE: "prototrt convert {file} --shape {input}:SIZES -o {stem}.plan",
+    FileKind.ONNX: "trtexec --onnx={file} --saveEngine={stem}.plan",
+    FileKind.PLAN: "prototrt run {file} --inputs in.npz -o out.npz{trust}",
+    FileKind.NPZ_WEIGHTS: "prototrt convert {net} {file} -o {stem}.plan",
+    FileKind.NPZ: "prototrt run {net} WEIGHTS.caffemodel --inputs {file} -o out.npz",
+    FileKind.NPY: "prototrt run {net} WEIGHTS.caffemodel --inputs {file} -o out.npz",
+    FileKind.HDF5_WEIGHTS: "prototrt convert {net} {file} -o {stem}.plan",
+    FileKind.HDF5: "prototrt run {net} WEIGHTS.caffemodel --inputs in.npz -o out.npz",
+    FileKind.MANIFEST: "prototrt inspect {of}",
+    FileKind.SCALES: "prototrt convert {net} WEIGHTS.caffemodel --precision int8 --scales {file} -o model.plan",
+    FileKind.TABLE: "prototrt convert {net} WEIGHTS.caffemodel --precision int8 --calibration-cache {file}"
+    " -o model.plan",
+    FileKind.VERIFICATION: "prototrt dot {net} WEIGHTS.caffemodel --verification {file} -o {net_stem}.html",
+    FileKind.MODEL_LIST: "prototrt batch {file} -o engines",
+    FileKind.IMAGE: "prototrt run {net} WEIGHTS.caffemodel --inputs {folder} -o out.npz",
+    FileKind.FOLDER: "prototrt survey {file}",
+}
+_OF_SHAPES = "give the sizes of each input, as in --shape data:1x3x224x224"
+_HINTS = {
+    **dict.fromkeys((FileKind.PREDICT_NET, FileKind.INIT_NET, FileKind.DATABASE), _OF_SHAPES),
+    FileKind.HDF5: 'save the arrays by blob name first, as numpy.savez("in.npz", data=array) does',
+    FileKind.MEAN: "LAYER is the input that the mean is subtracted from",
+}
+
+
+def next_step(facts: FileFacts) -> str | None:
+    """The command, with the names of the files that lie beside this one; None if there is none."""
+    template = _STEPS.get(facts.kind)
+    if template is None:
+        return None
+    path = Path(facts.file)
+    net = facts.mentions.get("net") or _net_beside(path)
+    weights = facts.mentions.get("weights", _WEIGHTS)
+    inputs = facts.facts.get("external inputs")
+    is_trusted = facts.kind is FileKind.PLAN and "inputs" not in facts.facts
+    names = {
+        "file": facts.file,
+        "folder": str(path.parent),
+        "stem": path.stem,
+        "net": net,
+        "net_stem": Path(net).stem,
+        "weights": weights,
+        "weights_stem": Path(weights).stem,
+        "of": facts.mentions.get("of", ""),
+        "init_net": _beside(path, "init_net.pb"),
+        "predict_net": _beside(path, "predict_net.pb"),
+        "input": inputs[0] if isinstance(inputs, list) and inputs else "INPUT",
+    }
+    quoted = {name: shlex.quote(text) for name, text in names.items()}
+    return template.format(**quoted, plain=facts.file, trust=" --trust" if is_trusted else "")
+
+
+def hint(facts: FileFacts) -> str | None:
+    """What to know before that."""
+    return facts.advice or _HINTS.get(facts.kind)
+
+
+def _net_beside(path: Path) -> str:
+    """The net in the folder of the file: ``deploy.prototxt``, or the only prototxt; else a name to be replaced."""
+    try:
+        found = [file for file in path.parent.iterdir() if file.suffix == ".prototxt"]
+    except OSError:
+        return _NET
+    chosen = [file for file in found if file.name == "deploy.prototxt"] or found
+    return str(chosen[0]) if len(chosen) == 1 else _NET
+
+
+def _beside(path: Path, name: str) -> str:
+    """The file of this usual name in the same folder, if it is there; else the name, to be replaced."""
+    found = path.with_name(name)
+    return str(found) if found.is_file() else name

@@ -1,0 +1,1 @@
+"""Any file at a glance: what it is, by its content, and what it holds."""

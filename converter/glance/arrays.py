@@ -1,0 +1,92 @@
+"""Arrays in files: npz, npy, HDF5, the blob of a mean file. None of them is read, but the mean."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import zipfile
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.files import open_regular
+from prototrt.caffe_proto.weights.array_files import damage_of
+from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
+from prototrt.caffe_proto.weights.hdf5 import open_hdf5
+from prototrt.caffe_proto.weights.npz import announced_arrays
+from prototrt.converter.glance.facts import Fact, FileFacts, FileKind, Rows
+from prototrt.surgery.ir.shapes import sizes
+
+_OF_WEIGHTS = re.compile(r".+/[0-9]{1,5}")
+_COLUMNS = ("name", "type", "shape")
+
+
+def npz(file: str, size: int) -> FileFacts:
+    """The arrays of an npz file. They look like weights if all are called LAYER/INDEX, each layer from 0 on."""
+    with damage_of(file, "npz"), zipfile.ZipFile(file) as archive:
+        found = announced_arrays(archive)
+    rows = [(name, str(array.dtype), sizes(array.shape)) for name, array in found.items()]
+    kind = FileKind.NPZ_WEIGHTS if found and all(map(_OF_WEIGHTS.fullmatch, found)) else FileKind.NPZ
+    facts: dict[str, Fact] = {"arrays": len(found), "numbers": sum(array.size for array in found.values())}
+    return FileFacts(file, kind, size, facts, Rows("contents", _COLUMNS, rows))
+
+
+def npy(file: str, size: int) -> FileFacts:
+    """The array of an npy file."""
+    with damage_of(file, "npy"), open_regular(file, "an npy file") as stream:
+        version = np.lib.format.read_magic(stream)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, _, dtype = read(stream)
+        if dtype.hasobject:
+            raise ValueError("it holds objects that are not numbers")
+        if prod(shape) * dtype.itemsize != size - stream.tell():
+            raise ValueError(f"the shape is {shape}, but there are {size - stream.tell()} bytes of numbers")
+    return FileFacts(file, FileKind.NPY, size, {"type": str(dtype), "shape": sizes(tuple(shape))})
+
+
+def hdf5(file: str, size: int) -> FileFacts:
+    """Weights as Caffe saves them, or any other datasets."""
+    try:
+        layers = open_hdf5(file).layers
+    except UnreadableFileError as error:
+        return _datasets(file, size, error)
+    blobs = [(f"{layer}/{index}", blob) for layer, each in layers.items() for index, blob in each.items()]
+    rows = [(name, sizes(blob.shape)) for name, blob in blobs]
+    facts: dict[str, Fact] = {
+        "layers": len(layers),
+        "parameters": sum(prod(blob.shape) for _, blob in blobs),
+    }
+    return FileFacts(file, FileKind.HDF5_WEIGHTS, size, facts, Rows("blobs", ("blob", "shape"), rows))
+
+
+def _datasets(file: str, size: int, refusal: ConversionError) -> FileFacts:
+    """The datasets at the top of a file that holds no weights. Links are not followed."""
+    h5py: Any = importlib.import_module("h5py")
+    rows: list[tuple[str, str, str]] = []
+    with damage_of(file, "HDF5"), h5py.File(file, "r") as store:
+        for name in store:
+            if isinstance(store.get(name, getlink=True), h5py.HardLink):
+                rows.append((name, *_described(h5py, store[name])))
+    if not rows:
+        raise refusal
+    return FileFacts(file, FileKind.HDF5, size, {}, Rows("contents", _COLUMNS, rows))
+
+
+def _described(h5py: Any, item: Any) -> tuple[str, str]:
+    if isinstance(item, h5py.Dataset) and not item.is_virtual:
+        return str(item.dtype), sizes(item.shape or ())
+    return type(item).__name__.lower(), ""
+
+
+def mean_file(file: str, size: int) -> FileFacts:
+    """The blob, and the mean of each channel, which is what many programs subtract instead."""
+    array = read_binaryproto(file)
+    facts: dict[str, Fact] = {"shape": sizes(array.shape), "smallest": f"{array.min():g}"}
+    facts["largest"] = f"{array.max():g}"
+    if array.ndim == 4:
+        facts["mean of each channel"] = [f"{number:.3f}" for number in array.mean(axis=(0, 2, 3))]
+    return FileFacts(file, FileKind.MEAN, size, facts)

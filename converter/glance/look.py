@@ -1,0 +1,98 @@
+"""From a file to its facts; the content says what it is, not the name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from prototrt.caffe_proto.caffe2.files import is_netdef
+from prototrt.caffe_proto.files import head_of, told_to_the_user
+from prototrt.caffe_proto.recognition import (
+    CAFFEMODEL,
+    DATABASE,
+    HDF5,
+    NETDEF,
+    NPY,
+    ONNX,
+    PLAN,
+    ZIP,
+    Kind,
+    kind_of,
+    looks_like_text,
+    refuse_strangers,
+)
+from prototrt.caffe_proto.weights.wire import Wire, leading_fields
+from prototrt.converter.glance import arrays, nets, plans, texts
+from prototrt.converter.glance.facts import FileFacts, FileKind
+
+_READERS: dict[Kind, Callable[[str, int], FileFacts]] = {
+    CAFFEMODEL: nets.caffemodel,
+    DATABASE: nets.minidb,
+    HDF5: arrays.hdf5,
+    NETDEF: nets.caffe2_net,
+    NPY: arrays.npy,
+    ONNX: nets.onnx_model,
+    ZIP: arrays.npz,
+}
+_WHAT = "a model or its data"
+# Fields of NetParameter, SolverState and BlobProto.
+_LAYERS = (2, Wire.BYTES)
+_ITERATION = (1, Wire.VARINT)
+_NUMBERS_OF_BLOB = (5, 8)
+
+
+def look_at(path: str | os.PathLike[str]) -> FileFacts | None:
+    """What the file is and holds; None for the text of a net, which ``load`` reads.
+
+    Raises ``UnreadableFileError`` for a file that is missing, empty or damaged.
+    """
+    file = os.fsdecode(path)
+    if os.path.isdir(file):
+        return _folder(file)
+    head = head_of(file, _WHAT)
+    with told_to_the_user(file, _WHAT):
+        size = os.stat(file).st_size
+        kind = kind_of(head)
+        if kind is PLAN:
+            return plans.plan(file, size, head)
+        if kind in _READERS:
+            return _READERS[kind](file, size)
+        if kind is not None:
+            return _stranger(file, size, kind)
+        refuse_strangers(head, file, _WHAT, "get the file again")
+        if looks_like_text(head):
+            return nets.caffe2_net(file, size) if is_netdef(file) else texts.text(file, size)
+        return _message(file, size, head)
+
+
+def _stranger(file: str, size: int, kind: Kind) -> FileFacts:
+    if kind.words.endswith("image"):
+        return FileFacts(file, FileKind.IMAGE, size, other=kind.words)
+    advice = kind.fix or "prototrt does not read such files"
+    return FileFacts(file, FileKind.OTHER, size, other=kind.words, advice=advice)
+
+
+def _message(file: str, size: int, head: bytes) -> FileFacts:
+    """Binary, and none of the usual kinds: an old caffemodel, a solver state or a blob, else nothing that is known."""
+    found = [(item.number, item.wire) for item in leading_fields(head)]
+    if _LAYERS in found:
+        return (nets.solver_state if found[0] == _ITERATION else nets.caffemodel)(file, size)
+    if any(number in _NUMBERS_OF_BLOB and wire is not Wire.VARINT for number, wire in found):
+        return arrays.mean_file(file, size)
+    return FileFacts(
+        file,
+        FileKind.OTHER,
+        size,
+        other="a binary file of a kind that prototrt does not know",
+        advice="look at it with the program that wrote it",
+    )
+
+
+def _folder(file: str) -> FileFacts:
+    names = sorted(os.listdir(file))
+    if "data.mdb" in names or "CURRENT" in names:
+        words = "a database of training data (LMDB or LevelDB)"
+        return FileFacts(
+            file, FileKind.OTHER, 0, other=words, advice="give the shapes of its blobs as inputs instead"
+        )
+    return FileFacts(file, FileKind.FOLDER, 0, {"files": len(names)})

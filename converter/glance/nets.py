@@ -1,0 +1,211 @@
+"""Weights and nets in protobuf's binary form: caffemodels, solver states, ONNX models, nets of Caffe2."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from math import prod
+
+from prototrt.caffe_proto.caffe2.database import read_database
+from prototrt.caffe_proto.caffe2.files import read_net
+from prototrt.caffe_proto.files import mapped, open_regular
+from prototrt.caffe_proto.recognition import looks_like_operators
+from prototrt.caffe_proto.schema import enum_name
+from prototrt.caffe_proto.weights.damage import damage_told
+from prototrt.caffe_proto.weights.stored_blob import stored_blob
+from prototrt.caffe_proto.weights.wire import Buffer
+from prototrt.converter.glance.facts import Fact, FileFacts, FileKind, Rows
+from prototrt.converter.glance.messages import Message
+from prototrt.surgery.ir.shapes import sizes
+
+# Numbers of caffe.proto.
+_NET_NAME, _LAYERS, _LAYER = 1, 2, 100
+_ITERATION, _LEARNED_NET, _HISTORY = 1, 2, 3
+# Numbers of onnx.proto.
+_PRODUCER, _PRODUCER_VERSION, _GRAPH, _OPSET, _METADATA = 2, 3, 7, 8, 14
+_NODE, _GRAPH_NAME, _INITIALIZER, _INPUT, _OUTPUT = 1, 2, 5, 11, 12
+_ONNX_TYPES = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    16: "bfloat16",
+    17: "float8",
+}
+# Numbers of caffe2.proto.
+_OP, _EXTERNAL_INPUT, _EXTERNAL_OUTPUT = 2, 7, 8
+
+
+def buffer_of(file: str) -> Buffer:
+    with open_regular(file, "a model") as stream:
+        return mapped(stream)
+
+
+def caffemodel(file: str, size: int) -> FileFacts:
+    """The layers that a caffemodel holds, with their blobs."""
+    buffer = buffer_of(file)
+    with damage_told(file, len(buffer), "caffemodel"):
+        net = Message.whole(buffer)
+        rows: list[Sequence[Fact]] = []
+        numbers = 0
+        for name, kind, blobs in _layers(net):
+            shapes = [
+                stored_blob(buffer, blob.start, blob.end, f'{file}: layer "{name}"', f"blob {index}").shape
+                for index, blob in enumerate(blobs)
+            ]
+            numbers += sum(map(prod, shapes))
+            rows.append((name, kind, [sizes(shape) for shape in shapes]))
+        facts: dict[str, Fact] = {
+            "net": net.text(_NET_NAME) or "(no name)",
+            "layers": len(rows),
+            "parameters": numbers,
+        }
+    with_blobs = [row for row in rows if row[2]]
+    return FileFacts(
+        file, FileKind.CAFFEMODEL, size, facts, Rows("blobs", ("layer", "type", "shapes"), with_blobs)
+    )
+
+
+def _layers(net: Message) -> Iterator[tuple[str, str, list[Message]]]:
+    """Name, type and blobs, in every form that Caffe has written."""
+    for layer in net.each(_LAYER):
+        yield layer.text(1), layer.text(2), [*layer.each(7)]
+    for layer in net.each(_LAYERS):
+        inner = next(layer.each(1), None)
+        if inner is not None:  # V0
+            yield inner.text(1), inner.text(2), [*inner.each(50)]
+        else:
+            kind = (layer.numbers(5) or [0])[-1]
+            yield layer.text(4), enum_name("V1LayerParameter.LayerType", kind) or str(kind), [*layer.each(6)]
+
+
+def solver_state(file: str, size: int) -> FileFacts:
+    """How far a training has come, and where its weights are."""
+    buffer = buffer_of(file)
+    with damage_told(file, len(buffer), "solver state"):
+        state = Message.whole(buffer)
+        weights = state.text(_LEARNED_NET)
+        facts: dict[str, Fact] = {
+            "iteration": (state.numbers(_ITERATION) or [0])[-1],
+            "weights": weights or "(not stated)",
+            "blobs of the solver": sum(1 for _ in state.each(_HISTORY)),
+        }
+    return FileFacts(
+        file, FileKind.SOLVER_STATE, size, facts, mentions={"weights": weights} if weights else {}
+    )
+
+
+def onnx_model(file: str, size: int) -> FileFacts:
+    """Inputs, outputs, kinds of nodes and the size of the weights."""
+    buffer = buffer_of(file)
+    with damage_told(file, len(buffer), "ONNX model"):
+        model = Message.whole(buffer)
+        graph = model.one(_GRAPH)
+        weights = {tensor.text(8): tensor for tensor in graph.each(_INITIALIZER)}
+        counts = Counter(node.text(4) for node in graph.each(_NODE))
+        opsets = {each.text(1): (each.numbers(2) or [0])[-1] for each in model.each(_OPSET)}
+        pairs = {each.text(1): each.text(2) for each in model.each(_METADATA)}
+        facts: dict[str, Fact] = {
+            "net": graph.text(_GRAPH_NAME),
+            "producer": f"{model.text(_PRODUCER)} {model.text(_PRODUCER_VERSION)}".strip() or "(not stated)",
+            "opsets": [f"{domain or 'ai.onnx'} {version}" for domain, version in opsets.items()],
+            "inputs": [_tensor(value) for value in graph.each(_INPUT) if value.text(1) not in weights],
+            "outputs": [_tensor(value) for value in graph.each(_OUTPUT)],
+            "nodes": sum(counts.values()),
+            "parameters": sum(prod(tensor.numbers(1)) for tensor in weights.values()),
+        }
+        state = [
+            f"{output} -> {name.removeprefix('recurrence ')}"
+            for name, output in pairs.items()
+            if name.startswith("recurrence ")
+        ]
+        outside = sorted(
+            {
+                entry.text(2)
+                for tensor in weights.values()
+                for entry in tensor.each(13)
+                if entry.text(1) == "location"
+            }
+        )
+    if state:
+        facts["state"] = state
+    if outside:
+        facts["weights in"] = outside
+    return FileFacts(file, FileKind.ONNX, size, facts, _counted("operators", counts.elements()))
+
+
+def _tensor(value: Message) -> str:
+    """As in ``data float32 1x3x224x224``."""
+    tensor = value.one(2).one(1)
+    kind = (tensor.numbers(1) or [0])[-1]
+    shape = tuple(_dim(dim) for dim in tensor.one(2).each(1))
+    return f"{value.text(1)} {_ONNX_TYPES.get(kind, f'type {kind}')} {sizes(shape)}"
+
+
+def _dim(dim: Message) -> int | str:
+    stated = dim.numbers(1)
+    return stated[-1] if stated else dim.text(2) or "?"
+
+
+def caffe2_net(file: str, size: int) -> FileFacts:
+    """A predict net with its operators, or an init net with the blobs that it fills."""
+    with open_regular(file, "a Caffe2 net") as stream:
+        is_binary = looks_like_operators(stream.read(1 << 16))
+    buffer: Buffer = (
+        buffer_of(file) if is_binary else read_net(file, "a predict net").message.SerializePartialToString()
+    )
+    with damage_told(file, len(buffer), "Caffe2 net"):
+        return _caffe2(file, size, Message.whole(buffer))
+
+
+def _caffe2(file: str, size: int, net: Message) -> FileFacts:
+    operators = [*net.each(_OP)]
+    types = [operator.text(4) for operator in operators]
+    name = net.text(1) or "(no name)"
+    if all("Fill" in kind for kind in types):
+        blobs = [
+            (output, kind, sizes(_shape_of_fill(operator)))
+            for operator, kind in zip(operators, types, strict=True)
+            for output in operator.texts(2)
+        ]
+        numbers = sum(prod(_shape_of_fill(operator)) for operator in operators)
+        facts: dict[str, Fact] = {"net": name, "blobs": len(blobs), "parameters": numbers}
+        return FileFacts(
+            file, FileKind.INIT_NET, size, facts, Rows("fills", ("blob", "type", "shape"), blobs)
+        )
+    return FileFacts(file, FileKind.PREDICT_NET, size, _of_predict_net(net), _counted("operators", types))
+
+
+def _of_predict_net(net: Message) -> dict[str, Fact]:
+    return {
+        "net": net.text(1) or "(no name)",
+        "external inputs": net.texts(_EXTERNAL_INPUT),
+        "external outputs": net.texts(_EXTERNAL_OUTPUT),
+        "operators of the net": sum(1 for _ in net.each(_OP)),
+    }
+
+
+def _shape_of_fill(operator: Message) -> tuple[int, ...]:
+    return next((tuple(each.numbers(6)) for each in operator.each(5) if each.text(1) == "shape"), ())
+
+
+def minidb(file: str, size: int) -> FileFacts:
+    """The net in a database, and the blobs beside it."""
+    net, weights = read_database(file)
+    message = Message.whole(net.message.SerializePartialToString())
+    shapes = {name: weights.blobs[name].shape for name in weights.names()}
+    facts = {
+        **_of_predict_net(message),
+        "blobs": len(shapes),
+        "parameters": sum(map(prod, shapes.values())),
+    }
+    types = [operator.text(4) for operator in message.each(_OP)]
+    return FileFacts(file, FileKind.DATABASE, size, facts, _counted("operators", types))
+
+
+def _counted(title: str, names: Iterable[str]) -> Rows:
+    return Rows(title, ("type", "count"), Counter(names).most_common())

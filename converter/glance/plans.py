@@ -1,0 +1,104 @@
+"""Engines: by the manifest beside them, else by the few bytes that their headers explain.
+
+A header has the size of the plan at byte 16, and the four numbers of TensorRT's version at byte 24.
+Source: plans of TensorRT for RTX 1.7.1.116. What does not fit that is not told.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from prototrt.caffe_proto.errors import UnreadableFileError
+from prototrt.converter.glance.facts import Fact, FileFacts, FileKind
+from prototrt.surgery.ir.shapes import sizes
+
+_MAKERS = {b"vtrt": "TensorRT for RTX", b"ftrt": "TensorRT", b"ptrt": "an old version of TensorRT"}
+_SIZE_AT, _VERSION_AT, _HEADER = 16, 24, 28
+_LARGEST_MANIFEST = 64 << 20  # bytes
+
+
+def plan(file: str, size: int, head: bytes) -> FileFacts:
+    """Raises ``UnreadableFileError`` if the plan is cut short."""
+    facts: dict[str, Fact] = {"made by": _MAKERS[head[:4]], **_of_header(file, size, head)}
+    manifest = Path(f"{file}.json")
+    if not manifest.is_file():
+        told = (
+            f"{file}: there is no manifest beside it, {manifest.name}: its inputs and outputs are not known"
+        )
+        return FileFacts(file, FileKind.PLAN, size, facts, warnings=[told])
+    known = of_manifest(_read(manifest))
+    stated = known.pop("bytes", size)
+    warnings = (
+        [] if stated == size else [f"{manifest}: is about a plan of {stated} bytes, this one has {size}"]
+    )
+    return FileFacts(file, FileKind.PLAN, size, {**facts, **known}, warnings=warnings)
+
+
+def _of_header(file: str, size: int, head: bytes) -> dict[str, Fact]:
+    if len(head) < _HEADER:
+        raise UnreadableFileError(
+            f"the plan is cut short: the file has {size} bytes", where=file, fix="get the file again"
+        )
+    (stated,) = struct.unpack_from("<Q", head, _SIZE_AT)
+    if stated == size:
+        return {"version": ".".join(map(str, head[_VERSION_AT:_HEADER]))}
+    if head[:4] == b"vtrt" and stated > size:
+        raise UnreadableFileError(
+            f"the plan is cut short: its header states {stated} bytes, the file has {size}",
+            where=file,
+            fix="get the file again, or convert the model again",
+        )
+    return {}
+
+
+def _read(manifest: Path) -> Any:
+    try:
+        if manifest.stat().st_size > _LARGEST_MANIFEST:
+            return None
+        return json.loads(manifest.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def of_manifest(manifest: Any) -> dict[str, Fact]:
+    """What a manifest says, as far as it is one."""
+    if not isinstance(manifest, Mapping):
+        return {}
+    facts: dict[str, Fact] = {}
+    if isinstance(manifest.get("network"), str):
+        facts["net"] = manifest["network"]
+    if isinstance(manifest.get("precision"), str):
+        facts["precision"] = manifest["precision"]
+    for role, source in _mapping(manifest.get("sources")).items():
+        facts[str(role)] = str(_mapping(source).get("file"))
+    for name in ("inputs", "outputs"):
+        facts[name] = [_binding(each) for each in _list(manifest.get(name))]
+    if pairs := [_mapping(each) for each in _list(manifest.get("recurrences"))]:
+        facts["state"] = [f"{pair.get('output')} -> {pair.get('input')}" for pair in pairs]
+    tensorrt = _mapping(manifest.get("tensorrt"))
+    if tensorrt:
+        facts["built by"] = f"TensorRT {tensorrt.get('version')} ({tensorrt.get('flavour')})"
+    stated = _mapping(manifest.get("plan")).get("bytes")
+    if isinstance(stated, int):
+        facts["bytes"] = stated
+    if _mapping(manifest.get("signature")):
+        facts["signed"] = "yes"
+    return facts
+
+
+def _binding(stated: Any) -> str:
+    found = _mapping(stated)
+    shape = tuple(dim if isinstance(dim, int) else str(dim) for dim in _list(found.get("shape")))
+    return f"{found.get('name')} {found.get('dtype')} {sizes(shape)}"
+
+
+def _mapping(found: Any) -> Mapping[Any, Any]:
+    return found if isinstance(found, Mapping) else {}
+
+
+def _list(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else []

@@ -1,0 +1,99 @@
+"""Text that is not a net: manifests, scales, tables, solvers, lists of models."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from prototrt.caffe_proto.json_files import value_from_json
+from prototrt.caffe_proto.recognition import read_text
+from prototrt.caffe_proto.text.scalars import text_from_bytes
+from prototrt.converter.glance.facts import Fact, FileFacts, FileKind, Rows
+from prototrt.converter.glance.plans import of_manifest
+from prototrt.surgery.scales.scales_file import read_scales
+from prototrt.surgery.scales.tables import read_table
+
+_SOLVER = re.compile(
+    r"^\s*(?:base_lr|lr_policy|solver_mode|max_iter|train_net|snapshot_prefix)\s*:", re.MULTILINE
+)
+_NET_OF_SOLVER = re.compile(r"^\s*(?:net|train_net)\s*:\s*[\"']([^\"']+)", re.MULTILINE)
+_LIST = re.compile(r"^models\s*:", re.MULTILINE)
+_LAYERS = re.compile(r"^\s*(?:layers?|input|op)\b", re.MULTILINE)
+_TABLE = re.compile(r"\S.*?(?: +[-+]?[0-9][-+.0-9eE]*)+")
+_CACHE = "TRT-"
+
+
+def text(file: str, size: int) -> FileFacts | None:
+    """None for a net, and for text that nobody knows: reading it as a net says what is wrong with it."""
+    content = text_from_bytes(read_text(file, "a prototxt", "give a file that prototrt reads"))
+    if content.lstrip().startswith("{"):
+        return _json(file, size, content)
+    if content.startswith(_CACHE) or _is_table(content):
+        return _table(file, size)
+    if _LAYERS.search(content) is None and _SOLVER.search(content):
+        return _solver(file, size, content)
+    if _LAYERS.search(content) is None and _LIST.search(content):
+        return FileFacts(file, FileKind.MODEL_LIST, size)
+    return None
+
+
+def _is_table(content: str) -> bool:
+    lines = [line.strip() for line in content.splitlines() if line.strip()]
+    return bool(lines) and all(map(_TABLE.fullmatch, lines))
+
+
+def _json(file: str, size: int, content: str) -> FileFacts | None:
+    try:
+        found: Any = value_from_json(content)
+    except ValueError:
+        return None
+    if not isinstance(found, dict):
+        return None
+    if "recurrences" in found and "inputs" in found:
+        facts = of_manifest(found)
+        of = file.removesuffix(".json")
+        return FileFacts(file, FileKind.MANIFEST, size, facts, mentions={"of": of})
+    if "blobs" in found:
+        return _scales(file, size)
+    if "comparisons" in found and "holds" in found:
+        return FileFacts(
+            file,
+            FileKind.VERIFICATION,
+            size,
+            {"holds": "yes" if found["holds"] else "no", "comparisons": len(found["comparisons"])},
+        )
+    if found and all(isinstance(each, dict) and {"scale", "min"} & each.keys() for each in found.values()):
+        return _table(file, size)
+    return FileFacts(
+        file,
+        FileKind.OTHER,
+        size,
+        {"keys": [*map(str, found)]},
+        other="a JSON file",
+        advice="it is not one that prototrt writes",
+    )
+
+
+def _scales(file: str, size: int) -> FileFacts:
+    scales = read_scales(file)
+    facts: dict[str, Fact] = {
+        "net": scales.network or "(no name)",
+        "method": scales.method or "(not stated)",
+        "calls": sum(each.samples for each in scales.data),
+        "weights": str(scales.weights.get("file", "(not stated)")),
+    }
+    rows = [(name, f"{record.scale:g}") for name, record in scales.records.items()]
+    return FileFacts(file, FileKind.SCALES, size, facts, Rows("scales", ("blob", "scale"), rows))
+
+
+def _table(file: str, size: int) -> FileFacts:
+    entries = read_table(file)
+    rows = [(entry.name, f"{entry.scale:g}") for entry in entries]
+    facts: dict[str, Fact] = {"each name is": entries[0].named.value}
+    return FileFacts(file, FileKind.TABLE, size, facts, Rows("scales", ("name", "scale"), rows))
+
+
+def _solver(file: str, size: int, content: str) -> FileFacts:
+    nets = _NET_OF_SOLVER.findall(content)
+    facts: dict[str, Fact] = {"net": nets[0] if nets else "(not stated)"}
+    return FileFacts(file, FileKind.SOLVER, size, facts, mentions={"net": nets[0]} if nets else {})
