@@ -13,7 +13,7 @@ import numpy as np
 from prototrt.caffe_proto.errors import ConversionError, EngineError
 from prototrt.converter.sessions.session import ENGINE, Session
 from prototrt.converter.sessions.signature import Signature
-from prototrt.surgery.ir import Array, Graph
+from prototrt.surgery.ir import Array, Graph, size_at
 
 WARM_UP, CALLS = 10, 100
 SECONDS_AT_MOST = 10.0
@@ -78,9 +78,10 @@ def _feeds_of(signature: Signature) -> dict[str, Array]:
     """Every input but state, of the usual size. Whole numbers are 0, which a table of any size has."""
     random = np.random.default_rng(0)
     feeds: dict[str, Array] = {}
+    usual = {symbol: span.opt for symbol, span in signature.symbols.items()}
     for value in signature.inputs:
         if value.name not in signature.states:
-            shape = [signature.symbols[dim].opt if isinstance(dim, str) else dim for dim in value.shape]
+            shape = [size_at(dim, usual) for dim in value.shape]
             drawn = random.uniform(0, 1, shape)
             feeds[value.name] = (drawn if value.dtype.numpy.kind == "f" else 0 * drawn).astype(
                 value.dtype.numpy

@@ -12,7 +12,8 @@ from prototrt.converter.cpp_header import write_header
 from prototrt.converter.json_text import json_text
 from prototrt.converter.publication import Publication
 from prototrt.converter.sessions.indices import IndexRange, index_ranges
-from prototrt.surgery.ir import AtMost, Graph, LeftOut, Value
+from prototrt.surgery.ir import AtMost, Graph, LeftOut, OpenSize, Value, symbols_of
+from prototrt.surgery.ir.layout import Layout
 from prototrt.surgery.ops import Scan, While
 from prototrt.surgery.passes.precision import precision_of
 
@@ -31,9 +32,9 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
         "precision": precision_of(graph),
         "layout": graph.layout.name,
         "sources": provenance(graph),
-        "inputs": [_input(value, graph, ranges) for value in graph.inputs],
+        "inputs": [_input(value, graph.layout, ranges) for value in graph.inputs],
         **({"unread_inputs": list(graph.unread_inputs)} if graph.unread_inputs else {}),
-        "outputs": [_binding(value, graph) for value in graph.outputs],
+        "outputs": [_binding(value, graph.layout) for value in graph.outputs],
         "recurrences": [
             {"input": pair.input.name, "output": pair.output.name, "exposed": pair.exposed}
             for pair in graph.recurrences
@@ -89,25 +90,28 @@ def _left_out(layer: LeftOut) -> dict[str, Any]:
     return {"layer": origin.layer, "type": origin.type, "line": origin.line, "warning": layer.warning}
 
 
-def _binding(value: Value, graph: Graph) -> dict[str, Any]:
-    """Name, type and shape; the profile is the range of each symbol in the shape. ``axes`` are the names of N and T.
+def _binding(value: Value, layout: Layout) -> dict[str, Any]:
+    """Name, type and shape; the profile is the range of each open size in the shape, and of the symbols in it.
 
-    ``counted_by`` exists for axes whose first elements count: for each, the output that holds their number.
+    ``axes`` are the names of N and T. ``counted_by`` exists for axes whose first elements count: for each, the output
+    that holds their number.
     """
-    symbols = {dim: graph.symbols[dim] for dim in value.shape if isinstance(dim, str)}
-    profile = {dim: [span.min, span.opt, span.max] for dim, span in symbols.items()}
+    spans = {str(dim): dim.range for dim in value.shape if isinstance(dim, OpenSize)}
+    for dim in value.shape:
+        spans |= symbols_of(dim)
+    profile = {name: [span.min, span.opt, span.max] for name, span in spans.items()}
     binding = {
         "name": value.name,
         "dtype": value.dtype.value,
         "shape": list(value.shape),
-        "axes": list(graph.layout.names_of(value.name, len(value.shape))),
+        "axes": list(layout.names_of(value.name, len(value.shape))),
         "profile": profile,
     }
     counts = {str(axis): dim.count for axis, dim in enumerate(value.shape) if isinstance(dim, AtMost)}
     return {**binding, "counted_by": counts} if counts else binding
 
 
-def _input(value: Value, graph: Graph, ranges: Sequence[IndexRange]) -> dict[str, Any]:
+def _input(value: Value, layout: Layout, ranges: Sequence[IndexRange]) -> dict[str, Any]:
     """``indices`` exists for an input whose numbers pick rows of tables."""
     own = [
         {
@@ -119,5 +123,5 @@ def _input(value: Value, graph: Graph, ranges: Sequence[IndexRange]) -> dict[str
         for each in ranges
         if each.input == value.name
     ]
-    binding = _binding(value, graph)
+    binding = _binding(value, layout)
     return {**binding, "indices": own} if own else binding

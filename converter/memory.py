@@ -8,7 +8,7 @@ from prototrt.caffe_proto.errors import NetError
 from prototrt.caffe_proto.machine_memory import usual_limit
 from prototrt.caffe_proto.sizes import bytes_from_text, text_of_bytes
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.surgery.ir import Graph, Value
+from prototrt.surgery.ir import DataSize, Graph, Value, size_at
 from prototrt.surgery.options import RewriteOptions
 
 
@@ -34,5 +34,5 @@ def refuse_large_values(graph: Graph, options: RewriteOptions) -> None:
 def _bytes(graph: Graph, value: Value) -> int:
     """The least that a value takes: a size that depends on data may be 1."""
     usual = {name: span.opt for name, span in graph.symbols.items()}
-    sizes = (dim if isinstance(dim, int) else usual.get(dim, 1) for dim in value.shape)
+    sizes = (1 if isinstance(dim, DataSize) else size_at(dim, usual) for dim in value.shape)
     return prod(sizes) * int(value.dtype.numpy.itemsize)

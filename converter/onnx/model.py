@@ -11,7 +11,8 @@ import numpy as np
 
 from prototrt.caffe_proto.naming import Names
 from prototrt.converter.onnx.api import ELEMENT_TYPES, dialect_of, imported
-from prototrt.surgery.ir import Array, DType, Graph, Node, Shape, Value, fixed, node_count
+from prototrt.converter.onnx.sizes import SizeName
+from prototrt.surgery.ir import Array, DType, Graph, Node, Shape, Size, Value, fixed, node_count
 
 Proto: TypeAlias = Any
 """One of ONNX's messages: the types that onnx ships for them say little."""
@@ -46,6 +47,10 @@ class OnnxModel:
         self.primitives = node_count(graph)
         """The number of nodes, including those in bodies."""
         self.nodes: list[Proto] = []
+        self._outermost = self.nodes
+        self._inputs = graph.inputs
+        self._symbols: dict[str, SizeName] = {}
+        self._open_sizes: dict[str, SizeName] = {}
         self.weights: dict[str, Array] = {}
         self._shared: dict[tuple[object, ...], str] = {}
         self._names: dict[Value, str] = {}
@@ -109,6 +114,30 @@ class OnnxModel:
         if all(isinstance(tensor.shape[axis], int) for axis in axes):
             return self.integers(*(fixed(tensor.shape[axis], "a size") for axis in axes))
         return self.add("Gather", self.add("Shape", tensor), self.integers(*axes))
+
+    def size(self, dim: Size) -> str:
+        """A size as a vector of one number, whether it is known or not. Made once, outside all bodies."""
+        inside, self.nodes = self.nodes, self._outermost
+        try:
+            return self._size(dim).name
+        finally:
+            self.nodes = inside
+
+    def _size(self, dim: Size) -> SizeName:
+        if isinstance(dim, int):
+            return SizeName(self, self.integers(dim))
+        if dim not in self._open_sizes:
+            symbols = {name: self._symbol(name) for name in dim.symbols}
+            self._open_sizes[dim] = dim.at(symbols)
+        return self._open_sizes[dim]
+
+    def _symbol(self, name: str) -> SizeName:
+        """The size of an axis of an input, read once."""
+        if name not in self._symbols:
+            places = ((value, value.shape.index(name)) for value in self._inputs if name in value.shape)
+            value, axis = next(places)
+            self._symbols[name] = SizeName(self, self.sizes(self.tensor(value), [axis]))
+        return self._symbols[name]
 
     def info(self, value: Value, name: str | None = None) -> Proto:
         """Name, element type and shape of a value, as inputs and outputs are described."""

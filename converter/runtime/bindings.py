@@ -8,7 +8,7 @@ from typing import Any
 from prototrt.caffe_proto.errors import EngineError
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
-from prototrt.surgery.ir import DType, Range, Value
+from prototrt.surgery.ir import DataSize, Dim, DType, OpenSize, Range, Value, range_of
 
 _FIX = "use the manifest that was written with the plan, or convert the model again"
 
@@ -19,7 +19,6 @@ def signature_of_engine(engine: Any, backend: Backend) -> Signature:
     Each size that varies becomes its own symbol. Raises ``EngineError`` for inputs and outputs that we cannot feed.
     """
     dtypes: Mapping[Any, DType] = {backend.dtype(dtype): dtype for dtype in DType}
-    symbols: dict[str, Range] = {}
     sides: dict[str, list[Value]] = {"INPUT": [], "OUTPUT": []}
     for name in (engine.get_tensor_name(index) for index in range(engine.num_io_tensors)):
         side = engine.get_tensor_mode(name).name
@@ -36,14 +35,16 @@ def signature_of_engine(engine: Any, backend: Backend) -> Signature:
                 fix="cast it inside the network that the engine is built from",
             )
         shape = tuple(engine.get_tensor_shape(name))
-        dims = tuple(f"{name}.{axis}" if size == -1 else size for axis, size in enumerate(shape))
-        sides[side].append(Value(name, dtypes[found], dims))
-        if side == "INPUT" and -1 in shape:
-            spans = zip(*engine.get_tensor_profile_shape(name, 0), strict=True)
-            symbols |= {
-                dim: Range(*span) for dim, span in zip(dims, spans, strict=True) if isinstance(dim, str)
-            }
-    return Signature(tuple(sides["INPUT"]), tuple(sides["OUTPUT"]), (), symbols)
+        dims: list[Dim] = list(shape)
+        for axis in (axis for axis, size in enumerate(shape) if size == -1):
+            symbol = f"{name}.{axis}"
+            if side == "INPUT":
+                span = Range(*(sizes[axis] for sizes in engine.get_tensor_profile_shape(name, 0)))
+                dims[axis] = OpenSize.symbol(symbol, span)
+            else:
+                dims[axis] = DataSize(symbol)
+        sides[side].append(Value(name, dtypes[found], tuple(dims)))
+    return Signature(tuple(sides["INPUT"]), tuple(sides["OUTPUT"]), ())
 
 
 def refuse_other_bindings(told: Signature, found: Signature) -> None:
@@ -68,39 +69,36 @@ def refuse_other_bindings(told: Signature, found: Signature) -> None:
                 f'the manifest says that "{value.name}" is {value.dtype.value}, the plan has {other.dtype.value}',
                 fix=_FIX,
             )
-        if not _agree(value, told, other, found):
+        if not _agree(value, other, is_input=other in found.inputs):
             raise EngineError(
-                f'the manifest says that "{value.name}" is {_told(value, told)}, the plan has {_told(other, found)}',
+                f'the manifest says that "{value.name}" is {_told(value)}, the plan has {_told(other)}',
                 fix=_FIX,
             )
     _refuse_pairs(told)
 
 
-def _agree(value: Value, told: Signature, other: Value, found: Signature) -> bool:
+def _agree(value: Value, other: Value, *, is_input: bool) -> bool:
     """Whether two descriptions agree on the sizes of one tensor."""
     if len(value.shape) != len(other.shape):
         return False
-    is_input = other in found.inputs
     for ours, theirs in zip(value.shape, other.shape, strict=True):
-        span = told.symbols[ours] if isinstance(ours, str) else Range(ours, ours, ours)
-        if not isinstance(theirs, str):
-            same = span.min == span.max == theirs or (not is_input and span.min <= theirs <= span.max)
-        elif is_input:
-            same = span == found.symbols[theirs]
-        else:
-            same = True  # an engine does not know the sizes of an output before those of the inputs
-        if not same:
+        # An engine does not know the sizes of an output before those of the inputs.
+        if isinstance(ours, DataSize) or isinstance(theirs, DataSize):
+            continue
+        span, built = range_of(ours), range_of(theirs)
+        is_inside = isinstance(theirs, int) and span.min <= theirs <= span.max
+        if span != built and (is_input or not is_inside):
             return False
     return True
 
 
-def _told(value: Value, signature: Signature) -> str:
+def _told(value: Value) -> str:
     """Type and sizes; those that vary as ``min..max``."""
 
-    def size(dim: int | str) -> str:
-        span = signature.symbols.get(dim) if isinstance(dim, str) else None
-        if span is None:
-            return "?" if isinstance(dim, str) else str(dim)
+    def size(dim: Dim) -> str:
+        if not isinstance(dim, OpenSize):
+            return "?" if isinstance(dim, DataSize) else str(dim)
+        span = dim.range
         return f"{span.min}..{span.max} (usually {span.opt})"
 
     return f"{value.dtype.value} of {' x '.join(map(size, value.shape)) or 'one number'}"
@@ -123,7 +121,7 @@ def _wrong_with(one: Value, other: Value, told: Signature) -> str | None:
     if other not in told.outputs:
         return f'but "{other.name}" is not an output'
     if (one.dtype, one.shape) != (other.dtype, other.shape):
-        return f"but the one is {_told(other, told)}, the other {_told(one, told)}"
+        return f"but the one is {_told(other)}, the other {_told(one)}"
     if len(list(_pairs_with(one, other, told))) > 1:
         return "and one of them is also in another pair"
     return None

@@ -17,7 +17,7 @@ from prototrt.converter.manifest import MANIFEST_FORMAT
 from prototrt.converter.sessions.indices import IndexRange
 from prototrt.converter.sessions.signature import Signature, stream_axes_of
 from prototrt.converter.signing import Keys, TrustedKeys
-from prototrt.surgery.ir import AtMost, DType, Range, Recurrence, Value
+from prototrt.surgery.ir import AtMost, DType, Range, Recurrence, Size, Value, fixed, size_from_text
 from prototrt.surgery.ops import Gather, ReverseSequence
 
 _GIVE_PLAN = "give a plan written by prototrt convert"
@@ -191,10 +191,10 @@ def _signature(manifest: Mapping[str, Any]) -> Signature:
     bindings = [*manifest["inputs"], *manifest["outputs"]]
     # Manifests of old versions have no axes: their engines have Caffe's layout.
     axes = {binding["name"]: binding["axes"] for binding in bindings if "axes" in binding}
-    values = {binding["name"]: _value(binding) for binding in bindings}
     symbols = {symbol: Range(*span) for binding in bindings for symbol, span in binding["profile"].items()}
+    values = {binding["name"]: _value(binding, symbols) for binding in bindings}
     for value in values.values():
-        _refuse_sizes(value, symbols, values)
+        _refuse_uncounted(value, values)
     return Signature(
         tuple(values[binding["name"]] for binding in manifest["inputs"]),
         tuple(values[binding["name"]] for binding in manifest["outputs"]),
@@ -202,7 +202,6 @@ def _signature(manifest: Mapping[str, Any]) -> Signature:
             Recurrence(values[pair["input"]], values[pair["output"]], bool(pair.get("exposed", False)))
             for pair in manifest["recurrences"]
         ),
-        symbols,
         tuple(
             _indices(binding["name"], stated, symbols)
             for binding in manifest["inputs"]
@@ -213,35 +212,42 @@ def _signature(manifest: Mapping[str, Any]) -> Signature:
     )
 
 
-def _indices(name: str, stated: Mapping[str, Any], symbols: Container[str]) -> IndexRange:
+def _indices(name: str, stated: Mapping[str, Any], symbols: Mapping[str, Range]) -> IndexRange:
     """Raises ``ValueError`` if it is not a range."""
     below, every, start = stated["below"], stated["every"], stated["start"]
-    is_known = below in symbols if isinstance(below, str) else isinstance(below, int) and below >= 0
+    is_known = isinstance(below, str) or (isinstance(below, int) and below >= 0)
     if not (is_known and isinstance(every, int) and isinstance(start, int) and 0 <= start < every):
         raise ValueError(f"the indices of {name!r}: below is {below!r}, every {every!r}, start {start!r}")
+    below = size_from_text(below, symbols) if isinstance(below, str) else below
     reader = ReverseSequence() if stated.get("lengths") else Gather()
     return IndexRange(name, below, every, start, reader)
 
 
-def _refuse_sizes(value: Value, symbols: Mapping[str, Range], known: Container[str]) -> None:
-    """Raise ``ValueError`` for a size that is neither a number nor a symbol with a range, or that lacks its count."""
+def _refuse_uncounted(value: Value, known: Container[str]) -> None:
+    """Raise ``ValueError`` for a size that lacks its count."""
     for dim in value.shape:
         if isinstance(dim, AtMost) and dim.count not in known:
             raise ValueError(f"{value.name!r} is counted by {dim.count!r}, which is not an output")
-        is_size = isinstance(dim, int) and dim >= 0
-        if not is_size and dim not in symbols:
-            raise ValueError(
-                f"the size {dim!r} of {value.name!r}, which is neither a number nor a symbol with a range"
-            )
 
 
-def _value(binding: Mapping[str, Any]) -> Value:
+def _value(binding: Mapping[str, Any], symbols: Mapping[str, Range]) -> Value:
+    """Raises ``ValueError`` for a size that is neither a number nor made of symbols with a range."""
     counts = binding.get("counted_by", {})
+    sizes = [_stated_size(binding["name"], dim, symbols) for dim in binding["shape"]]
     shape = [
-        AtMost(dim, str(counts[str(axis)])) if str(axis) in counts else dim
-        for axis, dim in enumerate(binding["shape"])
+        AtMost(fixed(dim, "a size"), str(counts[str(axis)])) if str(axis) in counts else dim
+        for axis, dim in enumerate(sizes)
     ]
     return Value(str(binding["name"]), DType(binding["dtype"]), tuple(shape))
+
+
+def _stated_size(name: str, stated: Any, symbols: Mapping[str, Range]) -> Size:
+    if isinstance(stated, int) and stated >= 0:
+        return stated
+    try:
+        return size_from_text(str(stated), symbols)
+    except ValueError as error:
+        raise ValueError(f"the size {stated!r} of {name!r}: {error}") from None
 
 
 def _size(path: str) -> int:

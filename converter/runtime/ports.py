@@ -23,18 +23,16 @@ from prototrt.converter.runtime.transfers import (
     WorkQueue,
     WrittenInPlace,
 )
-from prototrt.converter.sessions.signature import Signature, concrete
-from prototrt.surgery.ir import Dim, Value
+from prototrt.converter.sessions.signature import Signature, largest
+from prototrt.surgery.ir import Value
 
 
 class Ports:
     """Buffers for all inputs and outputs of an engine, as large as its profile allows, and its state."""
 
     def __init__(self, signature: Signature, memory: Memory, stream: int) -> None:
-        largest: dict[Dim, int] = {symbol: span.max for symbol, span in signature.symbols.items()}
         sizes = {
-            value.name: bytes_of(value, concrete(value.shape, largest))
-            for value in (*signature.inputs, *signature.outputs)
+            value.name: bytes_of(value, largest(value)) for value in (*signature.inputs, *signature.outputs)
         }
         self.signature, self.work = signature, WorkQueue(memory.device, stream)
         pairs = [

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from prototrt.caffe_proto.errors import ConversionError, Origin
-from prototrt.surgery.ir import Array, Dim, Graph, Node, Value
+from prototrt.surgery.ir import Array, Dim, Graph, Node, Value, size_at
 from prototrt.surgery.ops import Cast, Gather, Identity, Reshape, ReverseSequence, Scatter, Slice, Transpose
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRange:
-    """Numbers of an input that must be from 0 to ``below - 1``. ``below`` is a size, or the symbol of one.
+    """Numbers of an input that must be from 0 to ``below - 1``. ``below`` is a size, which may vary.
 
     Lengths (``reader`` is a ``ReverseSequence``) may also be ``below`` itself. They are every ``every``-th number
     from ``start`` on, in the order of memory: of rois, the first of each five.
@@ -34,11 +34,11 @@ class IndexRange:
         """Whether they count steps, and pick no rows."""
         return isinstance(self.reader, ReverseSequence)
 
-    def refuse(self, array: Array, sizes: Mapping[Dim, int]) -> None:
+    def refuse(self, array: Array, sizes: Mapping[str, int]) -> None:
         """Raise ``ShapeError`` for a number in the input's array that is outside."""
-        below = sizes[self.below] if isinstance(self.below, str) else self.below
+        numbers = array.reshape(-1)[self.start :: self.every]
         try:
-            self.reader.refuse_outside(array.reshape(-1)[self.start :: self.every], below)
+            self.reader.refuse_outside(numbers, size_at(self.below, sizes))
         except ConversionError as error:
             error.origin, error.where = self.origin, f'input "{self.input}"'
             raise

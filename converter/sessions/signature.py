@@ -10,10 +10,24 @@ from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.caffe_proto.suggestions import close_names
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.sessions.indices import IndexRange, index_ranges
-from prototrt.surgery.ir import Array, Dim, Graph, Range, Recurrence, Shape, Value
+from prototrt.surgery.ir import (
+    Array,
+    DataSize,
+    Dim,
+    Graph,
+    OpenSize,
+    Range,
+    Recurrence,
+    Shape,
+    Value,
+    computable,
+    range_of,
+    size_at,
+    symbols_of,
+)
 from prototrt.surgery.ir.layout import stream_axis
 
-Sizes = Mapping[Dim, int]
+Sizes = Mapping[str, int]
 """The values of symbols in one call."""
 
 STREAM_AXIS = 1
@@ -30,7 +44,6 @@ class Signature:
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     recurrences: tuple[Recurrence, ...]
-    symbols: Mapping[str, Range]
     indices: tuple[IndexRange, ...] = ()
     unread_inputs: tuple[str, ...] = ()
     """Inputs of the net that no output needs: they may be given, and change nothing."""
@@ -44,11 +57,16 @@ class Signature:
             graph.inputs,
             graph.outputs,
             graph.recurrences,
-            graph.symbols,
             index_ranges(graph),
             graph.unread_inputs,
             stream_axes_of(names),
         )
+
+    @cached_property
+    def symbols(self) -> dict[str, Range]:
+        """The ranges of all sizes that vary, by the name of their symbol."""
+        shapes = (value.shape for value in (*self.inputs, *self.outputs))
+        return {symbol: span for shape in shapes for dim in shape for symbol, span in symbols_of(dim).items()}
 
     @cached_property
     def states(self) -> dict[str, Value]:
@@ -90,12 +108,12 @@ class Signature:
             told = ", ".join(f"{value.name} {value.shape}" for value in missing)
             raise NetError(f"inputs are missing: {told}", fix="give an array for each of them")
 
-    def sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[Dim, int]:
+    def sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
         """The values of the symbols for inputs of these shapes. Raises ``ShapeError``."""
-        sizes: dict[Dim, int] = {}
+        sizes: dict[str, int] = {}
         for value in self.inputs:
             for dim, size in zip(value.shape, shapes.get(value.name, ()), strict=False):
-                if isinstance(dim, str):
+                if isinstance(dim, OpenSize) and dim in dim.symbols:
                     sizes.setdefault(dim, size)
                     self._refuse_outside(value, dim, size)
         return sizes
@@ -156,8 +174,20 @@ def stream_axes_of(names: Mapping[str, Sequence[str | None]]) -> dict[str, int]:
 
 
 def concrete(shape: Shape, sizes: Sizes) -> tuple[int, ...]:
-    """The shape with sizes for its symbols; one that no input has becomes -1, which fits nothing."""
-    return tuple(sizes.get(dim, -1) if isinstance(dim, str) else dim for dim in shape)
+    """The shape with sizes for its symbols; a size whose symbols have none becomes -1, which fits nothing."""
+
+    def size(dim: Dim) -> int:
+        try:
+            return size_at(dim, sizes)
+        except KeyError:
+            return -1
+
+    return tuple(size(dim) for dim in shape)
+
+
+def largest(value: Value) -> tuple[int, ...]:
+    """The largest shape of an input or an output; -1 for a size that depends on the data."""
+    return tuple(-1 if isinstance(dim, DataSize) else range_of(computable(dim)).max for dim in value.shape)
 
 
 def refuse_lost(value: Value, carried: tuple[int, ...], wanted: tuple[int, ...]) -> None:

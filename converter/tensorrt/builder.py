@@ -23,7 +23,7 @@ from prototrt.converter.signing import Signer
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.lowering import lower, refuse_not_run
 from prototrt.converter.tensorrt.network import Network
-from prototrt.surgery.ir import Graph, Range, node_count, sha256_of_graph
+from prototrt.surgery.ir import Graph, computable, node_count, range_of, sha256_of_graph
 from prototrt.surgery.pipeline import lowered
 
 
@@ -231,12 +231,12 @@ def _config(graph: Graph, network: Network, options: BuildOptions) -> Any:
 
 def _profile(graph: Graph, network: Network) -> Any:
     """The smallest, usual and largest shapes of the inputs that have symbols; None where none has."""
-    varying = [value for value in graph.inputs if any(isinstance(dim, str) for dim in value.shape)]
+    varying = [value for value in graph.inputs if any(not isinstance(dim, int) for dim in value.shape)]
     if not varying:
         return None
     profile = network.builder.create_optimization_profile()
     for value in varying:
-        spans = [Range(dim, dim, dim) if isinstance(dim, int) else graph.symbols[dim] for dim in value.shape]
+        spans = [range_of(computable(dim)) for dim in value.shape]
         profile.set_shape(value.name, [s.min for s in spans], [s.opt for s in spans], [s.max for s in spans])
     return profile
 

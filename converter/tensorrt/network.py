@@ -13,7 +13,8 @@ import numpy as np
 from prototrt.caffe_proto.errors import BuildError, Origin
 from prototrt.converter import black_box
 from prototrt.converter.tensorrt.api import Backend
-from prototrt.surgery.ir import Array, Dim, DType, Node, Shape, Value
+from prototrt.converter.tensorrt.sizes import SizeTensor
+from prototrt.surgery.ir import Array, Dim, DType, Node, OpenSize, Shape, Value, symbols_of
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ class Network:
         """The node at hand; its values know their shapes, symbols and all."""
         self._sizes: dict[Shape, Tensor] = {}
         self._symbols: dict[str, tuple[Tensor, int]] = {}
+        self._read: dict[str, Tensor] = {}
         self._made: list[Layer] = []
         self._kept: list[Array] = []
         self._constants: dict[Value, Tensor] = {}
@@ -177,7 +179,7 @@ class Network:
         if tensor is None:
             raise self.error(f'refuses the input "{value.name}"')
         for axis, dim in enumerate(value.shape):
-            if isinstance(dim, str):
+            if isinstance(dim, OpenSize) and dim in dim.symbols:
                 self._symbols.setdefault(dim, (tensor, axis))
         return tensor
 
@@ -213,12 +215,20 @@ class Network:
     def _size(self, dim: Dim) -> Tensor:
         if isinstance(dim, int):
             return self.constant_array(np.array([dim], np.int32))
+        assert isinstance(dim, OpenSize), "no engine has sizes that depend on the data"
         if (dim,) not in self._sizes:
-            tensor, axis = self._symbols[dim]
+            symbols = {name: SizeTensor(self, self._symbol(name)) for name in symbols_of(dim)}
+            self._sizes[(dim,)] = dim.at(symbols).tensor
+        return self._sizes[(dim,)]
+
+    def _symbol(self, name: str) -> Tensor:
+        """The size of an axis that the symbol stands for, read once."""
+        if name not in self._read:
+            tensor, axis = self._symbols[name]
             # From version 10 on, shapes are int64.
             shape = self.add("cast", self.add("shape", tensor).get_output(0), self.trt.int32).get_output(0)
-            self._sizes[(dim,)] = self.add("slice", shape, [axis], [1], [1]).get_output(0)
-        return self._sizes[(dim,)]
+            self._read[name] = self.add("slice", shape, [axis], [1], [1]).get_output(0)
+        return self._read[name]
 
 
 def recording_logger(trt: Any) -> Any:

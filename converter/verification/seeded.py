@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from prototrt.surgery.ir import Array, DType, Graph, Value
+from prototrt.surgery.ir import Array, DType, Graph, Value, size_at
 from prototrt.surgery.ops import Cast, Gather, Identity, Reshape, Slice, Tile, Transpose
 
 _MOVES = (Cast, Identity, Reshape, Slice, Tile, Transpose)
@@ -28,7 +28,8 @@ def seeded_feeds(graph: Graph, calls: int = 1, seed: int = 0) -> list[dict[str, 
 
 def _drawn(value: Value, graph: Graph, limit: int | None, seed: list[int]) -> Array:
     random = np.random.default_rng([*seed, zlib.crc32(value.name.encode())])
-    shape = [graph.symbols[dim].opt if isinstance(dim, str) else dim for dim in value.shape]
+    usual = {symbol: span.opt for symbol, span in graph.symbols.items()}
+    shape = [size_at(dim, usual) for dim in value.shape]
     if limit is not None or value.dtype in (DType.INT32, DType.BOOL):
         return random.integers(0, limit or 2, shape).astype(value.dtype.numpy)
     return random.uniform(0, 1, shape).astype(value.dtype.numpy)

@@ -12,7 +12,7 @@ from prototrt.caffe_proto.machine_memory import usual_limit
 from prototrt.caffe_proto.schema import is_repeated, parameter_fields
 from prototrt.caffe_proto.sizes import bytes_from_text, text_of_bytes
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.surgery.ir import Range, Shape, Value
+from prototrt.surgery.ir import Range, Shape, Value, size_at
 from prototrt.surgery.options import RewriteOptions
 
 MOST_AXES = 32
@@ -34,7 +34,8 @@ def refuse_oversized(layer: Layer, index: int, value: Value, symbols: Mapping[st
             because="Caffe's blobs have at most that many",
             fix="use fewer axes",
         )
-    count = prod(dim if isinstance(dim, int) else symbols[dim].max for dim in value.shape)
+    largest = {symbol: span.max for symbol, span in symbols.items()}
+    count = prod(size_at(dim, largest) for dim in value.shape)
     refuse_too_many(count, value.shape, blob)
 
 

@@ -1,6 +1,7 @@
 """The intermediate representation: a graph of primitives, in static single assignment, every value typed."""
 
 from prototrt.surgery.ir.digest import sha256_of_graph
+from prototrt.surgery.ir.dimensions import OpenSize, Range, Size, divided, range_of
 from prototrt.surgery.ir.graph import (
     Graph,
     LeftOut,
@@ -17,7 +18,19 @@ from prototrt.surgery.ir.graph import (
     walk,
     wiring,
 )
-from prototrt.surgery.ir.shapes import AtMost, DataSize, Dim, Range, Shape, element_count, fixed
+from prototrt.surgery.ir.shapes import (
+    AtMost,
+    DataSize,
+    Dim,
+    Shape,
+    computable,
+    element_count,
+    fixed,
+    open_count,
+    size_at,
+    symbols_of,
+)
+from prototrt.surgery.ir.size_text import size_from_text
 from prototrt.surgery.ir.types import EIGHT_BITS, FLOATS, HALVES, Array, DType
 
 __all__ = [
@@ -33,18 +46,27 @@ __all__ = [
     "LeftOut",
     "Node",
     "Op",
+    "OpenSize",
     "Range",
     "Recurrence",
     "Shape",
+    "Size",
     "Source",
     "Value",
     "bodies",
+    "computable",
     "describe",
+    "divided",
     "element_count",
     "fixed",
     "node_count",
+    "open_count",
+    "range_of",
     "read",
     "sha256_of_graph",
+    "size_at",
+    "size_from_text",
+    "symbols_of",
     "takes_array",
     "walk",
     "wiring",

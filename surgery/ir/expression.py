@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prototrt.surgery.ir import DType, Shape, Value
+from prototrt.surgery.ir import Dim, DType, Shape, Value
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     ADD,
@@ -124,7 +124,7 @@ class Expression:
         a, b = (item if isinstance(item, Expression) else known._like(item) for item in (yes, no))
         return Expression(self.build, self.build.add(Select(), self.value, a.value, b.value))
 
-    def reshape(self, *shape: int | str) -> Expression:
+    def reshape(self, *shape: Dim) -> Expression:
         return Expression(self.build, self.build.reshape(self.value, shape))
 
     def transpose(self, *order: int) -> Expression:

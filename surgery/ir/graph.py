@@ -12,8 +12,9 @@ import numpy as np
 from prototrt.caffe_proto.errors import ConversionError, Origin
 from prototrt.caffe_proto.files import Identity
 from prototrt.caffe_proto.wording import Surface, worded
+from prototrt.surgery.ir.dimensions import OpenSize, Range
 from prototrt.surgery.ir.layout import Layout
-from prototrt.surgery.ir.shapes import Range, Shape, sizes
+from prototrt.surgery.ir.shapes import Shape, sizes
 from prototrt.surgery.ir.types import FLOATS, HALVES, Array, DType
 
 
@@ -53,6 +54,13 @@ class Op:
     def evaluate(self, *inputs: Any) -> list[Array]:
         """What the primitive means, in plain NumPy."""
         raise AssertionError(f"{type(self).__name__} has no meaning")
+
+    def at(self, sizes: Mapping[str, int]) -> Op:
+        """This primitive with numbers for the open sizes among its attributes, and in its bodies."""
+        found = {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]  # a dataclass
+        known = {name: _known(attribute, sizes) for name, attribute in found.items()}
+        changed = {name: attribute for name, attribute in known.items() if attribute is not found[name]}
+        return replace(self, **changed) if changed else self  # type: ignore[type-var]  # a dataclass
 
     def multiply_adds(self, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
         """Multiplications on a matrix unit. Element-wise operations are not counted."""
@@ -128,6 +136,11 @@ class Node:
             error.origin = error.origin or self.origin
             raise
         return [_rounded(result, value) for result, value in zip(results, self.outputs, strict=True)]
+
+    def at(self, sizes: Mapping[str, int]) -> Node:
+        """This node with numbers for the open sizes of its primitive; itself if it has none."""
+        op = self.op.at(sizes)
+        return self if op is self.op else replace(self, op=op)
 
     def reading(self, stands_for: Mapping[Value, Value]) -> Node:
         """This node, reading the replacements of its inputs; itself if none is replaced."""
@@ -258,14 +271,30 @@ class Graph:
     def evaluate(self, *inputs: Array) -> list[Array]:
         """Run every node's NumPy meaning; arrays in the order of ``inputs`` and ``outputs``."""
         held = dict(zip(self.inputs, inputs, strict=True))
-        last_reader = {value: node for node in self.nodes for value in node.inputs}
-        for node in self.nodes:
+        nodes = self.at(self._sizes(held)).nodes if self.symbols else self.nodes
+        last_reader = {value: node for node in nodes for value in node.inputs}
+        for node in nodes:
             results = node.evaluate(*(read(value, held) for value in node.inputs))
             held.update(zip(node.outputs, results, strict=True))
             for value in node.inputs:
                 if last_reader[value] is node and value not in self.outputs:
                     held.pop(value, None)
         return [read(value, held) for value in self.outputs]
+
+    def at(self, sizes: Mapping[str, int]) -> Graph:
+        """This graph with numbers for the open sizes among the attributes of its nodes; itself if there are none."""
+        nodes = tuple(node.at(sizes) for node in self.nodes)
+        return self if nodes == self.nodes else replace(self, nodes=nodes)
+
+    @staticmethod
+    def _sizes(held: Mapping[Value, Array]) -> dict[str, int]:
+        """The sizes of the symbols, as the inputs have them."""
+        return {
+            str(dim): size
+            for value, array in held.items()
+            for dim, size in zip(value.shape, array.shape, strict=True)
+            if isinstance(dim, OpenSize) and dim in dim.symbols
+        }
 
     def verify(self, sound: set[Node | Graph] | None = None) -> None:
         """Check the invariants that every pass must keep: see ``surgery/ir/verification.py``.
@@ -302,6 +331,15 @@ def _widened(array: Array) -> Array:
 
 def _rounded(array: Array, value: Value) -> Array:
     return array.astype(value.dtype.numpy) if value.dtype in HALVES else array
+
+
+def _known(attribute: Any, sizes: Mapping[str, int]) -> Any:
+    """An attribute of a primitive with numbers for its open sizes; itself if it has none."""
+    if isinstance(attribute, OpenSize | Graph):
+        return attribute.at(sizes)
+    if isinstance(attribute, tuple) and any(isinstance(item, OpenSize) for item in attribute):
+        return tuple(_known(item, sizes) for item in attribute)
+    return attribute
 
 
 def read(value: Value, held: Mapping[Value, Array]) -> Array:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.naming import Names
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.surgery.ir import Dim, Range, Shape
+from prototrt.surgery.ir import Dim, OpenSize, Range, Shape
 
 Sizes = tuple[int, ...]
 
@@ -107,16 +109,18 @@ class SizeNames:
             symbol = same[0] if same else self._new(name, axis, ranges, symbols)
             self._places.setdefault(symbol, axis)
             symbols[symbol] = span
-            shape.append(symbol)
+            shape.append(OpenSize.symbol(symbol, span))
         return tuple(shape)
 
-    def _new(self, name: str, axis: int, ranges: Sequence[Range], taken: Container[str]) -> str:
+    def _new(self, name: str, axis: int, ranges: Sequence[Range], taken: Iterable[str]) -> str:
         own = [
             letter
             for letter in self._letters(name, len(ranges))[axis : axis + 1]
             if letter not in self._claimed.values()
         ]
         claimed = self._claimed.get(ranges[axis])
-        return next(
-            (letter for letter in (claimed, *own) if letter and letter not in taken), f"{name}.{axis}"
-        )
+        known = set(taken)
+        letters = (letter for letter in (claimed, *own) if letter and letter not in known)
+        # The name also stands in sums and products, where - and * have a meaning.
+        plain = f"{re.sub(r'[^A-Za-z0-9_]', '_', name)}.{axis}"
+        return next(letters, None) or Names(known).free(plain)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.errors import ShapeError
 from prototrt.caffe_proto.wording import Option, Worded
-
-Dim: TypeAlias = int | str
-"""A size, or the name of a symbol (``"N"``, ``"T"``) whose range the graph knows."""
-Shape: TypeAlias = tuple[Dim, ...]
+from prototrt.surgery.ir.dimensions import OpenSize, Range, Size
 
 
-def sizes(shape: Shape) -> str:
+def sizes(shape: Sequence[int | str]) -> str:
     """As in 1x3x224x224; a size that is known only when an engine runs is a name in brackets."""
     return "x".join(str(dim) if isinstance(dim, int) else f"[{dim}]" for dim in shape) if shape else "scalar"
 
@@ -24,6 +21,11 @@ class DataSize(str):
     """A symbol for a size that depends on the data. It is known only after the net has run."""
 
     __slots__ = ()
+
+
+Dim: TypeAlias = int | OpenSize | DataSize
+"""A size: known, varying from call to call, or known only after the net has run."""
+Shape: TypeAlias = tuple[Dim, ...]
 
 
 class AtMost(int):
@@ -44,35 +46,53 @@ class AtMost(int):
         return int(self), self.count
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The sizes of a symbol when an engine runs: smallest, usual, largest."""
-
-    min: int
-    opt: int
-    max: int
-
-    @property
-    def varies(self) -> bool:
-        """Whether there is more than one size."""
-        return self.min != self.max
-
-
 def fixed(dim: Dim, what: str) -> int:
     """The size itself. Raises ``ShapeError`` for a symbol, with the dimension that must be fixed."""
-    if isinstance(dim, int):
-        return dim
+    size = computable(dim, what)
+    if isinstance(size, int):
+        return size
+    is_symbol = size in size.symbols
+    raise ShapeError(
+        f"{what} is {'the symbol ' if is_symbol else ''}{size}, but its size must be known here",
+        fix=Worded(
+            "give {} one size in {} and {}",
+            " and ".join(size.symbols),
+            Option("min_shapes"),
+            Option("max_shapes"),
+        ),
+    )
+
+
+def computable(dim: Dim, what: str = "a dimension") -> Size:
+    """A size to compute with. Raises ``ShapeError`` for one that depends on the input's values."""
     if isinstance(dim, DataSize):
         raise ShapeError(
             f"the size of {what} depends on the input's values ({dim}), but it must be known here",
             fix=CUT_BEFORE_LAYER,
         )
-    raise ShapeError(
-        f"{what} is the symbol {dim}, but its size must be known here",
-        fix=Worded("give {} one size in {} and {}", dim, Option("min_shapes"), Option("max_shapes")),
-    )
+    return dim
+
+
+def symbols_of(dim: Dim) -> Mapping[str, Range]:
+    """The symbols in a size, and their ranges."""
+    return dim.symbols if isinstance(dim, OpenSize) else {}
+
+
+def size_at(dim: Dim, sizes: Mapping[str, int]) -> int:
+    """The size for these values of symbols. Raises ``KeyError`` for a symbol that has none."""
+    if isinstance(dim, int):
+        return dim
+    return int(dim.at(sizes)) if isinstance(dim, OpenSize) else sizes[dim]
 
 
 def element_count(shape: Shape, what: str = "the size") -> int:
     """Product of the dimensions, 1 for a scalar; symbols raise ``ShapeError``."""
     return math.prod([dim if isinstance(dim, int) else fixed(dim, what) for dim in shape])
+
+
+def open_count(shape: Shape, what: str = "the size") -> Size:
+    """Product of the dimensions, 1 for a scalar; sizes that depend on the input's values raise ``ShapeError``."""
+    total: Size = 1
+    for dim in shape:
+        total = total * computable(dim, what)
+    return total

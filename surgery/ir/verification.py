@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from prototrt.surgery.ir.dimensions import Range
 from prototrt.surgery.ir.graph import Graph, Node, Value, bodies, describe
-from prototrt.surgery.ir.shapes import DataSize, Range, Shape
+from prototrt.surgery.ir.shapes import Shape, symbols_of
 from prototrt.surgery.ir.types import DType
 
 
@@ -74,8 +75,9 @@ class _Scopes:
             if value.name in seen:
                 raise InvalidGraphError(f"two values are called {value.name}")
             for dim in value.shape:
-                if isinstance(dim, str) and dim not in self.symbols and not isinstance(dim, DataSize):
-                    raise InvalidGraphError(f"{value} has the symbol {dim}, whose range is unknown")
+                for symbol in symbols_of(dim):
+                    if symbol not in self.symbols:
+                        raise InvalidGraphError(f"{value} has the symbol {symbol}, whose range is unknown")
             self.written.add(value)
             seen[value.name] = value
 

@@ -192,13 +192,12 @@ class Geometry:
     def overhung(self, build: LayerBuilder, x: Value) -> Value:
         """``x`` (N, C, ...), with zeros after it if the only window reaches past its padding.
 
-        Caffe divides towards zero: a kernel that is too large by less than a stride fits once.
+        Caffe divides towards zero: a kernel that is too large by less than a stride fits once. Where a size varies
+        it always has to fit.
         """
+        extents = [step * (size - 1) + 1 for step, size in zip(self.dilation, self.kernel, strict=True)]
         beyond = [
-            max(
-                0,
-                self.dilation[i] * (self.kernel[i] - 1) + 1 - fixed(size, f"axis {2 + i}") - 2 * self.pad[i],
-            )
+            max(0, extents[i] - size - 2 * self.pad[i]) if isinstance(size, int) else 0
             for i, size in enumerate(x.shape[2:])
         ]
         if not any(0 < more < stride for more, stride in zip(beyond, self.stride, strict=True)):

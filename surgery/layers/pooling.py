@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -12,9 +12,10 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_fields_of
 from prototrt.surgery.expansion.limits import refuse_large
-from prototrt.surgery.ir import Shape, Value, element_count, fixed
+from prototrt.surgery.ir import OpenSize, Shape, Size, Value, computable, element_count, fixed, range_of
 from prototrt.surgery.ops import (
     MAXIMUM,
     AveragePool,
@@ -22,47 +23,56 @@ from prototrt.surgery.ops import (
     MaxPool,
     MaxPoolIndex,
     Pad,
+    Reduce,
+    ReduceKind,
     Slice,
     StochasticPool,
 )
+from prototrt.surgery.ops.windows import larger_smallest, told_ranges
 
 Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Pooling windows along one axis: input ``size``, window, stride, pad, windows ``out``."""
+    """Pooling windows along one axis: input ``size``, window, stride, pad, windows ``out``.
 
-    size: int
+    ``reach`` is how many elements after the input the last window may see.
+    """
+
+    size: Size
     window: int
     stride: int
     pad: int
-    out: int
+    out: Size
+    reach: int
 
     @property
     def has_empty(self) -> bool:
         """The last window begins after the input; Caffe drops it only if there is padding."""
-        return (self.out - 1) * self.stride >= self.size + self.pad
+        return range_of((self.out - 1) * self.stride - self.size - self.pad).max >= 0
 
     @property
     def without_empty(self) -> Span:
-        return Span(self.size, self.window, self.stride, self.pad, self.out - self.has_empty)
+        if not self.has_empty:
+            return self
+        return replace(self, out=self.out - 1, reach=self.reach - self.stride)
 
     @property
-    def empty_size(self) -> int:
+    def empty_size(self) -> Size:
         """What Caffe takes for the size of an empty window: 0 or less."""
         return self.size - (self.out - 1) * self.stride
 
     def beyond(self, padded: int) -> int:
         """How far the last window reaches beyond the input with this much padding."""
-        return max(0, (self.out - 1) * self.stride + self.window - self.size - padded)
+        return max(0, self.reach - padded)
 
 
 @layer_rule("Pooling")
 def pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """The largest or the mean element of sliding windows; sizes round up, or as ``round_mode`` says.
 
-    Becomes: MaxPool, MaxPoolIndex; Pad and AveragePool; StochasticPool.
+    Becomes: MaxPool, MaxPoolIndex; Pad and AveragePool; StochasticPool; Reduce over sizes that vary.
     Bottoms: (N, C, H, W). Tops: (N, C, h, w), and with MAX optionally where in its plane
     each largest element stands. A last window that would start inside the padding is
     dropped, where there is padding; without padding it may be empty. AVE divides by the
@@ -76,9 +86,12 @@ def pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     halves = [name for name in ("kernel_h", "kernel_w") if param.HasField(name)]
     if param.HasField("kernel_size") and len(halves) == 1:
         build.warn(f"{halves[0]} is ignored, as in Caffe: kernel_size is stated")
-    windows, strides, pads = geometry(
-        param, (fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width"))
-    )
+    is_open = any(isinstance(dim, OpenSize) for dim in x.shape[2:])
+    kind = {param.MAX: ReduceKind.MAX, param.AVE: ReduceKind.MEAN}.get(param.pool)
+    if param.global_pooling and is_open and len(layer.tops) == 1 and kind is not None:
+        geometry(param, (1, 1))  # it refuses what Caffe refuses
+        return [build.add(Reduce(kind, (2, 3)), x)]
+    windows, strides, pads = geometry(param, x.shape[2:])
     floor = param.round_mode == param.FLOOR or not param.ceil_mode
     dilation = _dilation(layer)
     if max(dilation) > 1:
@@ -251,26 +264,40 @@ def spans(
     floor: bool = False,
 ) -> tuple[Span, Span]:
     """The places of windows along height and width."""
-    sizes = [fixed(shape[2], "the height"), fixed(shape[3], "the width")]
+    sizes = [computable(shape[2], "the height"), computable(shape[3], "the width")]
     found = []
     for size, window, stride, pad in zip(sizes, windows, strides, pads, strict=True):
-        room = size + 2 * pad - window
-        out = (room // stride if floor else -(-room // stride)) + 1
-        # Padding on one axis makes Caffe look at both.
-        if any(pads) and (out - 1) * stride >= size + pad:
-            out -= 1
-        if out < 1:
+        room = 2 * pad - window + (0 if floor else stride - 1)
+        if any(pads):  # padding on one axis makes Caffe look at both
+            room = min(room, pad - 1)  # no window begins after the input and the pad before it
+        elif isinstance(size, OpenSize) and room >= 0:
+            raise ShapeError(
+                f"the stride {strides} is larger than the window {windows}, and the size {size} varies",
+                because="at some sizes the last window is empty",
+                fix=Worded(
+                    "use a larger window or a smaller stride, or give {} one size in {} and {}",
+                    " and ".join(size.symbols),
+                    Option("min_shapes"),
+                    Option("max_shapes"),
+                ),
+            )
+        out = (size + room) // stride + 1
+        if range_of(out).min < 1:
             raise ShapeError(
                 f"the window {windows} is larger than the bottom {shape} with its padding",
-                fix="use a smaller window or a larger input",
+                because=told_ranges(size),
+                fix=larger_smallest(size, "use a smaller window or a larger input"),
             )
         # A window without end over a small image would cost its whole size.
-        found.append(Span(size, min(window, size + 2 * pad), stride, pad, out))
+        window = min(window, range_of(size).max + 2 * pad)
+        # The windows of an open size reach as far as its roundest size needs: what is added is never seen.
+        reach = room + window if isinstance(size, OpenSize) else (out - 1) * stride + window - size
+        found.append(Span(size, window, stride, pad, out, fixed(reach, "a size")))
     return found[0], found[1]
 
 
-def geometry(param: Any, sizes: Pair) -> tuple[Pair, Pair, Pair]:
-    """Windows, strides and pads of a pooling_param.
+def geometry(param: Any, sizes: Shape) -> tuple[Pair, Pair, Pair]:
+    """Windows, strides and pads of a pooling_param, for a height and a width.
 
     Raises ``NetError`` where Caffe ends the process.
     """
@@ -301,14 +328,14 @@ def _refuse_padded_stochastic(param: Any, pads: Pair) -> None:
         )
 
 
-def _windows_of(param: Any, sizes: Pair) -> Pair:
+def _windows_of(param: Any, sizes: Shape) -> Pair:
     stated = [name for name in ("kernel_size", "kernel_h", "kernel_w") if param.HasField(name)]
     if param.global_pooling:
         if stated:
             raise NetError(
                 f"states both global_pooling and {stated[0]}", fix=f"remove {' and '.join(stated)}"
             )
-        return sizes
+        return fixed(sizes[0], "the height"), fixed(sizes[1], "the width")
     if not stated:
         raise NetError("states no kernel size", fix="set kernel_size, or kernel_h and kernel_w")
     if param.HasField("kernel_size") and len(stated) == 2:

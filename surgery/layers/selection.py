@@ -8,8 +8,9 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule
-from prototrt.surgery.ir import DataSize, DType, Range, Value, fixed
+from prototrt.surgery.ir import DataSize, DType, Range, Size, Value, computable, fixed, range_of
 from prototrt.surgery.ops import ADD, Cast, Compress, Concat, Gather, Slice
+from prototrt.surgery.ops.windows import told_ranges
 
 
 @layer_rule("Crop")
@@ -32,7 +33,7 @@ def crop(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[Value
     for axis, offset in enumerate(_offsets(layer.param, len(x.shape) - first), first):
         wanted = like.shape[axis]
         if offset or wanted != x.shape[axis]:
-            y = _cut(build, layer, y, axis, offset, fixed(wanted, f"axis {axis} of the second bottom"))
+            y = _cut(build, layer, y, axis, offset, computable(wanted, f"axis {axis} of the second bottom"))
     return [y]
 
 
@@ -48,13 +49,15 @@ def _offsets(param: Any, axes: int) -> list[int]:
     return offsets if len(offsets) > 1 else (offsets or [0]) * axes
 
 
-def _cut(build: LayerBuilder, layer: Layer, x: Value, axis: int, offset: int, wanted: int) -> Value:
-    size = fixed(x.shape[axis], f"axis {axis}")
-    if size - offset < wanted:
+def _cut(build: LayerBuilder, layer: Layer, x: Value, axis: int, offset: int, wanted: Size) -> Value:
+    size = computable(x.shape[axis], f"axis {axis}")
+    ranges = told_ranges(size, wanted)
+    if range_of(size - offset - wanted).min < 0:
         raise ShapeError(
             f"axis {axis} has {size} elements, expected at least {offset + wanted}",
             blob=f'bottom "{layer.bottom_blob(0)}"',
-            because=f'"{layer.bottom_blob(1)}" has {wanted} there, and the offset is {offset}',
+            because=f'"{layer.bottom_blob(1)}" has {wanted} there, and the offset is {offset}'
+            + (f", where {ranges}" if ranges else ""),
             fix="use a smaller offset, or a smaller second bottom",
         )
     return build.add(Slice(axis, offset, wanted), x)

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.surgery.ir import Array, Op, Shape, element_count, fixed
-from prototrt.surgery.ops.windows import seen_from
+from prototrt.surgery.ir import Array, Op, Shape, Size, computable, element_count, fixed, range_of
+from prototrt.surgery.ops.windows import larger_smallest, seen_from, sizes_of, windows_that_fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,10 @@ class Convolution(Op):
         spatial = tuple(self._out(x, kernel, axis) for axis in range(len(self.stride)))
         return [(x[0], kernel[0], *spatial)]
 
-    def _out(self, x: Shape, kernel: Shape, axis: int) -> int:
-        size = fixed(x[2 + axis], f"axis {2 + axis}") + 2 * self.pad[axis]
+    def _out(self, x: Shape, kernel: Shape, axis: int) -> Size:
+        size = computable(x[2 + axis], f"axis {2 + axis}") + 2 * self.pad[axis]
         extent = self.dilation[axis] * (fixed(kernel[2 + axis], "the kernel") - 1) + 1
-        if extent > size:
-            raise ShapeError(
-                f"the kernel covers {extent} elements of axis {2 + axis}, which has {size} with its padding",
-                fix="use a smaller kernel or a larger input",
-            )
-        return (size - extent) // self.stride[axis] + 1
+        return windows_that_fit(size, extent, self.stride[axis], 2 + axis)
 
     def evaluate(self, x: Array, kernel: Array, bias: Array) -> list[Array]:
         padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in self.pad)])
@@ -83,15 +78,15 @@ class Deconvolution(Op):
         spatial = tuple(self._out(x, kernel, axis) for axis in range(len(self.stride)))
         return [(x[0], bias[0], *spatial)]
 
-    def _out(self, x: Shape, kernel: Shape, axis: int) -> int:
-        size = fixed(x[2 + axis], f"axis {2 + axis}")
+    def _out(self, x: Shape, kernel: Shape, axis: int) -> Size:
+        size = computable(x[2 + axis], f"axis {2 + axis}")
         extent = self.dilation[axis] * (fixed(kernel[2 + axis], "the kernel") - 1) + 1
         out = self.stride[axis] * (size - 1) + extent - 2 * self.pad[axis]
-        if out < 1:
+        if range_of(out).min < 1:
             raise ShapeError(
                 f"the pad {self.pad[axis]} removes all of axis {2 + axis}, which becomes"
-                f" {out + 2 * self.pad[axis]} before",
-                fix="use a smaller pad",
+                f" {sizes_of(out + 2 * self.pad[axis])} before",
+                fix=larger_smallest(size, "use a smaller pad"),
             )
         return out
 
@@ -130,6 +125,8 @@ class Patches(Op):
     dilation: tuple[int, ...]
 
     def shape(self, x: Shape) -> list[Shape]:
+        # Which elements each window sees is a constant.
+        x = tuple(fixed(dim, f"axis {axis}") if axis else dim for axis, dim in enumerate(x))
         channels = fixed(x[1], "the number of channels")
         convolution = Convolution(self.stride, self.pad, self.dilation)
         ((_, _, *spatial),) = convolution.shape(x, (channels, channels, *self.window), (channels,))

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from prototrt.surgery.ir import Array, Op, Shape, fixed
+from prototrt.surgery.ir import Array, Op, Shape, computable, fixed
 from prototrt.surgery.ops.windows import seen_from
 
 
@@ -27,7 +27,7 @@ class Windows(Op):
     def shape(self, x: Shape) -> list[Shape]:
         spatial = []
         for axis in range(len(self.window)):
-            size = fixed(x[2 + axis], f"axis {2 + axis}") + self.before[axis] + self.after[axis]
+            size = computable(x[2 + axis], f"axis {2 + axis}") + self.before[axis] + self.after[axis]
             spatial.append((size - self.window[axis]) // self.stride[axis] + 1)
         return [(*x[:2], *spatial)]
 
@@ -60,6 +60,10 @@ class MaxPoolIndex(Windows):
 
     Counted row by row, as a float. -1 where no element is larger than the lowest number.
     """
+
+    def shape(self, x: Shape) -> list[Shape]:
+        fixed(x[2], "the height"), fixed(x[3], "the width")  # the positions are constants
+        return super(MaxPoolIndex, self).shape(x)
 
     def evaluate(self, x: Array) -> list[Array]:
         (out,) = self.shape(x.shape)

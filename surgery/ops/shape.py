@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.surgery.ir import Array, Dim, Op, Shape, fixed
+from prototrt.surgery.ir import Array, Op, Shape, Size, computable, fixed, range_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +70,15 @@ class Slice(Op):
 
     axis: int
     start: int
-    size: int
+    size: Size
 
     def shape(self, x: Shape) -> list[Shape]:
-        assert self.start + self.size <= fixed(x[self.axis], f"axis {self.axis}")
+        assert range_of(computable(x[self.axis]) - self.start - self.size).min >= 0
         return [(*x[: self.axis], self.size, *x[self.axis + 1 :])]
 
     def evaluate(self, x: Array) -> list[Array]:
         index = [slice(None)] * x.ndim
-        index[self.axis] = slice(self.start, self.start + self.size)
+        index[self.axis] = slice(self.start, self.start + fixed(self.size, "a size"))
         return [x[tuple(index)]]
 
 
@@ -97,7 +97,9 @@ class Concat(Op):
                     fix="give them sizes that differ only in this axis",
                 )
         sizes = [shape[self.axis] for shape in inputs]
-        total: Dim = sizes[0] if len(sizes) == 1 else sum(fixed(size, f"axis {self.axis}") for size in sizes)
+        total = sizes[0]
+        for size in sizes[1:]:
+            total = computable(total, f"axis {self.axis}") + computable(size, f"axis {self.axis}")
         return [(*first[: self.axis], total, *first[self.axis + 1 :])]
 
     def _rest(self, shape: Shape) -> Shape:
@@ -160,7 +162,7 @@ class Tile(Op):
     copies: int
 
     def shape(self, x: Shape) -> list[Shape]:
-        size = fixed(x[self.axis], f"axis {self.axis}") * self.copies
+        size = computable(x[self.axis], f"axis {self.axis}") * self.copies
         return [(*x[: self.axis], size, *x[self.axis + 1 :])]
 
     def evaluate(self, x: Array) -> list[Array]:
@@ -179,7 +181,7 @@ class Pad(Op):
 
     def shape(self, x: Shape) -> list[Shape]:
         pads = zip(x, self.before, self.after, strict=True)
-        return [tuple(dim if not b + a else fixed(dim, "a padded axis") + b + a for dim, b, a in pads)]
+        return [tuple(dim if not b + a else computable(dim, "a padded axis") + b + a for dim, b, a in pads)]
 
     def evaluate(self, x: Array) -> list[Array]:
         ends = list(zip(self.before, self.after, strict=True))

@@ -5,7 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prototrt.surgery.ir import Dim, fixed
+from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.surgery.ir import Dim, OpenSize, Size, fixed, range_of, symbols_of
+
+
+def sizes_of(size: Size) -> str:
+    """A size for a message: one number, or the smallest and the largest."""
+    span = range_of(size)
+    return str(span.min) if span.min == span.max else f"{span.min} to {span.max}"
+
+
+def told_ranges(*sizes: Size) -> str | None:
+    """The ranges of the symbols in these sizes, as a reason; None if no size varies."""
+    symbols = {name: span for size in sizes for name, span in symbols_of(size).items()}
+    told = [f"{name} is {span.min} to {span.max}" for name, span in symbols.items()]
+    return " and ".join(told) or None
+
+
+def larger_smallest(size: Size, otherwise: str) -> Worded | str:
+    """What helps where a size is too small: a larger smallest size of its symbols, if it varies."""
+    if not isinstance(size, OpenSize):
+        return otherwise
+    return Worded("give {} a larger smallest size in {}", " and ".join(size.symbols), Option("min_shapes"))
+
+
+def windows_that_fit(size: Size, extent: int, stride: int, axis: int) -> Size:
+    """How many windows fit into an axis with its padding. Raises ``ShapeError`` if none does."""
+    if extent > range_of(size).min:
+        raise ShapeError(
+            f"the kernel covers {extent} elements of axis {axis}, which has {sizes_of(size)} with its padding",
+            fix=larger_smallest(size, "use a smaller kernel or a larger input"),
+        )
+    return (size - extent) // stride + 1
 
 
 def seen_from(place: Sequence[int], stride: Sequence[int], out: Sequence[Dim]) -> Any:

@@ -143,7 +143,7 @@ def test_feeds_are_held_against_the_net_before_it_runs(
     arrays, calls, message = MISFITS[case]
     write(Path("in.npz"), **arrays)
     inputs = tuple(Value(name, DType.FLOAT32, (2, 3)) for name in ("x", "cont"))
-    signature = Signature(inputs, (), (), {})
+    signature = Signature(inputs, (), ())
     with pytest.raises(ConversionError) as raised:
         read_feeds("in.npz", ["x", "cont"], calls, signature)
     assert str(raised.value) == message
@@ -187,7 +187,7 @@ def test_a_header_that_announces_more_than_there_is(tmp_path: Path) -> None:
 
 def test_arrays_that_do_not_fit_or_are_no_inputs_are_not_read(tmp_path: Path) -> None:
     path = member_of_zeros(tmp_path / "in.npz", zipfile.ZIP_DEFLATED, (25 << 20,), 100 << 20)
-    signature = Signature((Value("x", DType.FLOAT32, (2, 3)),), (), (), {})
+    signature = Signature((Value("x", DType.FLOAT32, (2, 3)),), (), ())
     with little_memory(), pytest.raises(ConversionError) as raised:
         read_feeds(path, ["x"], signature=signature)
     assert str(raised.value) == (

@@ -19,7 +19,7 @@ from prototrt.converter.verification.comparison import difference_of
 from prototrt.converter.verification.seeded import seeded_feeds
 from prototrt.converter.verification.tolerances import TOLERANCES, Tolerance
 from prototrt.converter.verification.verify import verify, verify_files, watching_tops
-from prototrt.surgery.ir import Array, DType, Graph, Range
+from prototrt.surgery.ir import Array, DType, Graph, OpenSize, Range
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Axis, Cast, Gather, LeakyReLU, Reshape, TanH
 from prototrt.tests.golden_cases import caffe_cases, rewritten
@@ -281,7 +281,7 @@ def test_invented_inputs_repeat_and_differ() -> None:
 def test_what_picks_rows_stays_in_the_table() -> None:
     build = Builder()
     build.symbols["N"] = Range(1, 100, 200)
-    ids = build.input("ids", ("N", 4))
+    ids = build.input("ids", (OpenSize.symbol("N", build.symbols["N"]), 4))
     table = build.constant(np.zeros((3, 5), np.float32))
     build.add(Gather(), table, build.add(Cast(DType.INT32), build.add(Reshape((Axis(0), 2, 2)), ids)))
     feeds = seeded_feeds(Graph("", tuple(build.inputs), (), tuple(build.nodes), (), build.symbols))[0]["ids"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto.errors import Origin, ShapeError
-from prototrt.surgery.ir import DType, Range, Value
+from prototrt.surgery.ir import DType, OpenSize, Range, Value
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, Affine, Concat, Identity, MatMul, Sigmoid, TanH, Tile
 
@@ -74,10 +74,10 @@ def test_reshape_of_a_constant_is_done_at_once() -> None:
 
 def test_symbol_is_carried_through_a_reshape() -> None:
     build = builder()
-    build.symbols["N"] = Range(1, 2, 4)
-    x = build.input("x", ("N", 6))
-    assert build.reshape(x, ("N", 2, 3)).shape == ("N", 2, 3)
-    assert build.nodes[0].op.shape(("N", 6)) == [("N", 2, 3)]
+    batch = OpenSize.symbol("N", Range(1, 2, 4))
+    x = build.input("x", (batch, 6))
+    assert build.reshape(x, (batch, 2, 3)).shape == ("N", 2, 3)
+    assert build.nodes[0].op.shape((batch, 6)) == [("N", 2, 3)]
 
 
 @pytest.mark.parametrize(

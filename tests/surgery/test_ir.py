@@ -15,6 +15,7 @@ from prototrt.surgery.ir import (
     Graph,
     Node,
     Op,
+    OpenSize,
     Range,
     Recurrence,
     Value,
@@ -86,7 +87,13 @@ def test_constant_is_read_and_returned_without_a_writer() -> None:
 
 
 def test_text_shows_bodies_constants_and_state() -> None:
-    state, now, sequence, rows, last = value("h"), value("x_t"), Value("xs", DType.FLOAT32, ("T", 2)), Z, Y
+    state, now, sequence, rows, last = (
+        value("h"),
+        value("x_t"),
+        Value("xs", DType.FLOAT32, (OpenSize.symbol("T", Range(1, 4, 8)), 2)),
+        Z,
+        Y,
+    )
     inner = value("h_t")
     body = Graph("", (state, now), (inner,), (node(ADD, [state, now], inner),))
     scan = Node("scan", Scan(body, 1, 1), (X, sequence), (last,), ORIGIN)
@@ -147,7 +154,7 @@ def test_unknown_size_is_refused_by_its_name() -> None:
     assert element_count((2, 3, 4)) == 24
     assert element_count(()) == 1
     with pytest.raises(ShapeError) as refusal:
-        element_count((2, "N"), "a size of the weights")
+        element_count((2, OpenSize.symbol("N", Range(1, 2, 4))), "a size of the weights")
     assert str(refusal.value) == (
         "a size of the weights is the symbol N, but its size must be known here\n"
         "  fix: give N one size in min_shapes and max_shapes"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.surgery.ir import Graph, Node, Value, fixed, walk
+from prototrt.surgery.ir import Graph, Node, OpenSize, Range, Value, fixed, walk
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.uniform_constants import are_equal
 from prototrt.surgery.ops import ADD, LRN, Scan, TanH
@@ -102,9 +102,10 @@ def test_left_alone_where_a_body_returns_a_constant() -> None:
 def test_of_two_reshapes_each_of_which_moves_a_symbol_none_is_merged() -> None:
     """TensorRT's layer leaves one size open."""
     build = Builder()
-    x = build.input("x", (2, "T", 3, "N"))
-    y = build.reshape(x, (2, "T", "N", 3))
-    graph = build.graph("net", [build.reshape(y, ("T", 2, "N", 3))])
+    steps, streams = (OpenSize.symbol(name, Range(1, 2, 4)) for name in "TN")
+    x = build.input("x", (2, steps, 3, streams))
+    y = build.reshape(x, (2, steps, streams, 3))
+    graph = build.graph("net", [build.reshape(y, (steps, 2, streams, 3))])
     assert merge_reshapes(graph) is graph
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import prototrt
 from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.converter.verification.verify import verify
-from prototrt.surgery.ir import DType, Graph, Node, Range, Value, element_count
+from prototrt.surgery.ir import DType, Graph, Node, OpenSize, Range, Value, element_count
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, Axis, Cast, Gather, MatMul, Reshape, Slice, TanH
 from prototrt.surgery.passes.drop_unused import drop_unused
@@ -307,8 +307,8 @@ def test_values_that_are_needed_without_their_axis_get_a_reshape() -> None:
 
 def test_what_is_not_known_now_is_not_cut() -> None:
     build = Builder()
+    table = build.input("table", (OpenSize.symbol("K", Range(1, 2, 4)), 2, 4))
     build.symbols["K"] = Range(1, 2, 4)
-    table = build.input("table", ("K", 2, 4))
     row = build.add(Gather(), table, build.constant(np.array(1, np.int32)))
     shown = build.reshape(build.add(TanH(), row), (1, 2, 4))
     again = build.reshape(build.add(TanH(), build.reshape(shown, (2, 4))), (1, 2, 4))
@@ -320,7 +320,7 @@ def test_what_is_not_known_now_is_not_cut() -> None:
 def test_two_sizes_that_vary_are_not_moved_at_once() -> None:
     build = Builder()
     build.symbols.update(K=Range(1, 2, 4), L=Range(1, 2, 4))
-    x = build.input("x", (1, "K", "L"))
+    x = build.input("x", (1, *(OpenSize.symbol(*symbol) for symbol in build.symbols.items())))
     plain = build.add(Reshape((Axis(1), Axis(2))), x)
     result = build.add(Reshape((1, Axis(0), Axis(1))), build.add(TanH(), plain))
     graph = build.graph("net", [result])

@@ -11,7 +11,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.errors import Origin, ShapeError
-from prototrt.surgery.ir import DType, Graph, Node, Op, Range, Recurrence, Shape, Value, walk
+from prototrt.surgery.ir import Dim, DType, Graph, Node, Op, OpenSize, Range, Recurrence, Shape, Value, walk
 from prototrt.surgery.ir.verification import InvalidGraphError
 from prototrt.surgery.ops import ADD, Binary, BinaryKind, MatMul, Reshape, Scan, TanH, While
 from prototrt.surgery.pipeline import lowered
@@ -33,7 +33,7 @@ class TanHOfConstant(Op):
         return [x]
 
 
-def value(name: str, *shape: int | str, dtype: DType = FULL) -> Value:
+def value(name: str, *shape: Dim, dtype: DType = FULL) -> Value:
     return Value(name, dtype, shape)
 
 
@@ -41,10 +41,11 @@ def node(op: Op, inputs: tuple[Value, ...], *outputs: Value) -> Node:
     return Node(outputs[0].name, op, inputs, outputs, ORIGIN)
 
 
-X, XS, H0 = value("x", 5, 2), value("xs", "T", 5, 2), value("h_0", 5, 2)
+STEPS = OpenSize.symbol("T", Range(1, 2, 4))
+X, XS, H0 = value("x", 5, 2), value("xs", STEPS, 5, 2), value("h_0", 5, 2)
 H, HERE, BIAS = value("h", 5, 2), value("x_t", 5, 2), value("b", 5, 2)
 SUM, NEW = value("sum", 5, 2), value("new", 5, 2)
-SCALED, LAST, ALL = value("scaled", 5, 2), value("h_T", 5, 2), value("all", "T", 5, 2)
+SCALED, LAST, ALL = value("scaled", 5, 2), value("h_T", 5, 2), value("all", STEPS, 5, 2)
 ADDED, CHANGED, SCALE = node(ADD, (H, HERE), SUM), node(ADD, (SUM, BIAS), NEW), node(TanH(), (X,), SCALED)
 BODY = Graph("", (H, HERE, BIAS), (NEW, NEW), (ADDED, CHANGED))
 SCAN = node(Scan(BODY, 1, 1), (H0, XS, SCALED), LAST, ALL)

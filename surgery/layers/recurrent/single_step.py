@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
-from prototrt.surgery.ir import Value
+from prototrt.surgery.ir import OpenSize, Value
 
 
 def share_single_step(build: LayerBuilder, layer: Layer, tops: list[Value], state: int) -> None:
@@ -17,7 +17,7 @@ def share_single_step(build: LayerBuilder, layer: Layer, tops: list[Value], stat
     Source: caffe ``lstm_layer.cpp``, ``recurrent_layer.cpp``, ``concat_layer.cpp``.
     """
     steps = tops[0].shape[0]
-    if isinstance(steps, str) and build.symbols[steps].min == 1:
+    if isinstance(steps, OpenSize) and steps.range.min == 1:
         build.memory.tell(
             layer.tops[:2],
             f'the top of LSTM "{layer.name}": in Caffe that changes the state where T is 1,'

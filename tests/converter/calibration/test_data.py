@@ -22,7 +22,7 @@ IMAGES = Value("image", DType.FLOAT32, (1, 3, 2, 4))
 
 
 def signature(*inputs: Value) -> Signature:
-    return Signature(inputs or (DATA,), (), (), {})
+    return Signature(inputs or (DATA,), (), ())
 
 
 def save(path: Path, **arrays: Any) -> Path:

@@ -16,7 +16,7 @@ from prototrt.caffe_proto.errors import BuildError
 from prototrt.caffe_proto.installing import pip_install
 from prototrt.converter.onnx import api, file
 from prototrt.converter.onnx.lowering import lowers
-from prototrt.surgery.ir import Array, Graph, Range
+from prototrt.surgery.ir import Array, Graph, OpenSize, Range
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MULTIPLY, Axis, Identity, MatMul, Reshape, Scan, TanH
 from prototrt.surgery.recurrent.scan import Step, scan
@@ -166,7 +166,8 @@ def test_a_scan_runs_backwards_and_reads_from_outside(tmp_path: Path) -> None:
 def test_symbols_stay_open(tmp_path: Path) -> None:
     build = Builder()
     build.symbols.update(T=Range(1, 4, 8), N=Range(1, 2, 8))
-    x = build.input("x", ("T", "N", 6))
+    steps, streams = (OpenSize.symbol(*symbol) for symbol in build.symbols.items())
+    x = build.input("x", (steps, streams, 6))
     y = build.add(Reshape((Axis(1), Axis(0), 2, 3)), x)
     model = exported(build.graph("", [y]), tmp_path / "model.onnx")
     assert [dim.dim_param for dim in model.graph.input[0].type.tensor_type.shape.dim] == ["T", "N", ""]

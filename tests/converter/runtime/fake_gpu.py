@@ -24,7 +24,7 @@ from prototrt.converter.runtime.device import ALIGNMENT, CaptureError, handle_of
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
-from prototrt.surgery.ir import Array, DType, Graph, Range, Value
+from prototrt.surgery.ir import Array, DType, Graph, Value, computable, range_of, size_at
 from prototrt.surgery.ops import Scan
 
 POISON = 0xFF
@@ -283,12 +283,12 @@ class FakeContext:
 
     def get_tensor_shape(self, name: str) -> tuple[int, ...]:
         symbols = {
-            dim: size
+            str(dim): size
             for value in self.graph.inputs
             for dim, size in zip(value.shape, self.shapes[value.name], strict=True)
         }
         (shape,) = {value.shape for value in self.graph.outputs if value.name == name}
-        return tuple(symbols[dim] if isinstance(dim, str) else dim for dim in shape)
+        return tuple(size_at(dim, symbols) for dim in shape)
 
     def set_tensor_address(self, name: str, address: int) -> bool:
         self.addresses[name] = address
@@ -364,10 +364,7 @@ class FakeEngine:
         return self.values[name].dtype.value
 
     def get_tensor_profile_shape(self, name: str, profile: int) -> list[tuple[int, ...]]:
-        spans = [
-            Range(dim, dim, dim) if isinstance(dim, int) else self.graph.symbols[dim]
-            for dim in self.values[name].shape
-        ]
+        spans = [range_of(computable(dim)) for dim in self.values[name].shape]
         return list(zip(*((span.min, span.opt, span.max) for span in spans), strict=True))
 
     def create_runtime_config(self) -> FakeRuntimeConfig:

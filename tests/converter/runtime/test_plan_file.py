@@ -144,7 +144,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
         edited(lambda manifest: manifest["outputs"][0].update(shape=["B", 8])),
         UnreadableFileError,
         "{plan}.json: is not a prototrt manifest\n"
-        "  because it is wrong or missing: the size 'B' of 'h', which is neither a number nor a symbol with a range\n"
+        "  because it is wrong or missing: the size 'B' of 'h': 'B' is neither a number nor a symbol with a range\n"
         "  fix: write the manifest again with prototrt convert",
     ),
     "a count that is no output": (

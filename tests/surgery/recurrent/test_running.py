@@ -136,7 +136,7 @@ def test_constant_state_of_some_streams_where_their_number_varies(tmp_path: Path
         prototrt.rewrite(net, state=states, min_shapes=ONES, max_shapes=MANY)
     assert str(caught.value) == (
         f'{tmp_path}/net.prototxt:4: layer "y" (LSTM): the initial state "y_h_0" has the shape (1, 2, 5),'
-        " expected (1, 'N', 5)\n  because N may vary\n  fix: give it the shape (1, 1, 5), for all streams"
+        " expected (1, N, 5)\n  because N may vary\n  fix: give it the shape (1, 1, 5), for all streams"
     )
 
 

@@ -1,0 +1,233 @@
+"""Sizes that vary: polynomials of named symbols, in a canonical form."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from math import gcd, lcm, prod
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The sizes of a symbol when an engine runs: smallest, usual, largest."""
+
+    min: int
+    opt: int
+    max: int
+
+    @property
+    def varies(self) -> bool:
+        """Whether there is more than one size."""
+        return self.min != self.max
+
+
+class OpenSize(str):
+    """A size that varies: sums and products of symbols, of whole numbers, and of quotients rounded down.
+
+    It is the text of its canonical form, as in ``T*N`` or ``(H+1)//2``: equal sizes are equal texts, and whatever
+    reads or writes the name of a symbol reads and writes this. ``symbols`` holds the range of each symbol in it.
+    Arithmetic with numbers and other sizes returns a number where all symbols cancel. ``a // n`` rounds down, for a
+    number n; write ``(a + n - 1) // n`` to round up.
+    """
+
+    __slots__ = ("symbols", "terms")
+    terms: Terms
+    symbols: Mapping[str, Range]
+
+    def __new__(cls, terms: Terms, symbols: Mapping[str, Range]) -> OpenSize:
+        new = super().__new__(cls, _text(terms))
+        new.terms, new.symbols = terms, symbols
+        return new
+
+    @classmethod
+    def symbol(cls, name: str, span: Range) -> OpenSize:
+        """The size that one symbol stands for."""
+        return cls((((name,), 1),), {name: span})
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __getnewargs__(self) -> tuple[Terms, Mapping[str, Range]]:  # type: ignore[override]  # copies pass both on
+        return self.terms, self.symbols
+
+    def at(self, sizes: Mapping[str, Any]) -> Any:
+        """The size for these sizes of its symbols. Raises ``KeyError`` for a symbol that has none.
+
+        It is a number for numbers. It is whatever sums, products and quotients are for other things.
+        """
+        return _total(self.terms, sizes)
+
+    @property
+    def range(self) -> Range:
+        """Its smallest, usual and largest value.
+
+        The bounds may be wider than needed where a product, or the size of another symbol, is subtracted.
+        """
+        least, usual, most = (
+            dict(zip(self.symbols, sizes, strict=True))
+            for sizes in zip(*((span.min, span.opt, span.max) for span in self.symbols.values()), strict=True)
+        )
+        # No atom is negative: a product is smallest where its symbols are, and subtracts most where they are largest.
+        added, subtracted = (
+            tuple(term for term in self.terms if (term[1] > 0) is is_added) for is_added in (True, False)
+        )
+        if added and subtracted and len(self.symbols) == 1 and all(len(term[0]) < 2 for term in self.terms):
+            return self._range_over_periods(self.at(usual))
+        return Range(
+            _total(added, least) + _total(subtracted, most),
+            self.at(usual),
+            _total(added, most) + _total(subtracted, least),
+        )
+
+    def _range_over_periods(self, usual: int) -> Range:
+        """The range of a size that rises or falls steadily but for rounding, which repeats itself.
+
+        The extremes are in the first or in the last period.
+        """
+        ((name, span),) = self.symbols.items()
+        quotients = (atom for monomial, _ in self.terms for atom in monomial if isinstance(atom, Quotient))
+        period = lcm(*(quotient.divisor for quotient in quotients))
+        first = range(span.min, min(span.min + period, span.max + 1))
+        last = range(max(span.min, span.max - period + 1), span.max + 1)
+        sizes = [self.at({name: size}) for size in (*first, *last)]
+        return Range(min(sizes), usual, max(sizes))
+
+    def __add__(self, other: Size) -> Size:  # type: ignore[override]  # a size is added, not a text
+        return _size([*self.terms, *_terms(other)], self, other)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Size:
+        return self * -1
+
+    def __sub__(self, other: Size) -> Size:
+        return self + other * -1
+
+    def __rsub__(self, other: int) -> Size:
+        return self * -1 + other
+
+    def __mul__(self, other: Size) -> Size:  # type: ignore[override]  # a size is multiplied, not a text
+        return _size(
+            [
+                (tuple(sorted((*left, *right), key=str)), factor * other_factor)
+                for left, factor in self.terms
+                for right, other_factor in _terms(other)
+            ],
+            self,
+            other,
+        )
+
+    __rmul__ = __mul__  # type: ignore[assignment]  # as above
+
+    def __floordiv__(self, divisor: int) -> Size:
+        whole = [(monomial, factor // divisor) for monomial, factor in self.terms]
+        rest = [(monomial, factor % divisor) for monomial, factor in self.terms]
+        below = _size(rest, self)
+        return _size(whole, self) + (below // divisor if isinstance(below, int) else _rounded(below, divisor))
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """``dividend // divisor``, where the division leaves a rest. The factors are from 0 to the divisor."""
+
+    dividend: OpenSize
+    divisor: int
+
+    def __str__(self) -> str:
+        is_symbol = self.dividend in self.dividend.symbols
+        return f"{self.dividend}//{self.divisor}" if is_symbol else f"({self.dividend})//{self.divisor}"
+
+
+Size: TypeAlias = int | OpenSize
+"""A size that takes part in arithmetic."""
+Atom: TypeAlias = str | Quotient
+Monomial: TypeAlias = tuple[Atom, ...]
+Terms: TypeAlias = tuple[tuple[Monomial, int], ...]
+"""Products of atoms, each with a factor other than 0; the largest products first, a number last."""
+
+
+def range_of(size: Size) -> Range:
+    """The range of a size; that of a number is the number."""
+    return size.range if isinstance(size, OpenSize) else Range(size, size, size)
+
+
+def divided(dividend: Size, divisor: Size) -> Size | None:
+    """The exact quotient, or None if the division leaves a rest for some sizes."""
+    quotient: Size = 0
+    leading, leading_factor = _terms(divisor)[0] if divisor else ((), 0)
+    while dividend and leading_factor:
+        monomial, factor = _terms(dividend)[0]
+        left, taken = Counter(monomial), Counter(leading)
+        if factor % leading_factor or taken - left:
+            return None
+        atoms = tuple(sorted((left - taken).elements(), key=str))
+        part = _size([(atoms, factor // leading_factor)], dividend, divisor)
+        quotient, dividend = quotient + part, dividend - part * divisor
+    return None if dividend else quotient
+
+
+def _rounded(dividend: OpenSize, divisor: int) -> Size:
+    """``dividend // divisor``, whose factors are from 0 to the divisor, as one quotient in lowest terms."""
+    products = [term for term in dividend.terms if term[0]]
+    number = next((factor for monomial, factor in dividend.terms if not monomial), 0)
+    if len(products) == 1 and products[0][1] == 1:
+        atom, *others = products[0][0]
+        if not others and isinstance(atom, Quotient):  # (a//m + b)//n is (a + b*m)//(m*n)
+            return (atom.dividend + atom.divisor * number) // (atom.divisor * divisor)
+    common = reduce(gcd, (factor for _, factor in products), divisor)
+    if common > 1:
+        lower = _size([(monomial, factor // common) for monomial, factor in products], dividend)
+        return (lower + number // common) // (divisor // common)
+    return OpenSize((((Quotient(dividend, divisor),), 1),), dividend.symbols)
+
+
+def _size(terms: Iterable[tuple[Monomial, int]], *parts: Size) -> Size:
+    """The sum of terms in canonical form. The parts that they come from know the ranges."""
+    total: dict[Monomial, int] = {}
+    for monomial, factor in terms:
+        total[monomial] = total.get(monomial, 0) + factor
+    kept = {monomial: factor for monomial, factor in total.items() if factor}
+    if not any(kept):
+        return kept.get((), 0)
+    names = {name for monomial in kept for atom in monomial for name in _names(atom)}
+    known = {
+        name: span for part in parts if isinstance(part, OpenSize) for name, span in part.symbols.items()
+    }
+    ordered = sorted(kept.items(), key=lambda term: (-len(term[0]), [str(atom) for atom in term[0]]))
+    return OpenSize(tuple(ordered), {name: span for name, span in known.items() if name in names})
+
+
+def _terms(size: Size) -> Terms:
+    if isinstance(size, OpenSize):
+        return size.terms
+    return (((), size),) if size else ()
+
+
+def _names(atom: Atom) -> Iterable[str]:
+    return atom.dividend.symbols if isinstance(atom, Quotient) else (atom,)
+
+
+def _value(atom: Atom, sizes: Mapping[str, Any]) -> Any:
+    return atom.dividend.at(sizes) // atom.divisor if isinstance(atom, Quotient) else sizes[atom]
+
+
+def _total(terms: Terms, sizes: Mapping[str, Any]) -> Any:
+    return sum(factor * prod(_value(atom, sizes) for atom in monomial) for monomial, factor in terms)
+
+
+def _text(terms: Terms) -> str:
+    # What is subtracted comes last: N-H reads better than -H+N.
+    in_order = sorted(terms, key=lambda term: term[1] < 0)
+    first, *others = (_term(monomial, factor) for monomial, factor in in_order)
+    return first + "".join(text if text.startswith("-") else f"+{text}" for text in others)
+
+
+def _term(monomial: Monomial, factor: int) -> str:
+    if factor == 1 and len(monomial) == 1:
+        return str(monomial[0])
+    atoms = [f"({atom})" if isinstance(atom, Quotient) else atom for atom in monomial]
+    size = [] if monomial and abs(factor) == 1 else [str(abs(factor))]
+    return ("-" if factor < 0 else "") + "*".join([*size, *atoms])

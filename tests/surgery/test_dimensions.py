@@ -1,0 +1,145 @@
+"""Arithmetic on sizes that vary, against the same arithmetic on numbers."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from collections.abc import Callable, Mapping
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prototrt.surgery.ir import OpenSize, Range, Size, divided, range_of, size_at, size_from_text
+
+SPANS = {"H": Range(1, 5, 9), "N": Range(2, 2, 4), "T": Range(0, 1, 3)}
+H, N, T = (OpenSize.symbol(name, span) for name, span in SPANS.items())
+EVERY = [
+    dict(zip(SPANS, sizes, strict=True))
+    for sizes in product(*(range(span.min, span.max + 1) for span in SPANS.values()))
+]
+
+Pair = tuple[Size, Callable[[Mapping[str, int]], int]]
+"""A size, and the same in plain arithmetic."""
+
+
+def _symbol(name: str) -> Pair:
+    return OpenSize.symbol(name, SPANS[name]), lambda sizes: sizes[name]
+
+
+def _sum(left: Pair, right: Pair) -> Pair:
+    return left[0] + right[0], lambda sizes: left[1](sizes) + right[1](sizes)
+
+
+def _difference(left: Pair, right: Pair) -> Pair:
+    return left[0] - right[0], lambda sizes: left[1](sizes) - right[1](sizes)
+
+
+def _product(left: Pair, right: Pair) -> Pair:
+    return left[0] * right[0], lambda sizes: left[1](sizes) * right[1](sizes)
+
+
+def _quotient(pair: Pair, divisor: int) -> Pair:
+    return pair[0] // divisor, lambda sizes: pair[1](sizes) // divisor
+
+
+def _number(number: int) -> Pair:
+    return number, lambda _: number
+
+
+LEAVES = st.sampled_from([*SPANS]).map(_symbol) | st.integers(-4, 9).map(_number)
+PAIRS = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.builds(_sum, inner, inner),
+        st.builds(_difference, inner, inner),
+        st.builds(_product, inner, inner),
+        st.builds(_quotient, inner, st.integers(1, 6)),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(PAIRS)
+def test_arithmetic_is_that_of_numbers(pair: Pair) -> None:
+    size, plain = pair
+    values = [plain(sizes) for sizes in EVERY]
+    assert [size_at(size, sizes) for sizes in EVERY] == values
+    span = range_of(size)
+    assert span.min <= min(values)
+    assert max(values) <= span.max
+    assert size_from_text(str(size), SPANS) == size
+
+
+@settings(max_examples=60, deadline=None)
+@given(PAIRS, PAIRS)
+def test_equal_sizes_are_equal_at_all_values(left: Pair, right: Pair) -> None:
+    values = [[plain(sizes) for sizes in EVERY] for _, plain in (left, right)]
+    if left[0] == right[0]:
+        assert values[0] == values[1]
+    assert left[0] * right[0] == right[0] * left[0]
+    assert left[0] + right[0] - right[0] == left[0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(PAIRS, PAIRS)
+def test_a_product_is_divided_by_its_factor(left: Pair, right: Pair) -> None:
+    if right[0] != 0:
+        assert divided(left[0] * right[0], right[0]) == left[0]
+
+
+@pytest.mark.parametrize(
+    ("size", "text", "span"),
+    [
+        ((H - 1) // 2 + 1, "(H+1)//2", Range(1, 3, 5)),
+        (((H - 1) // 2 + 1 - 2) // 3, "(H+3)//6-1", Range(-1, 0, 1)),
+        (T * N * 6 // 3, "2*N*T", Range(0, 4, 24)),
+        ((4 * H + 2) // 8, "H//2", Range(0, 2, 4)),
+        ((32 * H + 1) // 2, "16*H", Range(16, 80, 144)),
+        (N - (H + 1) // 2, "N-((H+1)//2)", Range(-3, -1, 3)),
+        (H - (H - 1) // 2, "H+1-((H+1)//2)", Range(1, 3, 5)),
+        (2 * (H // 2) * N, "2*(H//2)*N", Range(0, 8, 32)),
+        (-H, "-H", Range(-9, -5, -1)),
+        (3 - H, "3-H", Range(-6, -2, 2)),
+        (H - H, "0", Range(0, 0, 0)),
+        (H - H + 7, "7", Range(7, 7, 7)),
+    ],
+)
+def test_canonical_form(size: Size, text: str, span: Range) -> None:
+    assert str(size) == text
+    assert range_of(size) == span
+
+
+@pytest.mark.parametrize(("dividend", "divisor"), [(T, N), (2 * H, 4), (H + 1, 0), (H * N + 1, N)])
+def test_what_leaves_a_rest(dividend: Size, divisor: Size) -> None:
+    assert divided(dividend, divisor) is None
+
+
+def test_copies_know_their_ranges() -> None:
+    size = (H + 1) // 2
+    assert isinstance(size, OpenSize)
+    for copied in (copy.deepcopy(size), pickle.loads(pickle.dumps(size))):
+        assert (copied, copied.symbols, copied + 1) == (size, {"H": SPANS["H"]}, size + 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "'' ends too early"),
+        ("H+", "'H+' ends too early"),
+        ("H N", "'H N' is not a size"),
+        ("(H", "'(H' ends too early"),
+        ("(H*", "'(H*' ends too early"),
+        ("(H H", "a bracket is not closed"),
+        ("W", "'W' is neither a number nor a symbol with a range"),
+        ("H//N", "the divisor N is not a positive number"),
+        ("H//0", "the divisor 0 is not a positive number"),
+        ("H%2", "'H%2' is not a size"),
+    ],
+)
+def test_what_is_not_a_size(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        size_from_text(text, SPANS)

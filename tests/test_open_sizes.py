@@ -1,0 +1,187 @@
+"""One graph for images of any size: open heights and widths, against Caffe's numbers and against fixed shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.caffe_proto.errors import ConversionError
+from prototrt.surgery.ir import Graph, OpenSize
+from prototrt.tests.golden_cases import Case, case_called
+from prototrt.tests.small_nets import WAYS, numbers, op, rewritten
+
+Axes = Mapping[int, tuple[int, int]]
+IMAGE: Axes = {2: (0, 9), 3: (0, 14)}
+"""By axis: how much smaller and how much larger than in the golden a size may be."""
+SMALLER: Axes = {2: (3, 9), 3: (2, 14)}
+SEQUENCE: Axes = {2: (1, 6)}
+
+OPEN: Mapping[str, Axes] = {
+    "net_fcn": SMALLER,
+    "net_fire": SMALLER,
+    "net_inception": SMALLER,
+    "net_mobilenet_block": SMALLER,
+    "net_resnet_block": SMALLER,
+    "conv_1d_group_dilation": SEQUENCE,
+    "conv_dilation": IMAGE,
+    "conv_rect": IMAGE,
+    "deconv_bilinear_group": SMALLER,
+    "deconv_group_dilation": IMAGE,
+    "lrn_within": SMALLER,
+    "mvn_default": SMALLER,
+    "pool_ave_ceil": SMALLER,
+    "pool_ave_pad": SMALLER,
+    "pool_ave_stride_beyond": SMALLER,
+    "pool_floor_pad": SMALLER,
+    "pool_global_ave": SMALLER,
+    "pool_global_max": SMALLER,
+    "pool_max_ceil": SMALLER,
+    "pool_max_pad_drop_last": SMALLER,
+    "pool_rect": SMALLER,
+    "softmax_last_axis": SEQUENCE,
+    "tile_axis": {2: (1, 3)},
+    "concat_negative_axis": {2: (0, 3)},
+}
+
+
+def bounds(name: str, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The smallest and the largest shape of an input."""
+    axes = OPEN[name]
+    below, above = ([axes.get(axis, (0, 0))[end] for axis in range(len(shape))] for end in (0, 1))
+    least = tuple(size - less for size, less in zip(shape, below, strict=True))
+    return least, tuple(size + more for size, more in zip(shape, above, strict=True))
+
+
+def opened(case: Case) -> Graph:
+    usual = {name: array.shape for name, array in case.arrays("inputs")[0].items()}
+    spans = {name: bounds(str(case), shape) for name, shape in usual.items()}
+    return prototrt.rewrite(
+        case.load(),
+        outputs=list(case.arrays("outputs")[0]),
+        min_shapes={name: least for name, (least, _) in spans.items()},
+        opt_shapes=usual,
+        max_shapes={name: most for name, (_, most) in spans.items()},
+    )
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("name", OPEN)
+def test_five_sizes(name: str, on: str) -> None:
+    """Caffe's numbers at the golden's size; at four others, those of the net with fixed shapes."""
+    case = case_called(name)
+    session = prototrt.Session(opened(case), on=on)
+    inputs, outputs = case.arrays("inputs")[0], case.arrays("outputs")[0]
+    results = session.run(inputs)
+    for blob, wanted in outputs.items():
+        np.testing.assert_allclose(results[blob], wanted, *case.tolerance(blob), err_msg=blob)
+    for place in range(4):
+        feeds = {}
+        for blob, array in inputs.items():
+            spans = zip(*bounds(name, array.shape), strict=True)
+            shape = [least + (most - least) * place // 3 for least, most in spans]
+            feeds[blob] = numbers(*shape, seed=place)
+        shapes = {blob: array.shape for blob, array in feeds.items()}
+        fixed = prototrt.Session(prototrt.rewrite(case.load(), outputs=list(outputs), shapes=shapes)).run(
+            feeds
+        )
+        results = session.run(feeds)
+        for blob in outputs:
+            np.testing.assert_allclose(results[blob], fixed[blob], 1e-4, 1e-5, err_msg=f"{blob} {shapes}")
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("name", ["net_fcn", "net_inception", "pool_ave_pad", "conv_1d_group_dilation"])
+def test_plans_build(name: str) -> None:
+    graph = opened(case_called(name))
+    plan = prototrt.build(graph, backend="rtx")
+    (described,) = plan.manifest["outputs"]
+    assert described["shape"] == list(graph.outputs[0].shape)
+    for dim in graph.outputs[0].shape:
+        if isinstance(dim, OpenSize):
+            span = dim.range
+            assert described["profile"][dim] == [span.min, span.opt, span.max]
+
+
+def test_equal_sizes_are_one_size() -> None:
+    """The branches of a net shrink and grow again: their sizes are compared as formulas."""
+    assert opened(case_called("net_fcn")).outputs[0].shape == (1, 4, "data.2", "data.3")
+    assert opened(case_called("net_resnet_block")).outputs[0].shape == (1, 8, "data.2", "data.3")
+    assert opened(case_called("pool_ave_pad")).outputs[0].shape == (1, 2, "data.2//2+1", "data.3//2+1")
+
+
+CONVOLUTION = "convolution_param { num_output: 1 kernel_size: 5 weight_filler { type: 'xavier' } }"
+
+
+@pytest.mark.parametrize(
+    ("layer", "least", "message"),
+    [
+        (
+            op("Convolution", CONVOLUTION),
+            (1, 1, 4, 8),
+            "(Convolution): the kernel covers 5 elements of axis 2, which has 4 to 20 with its padding\n"
+            "  fix: give x.2 a larger smallest size in min_shapes",
+        ),
+        (
+            op("Pooling", "pooling_param { kernel_size: 2 stride: 3 }"),
+            (1, 1, 4, 8),
+            "(Pooling): the stride (3, 3) is larger than the window (2, 2), and the size x.2 varies\n"
+            "  because at some sizes the last window is empty\n"
+            "  fix: use a larger window or a smaller stride, or give x.2 one size in min_shapes and max_shapes",
+        ),
+        (
+            op("Pooling", "pooling_param { kernel_size: 6 }"),
+            (1, 1, 4, 8),
+            "(Pooling): the window (6, 6) is larger than the bottom (1, 1, x.2, x.3) with its padding\n"
+            "  because x.2 is 4 to 20\n"
+            "  fix: give x.2 a larger smallest size in min_shapes",
+        ),
+        (
+            op("Deconvolution", CONVOLUTION.replace("kernel_size", "pad: 3 kernel_size")),
+            (1, 1, 2, 8),
+            "(Deconvolution): the pad 3 removes all of axis 2, which becomes 6 to 24 before\n"
+            "  fix: give x.2 a larger smallest size in min_shapes",
+        ),
+        (
+            op("Pooling", "pooling_param { kernel_size: 2 stride: 2 }", tops=("y", "mask")),
+            (1, 1, 4, 8),
+            "(Pooling): the height is the symbol x.2, but its size must be known here\n"
+            "  fix: give x.2 one size in min_shapes and max_shapes",
+        ),
+        (
+            op("InnerProduct", "inner_product_param { num_output: 2 }"),
+            (1, 1, 4, 8),
+            "(InnerProduct): a flattened axis is the symbol x.2, but its size must be known here\n"
+            "  fix: give x.2 one size in min_shapes and max_shapes",
+        ),
+    ],
+)
+def test_message(layer: str, least: tuple[int, ...], message: str) -> None:
+    with pytest.raises(ConversionError) as caught:
+        rewritten(layer, {"x": (1, 1, 16, 16)}, min_shapes={"x": least}, max_shapes={"x": (1, 1, 20, 24)})
+    assert str(caught.value).split('layer "op" ', 1)[1] == message
+
+
+def crop(offset: int) -> str:
+    deeper = op("Pooling", "pooling_param { kernel_size: 2 stride: 2 }", tops=("half",)).replace(
+        '"op"', '"pool"'
+    )
+    return deeper + op("Crop", f"crop_param {{ axis: 2 offset: {offset} }}", ("x", "half"))
+
+
+def test_crop_by_half() -> None:
+    arguments: dict[str, Any] = {"min_shapes": {"x": (1, 1, 4, 4)}, "max_shapes": {"x": (1, 1, 20, 24)}}
+    graph = rewritten(crop(2), {"x": (1, 1, 16, 16)}, **arguments)
+    x = numbers(1, 1, 7, 10)
+    for on in ("reference", "onnx"):
+        np.testing.assert_array_equal(prototrt.Session(graph, on=on).run({"x": x})["y"], x[:, :, 2:6, 2:7])
+    with pytest.raises(ConversionError) as caught:
+        rewritten(crop(3), {"x": (1, 1, 16, 16)}, **arguments)
+    assert str(caught.value).split('layer "op" ', 1)[1] == (
+        '(Crop), bottom "x": axis 2 has x.2 elements, expected at least (x.2+1)//2+3\n'
+        '  because "half" has (x.2+1)//2 there, and the offset is 3, where x.2 is 4 to 20\n'
+        "  fix: use a smaller offset, or a smaller second bottom"
+    )
