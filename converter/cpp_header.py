@@ -116,15 +116,15 @@ def _candidates(prefix: str, stem: str) -> Iterator[str]:
 
 
 def _plan_constants(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """What a program can compare with the plan that it loads. An ONNX model has none of it."""
-    if "plan" not in manifest:
-        return
-    plan, tensorrt = manifest["plan"], manifest["tensorrt"]
-    yield f"inline constexpr std::size_t plan_bytes = {plan['bytes']};"
+    """What a program can compare with the plan that it loads. Of an ONNX model, all of it is empty."""
+    plan, tensorrt = manifest.get("plan", {}), manifest.get("tensorrt", {})
+    if not plan:
+        yield "// The engine is built from an ONNX model, elsewhere: nothing is known of its plan."
+    yield f"inline constexpr std::size_t plan_bytes = {plan.get('bytes', 0)};"
     for name, text in (
-        ("plan_sha256", plan["sha256"]),
-        ("tensorrt_flavour", tensorrt["flavour"]),
-        ("tensorrt_version", tensorrt["version"]),
+        ("plan_sha256", plan.get("sha256", "")),
+        ("tensorrt_flavour", tensorrt.get("flavour", "")),
+        ("tensorrt_version", tensorrt.get("version", "")),
     ):
         yield f"inline constexpr const char* {name} = {literal(text)};"
     yield ""

@@ -166,7 +166,7 @@ WRONG = {
         "no.plan",
         "frames",
         "results",
-    ): "no.plan has 0 bytes, expected 4: it is not the plan that was described",
+    ): "cannot read no.plan",
     (
         "frames",
         "frames",
@@ -206,10 +206,20 @@ def test_the_manifest_says_the_same_as_the_header(reading_program: Path) -> None
     assert Path("results").read_bytes() == expected()
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_an_engine_that_trtexec_built(reading_program: Path) -> None:
+    """The manifest is that of the ONNX model, beside the engine."""
+    manifest = {key: value for key, value in MANIFEST.items() if key not in ("plan", "tensorrt")}
+    Path("net.plan.json").write_text(json.dumps(manifest))
+    Path("net.plan").write_bytes(b"of any size")
+    assert run(reading_program, "net.plan", "frames", "results") == (0, REPLAYED)
+
+
 MANIFESTS = {
     None: "cannot read net.plan.json, which prototrt wrote beside the plan",
     '{"format": 2}': "net.plan.json is for a newer version of this program",
-    '{"format": 1}': "[json.exception.out_of_range.403] key 'plan' not found",
+    '{"format": 1}': "[json.exception.out_of_range.403] key 'inputs' not found",
 }
 
 

@@ -55,7 +55,7 @@ Memory allocate(cudaError_t function(void**, std::size_t), std::size_t bytes) {
 
 /// What the plan itself does not say.
 struct Description {
-    std::size_t plan_bytes;
+    std::size_t plan_bytes;  // 0 if trtexec built the plan, from an ONNX model
     std::vector<std::string> inputs, outputs;
     std::vector<std::pair<std::string, std::string>> recurrences;  // from an output to an input
 };
@@ -72,7 +72,7 @@ Description description_of([[maybe_unused]] const std::string& plan) {
     if (!file) fail("cannot read " + plan + ".json, which prototrt wrote beside the plan");
     const auto manifest = nlohmann::json::parse(file);
     if (manifest.at("format") != 1) fail(plan + ".json is for a newer version of this program");
-    Description net{manifest.at("plan").at("bytes"), {}, {}, {}};
+    Description net{manifest.contains("plan") ? manifest["plan"].at("bytes").get<std::size_t>() : 0, {}, {}, {}};
     for (const auto& each : manifest.at("inputs")) net.inputs.push_back(each.at("name"));
     for (const auto& each : manifest.at("outputs")) net.outputs.push_back(each.at("name"));
     for (const auto& each : manifest.at("recurrences"))
@@ -93,7 +93,8 @@ public:
         const Description net = description_of(path);
         std::ifstream file(path, std::ios::binary);
         const std::vector<char> plan{std::istreambuf_iterator<char>(file), {}};
-        if (plan.size() != net.plan_bytes)
+        if (plan.empty()) fail("cannot read " + path);
+        if (net.plan_bytes != 0 && plan.size() != net.plan_bytes)
             fail(path + " has " + std::to_string(plan.size()) + " bytes, expected " + std::to_string(net.plan_bytes) +
                  ": it is not the plan that was described");
         cudaStream_t stream = nullptr;
