@@ -214,7 +214,7 @@ def surveyed(text: str) -> str:
 
 
 def described(text: str) -> str:
-    drawing = {"title": text, "pieces": []}
+    drawing = {"title": text, "pieces": [], "edges": []}
     check = {"way": text, "against": text, "layer": text, "blob": text, "holds": False}
     numbers = dict.fromkeys(("max_abs", "max_rel", "rms", "cosine"), 1.0)
     facts: dict[str, Any] = {
@@ -222,10 +222,10 @@ def described(text: str) -> str:
         "file": text,
         "weights": text,
         "stages": [text, text],
-        "styles": {},
         "verification": {"holds": False, "comparisons": [{**check, **numbers}]},
         "drawings": [drawing, drawing],
         "layers": [{"name": text}],
+        "costs": [{"name": text}],
         "pairs": [{"output": text, "input": text, "shape": "2"}],
         "warnings": [text],
     }
@@ -263,7 +263,7 @@ def test_a_page_runs_and_loads_only_what_we_wrote(written: Callable[[str], str])
         found.policy["default-src"] == found.policy["base-uri"] == found.policy["form-action"] == ["'none'"]
     )
     for element, directive in (("style", "style-src"), ("script", "script-src")):
-        texts = re.findall(rf"<{element}>(.*?)</{element}>", html, re.DOTALL)
+        texts = re.findall(rf"<{element}(?: type=\"module\")?>(.*?)</{element}>", html, re.DOTALL)
         sources = [
             f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in texts
         ]

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from prototrt.caffe_proto import Model
+from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.weights import StoredBlob
 from prototrt.caffe_proto.wording import Worded
-from prototrt.converter.page.pieces import pieces_of
-from prototrt.surgery.ir import Graph
+from prototrt.converter.page.pieces import nodes_in, pieces_of
+from prototrt.surgery.expansion.expand import expand
+from prototrt.surgery.ir import Graph, Shape
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.views.dot import drawing_of_graph, drawing_of_model, drawing_of_net
-from prototrt.surgery.views.drawing import EDGE_STYLES, NODE_STYLES, Drawing, DrawnEdge, DrawnFrame, Item
-from prototrt.surgery.views.inspection import LayerFacts, inspect
+from prototrt.surgery.views.dot import drawing_of_graph, drawing_of_model
+from prototrt.surgery.views.drawing import CONSTANT, Drawing, DrawnFrame, Item, Part, wrapped
+from prototrt.surgery.views.fields import fields_of
+from prototrt.surgery.views.inspection import LayerFacts, inspection_of
+from prototrt.surgery.views.statistics import statistics_of
 
 _FLOAT32 = 4  # bytes
 
@@ -27,7 +32,7 @@ def page_facts(
     verification: Mapping[str, Any] | None,
     title: str = "Rewritten in primitives",
 ) -> dict[str, Any]:
-    """Both drawings, what each layer costs, recurrent pairs, checks and warnings.
+    """Both drawings, what each layer says and costs, recurrent pairs, checks and warnings.
 
     ``graph`` may be the reason why there is no graph; ``title`` names the stage of the net.
     """
@@ -36,19 +41,25 @@ def page_facts(
         "file": model.file,
         "weights": model.weights.file,
         "stages": ["As it is written", title],
-        "styles": {"nodes": NODE_STYLES, "edges": EDGE_STYLES},
         "verification": verification,
     }
     if isinstance(graph, ConversionError):
-        warnings = [*model.warnings, Worded("the net cannot be rewritten: {}", graph.text)]
-        parsed = _drawing(drawing_of_model(model, {}))
-        return {**facts, "drawings": [parsed], "layers": [], "pairs": [], "warnings": warnings}
-    parsed_net, _ = drawing_of_net(model, options)
-    inspection = inspect(model, options=options)
+        return {
+            **facts,
+            "drawings": [_drawing(drawing_of_model(model, {}))],
+            "layers": [_layer(model, layer, {}) for layer in model.layers],
+            "costs": [],
+            "pairs": [],
+            "warnings": [*model.warnings, Worded("the net cannot be rewritten: {}", graph.text)],
+        }
+    expansion = expand(model, options=options.topology)
+    inspection = inspection_of(model, expansion, options.layout)
+    shapes = {name: value.shape for name, value in expansion.tops.items()}
     return {
         **facts,
-        "drawings": [_drawing(parsed_net), _drawing(drawing_of_graph(graph))],
-        "layers": [_layer(layer) for layer in inspection.layers],
+        "drawings": [_drawing(drawing_of_model(model, shapes)), _drawing(drawing_of_graph(graph))],
+        "layers": [_layer(model, layer, shapes) for layer in model.layers],
+        "costs": [_cost(layer) for layer in inspection.layers],
         "pairs": [_pair(pair.output, pair.input, pair.shape) for pair in inspection.recurrences],
         "warnings": list(graph.warnings),
     }
@@ -58,7 +69,7 @@ def _pair(output: str, source: str, shape: Sequence[Any]) -> dict[str, str]:
     return {"output": output, "input": source, "shape": "x".join(map(str, shape))}
 
 
-def _layer(layer: LayerFacts) -> dict[str, Any]:
+def _cost(layer: LayerFacts) -> dict[str, Any]:
     """Memory is what the weights and the tops take as float32."""
     elements = sum(math.prod(dim for dim in top.shape if isinstance(dim, int)) for top in layer.tops)
     return {
@@ -66,32 +77,111 @@ def _layer(layer: LayerFacts) -> dict[str, Any]:
         "type": layer.type,
         "line": layer.line,
         "multiply_adds": layer.multiply_adds,
+        "per_step": layer.multiply_adds_per_step,
         "weights": layer.parameters * _FLOAT32,
         "tops": elements * _FLOAT32,
     }
 
 
+# ---------------------------------------------------------------- what a layer says
+
+
+def _layer(model: Model, layer: Layer, shapes: Mapping[str, Shape]) -> dict[str, Any]:
+    """A layer by its fields and blobs. ``shapes`` are those of values, as far as they are known."""
+    place = layer.origin.operator or f"line {layer.origin.line}"
+    return {
+        "name": layer.name,
+        "type": layer.type,
+        "file": layer.origin.file,
+        "place": place,
+        "fields": [
+            [field.name, field.text, int(field.is_stated)]
+            for field in fields_of(layer)
+            if field.is_stated or field.text
+        ],
+        "bottoms": [
+            [layer.bottom_blob(position), _text(shapes.get(bottom))]
+            for position, bottom in enumerate(layer.bottoms)
+            if bottom not in model.stored
+        ],
+        "tops": [
+            [layer.top_blob(position), _text(shapes.get(top))] for position, top in enumerate(layer.tops)
+        ],
+        "words": [layer.bottom_word, layer.top_word],
+        "blobs": [_blob(name, blob) for name, blob in _learned(model, layer)],
+    }
+
+
+def _learned(model: Model, layer: Layer) -> Iterator[tuple[str, StoredBlob]]:
+    """The blobs that the weights hold for a layer. Caffe numbers them; Caffe2 names them."""
+    if isinstance(layer, Operator):
+        for position, bottom in enumerate(layer.bottoms):
+            if bottom in model.stored:
+                yield layer.bottom_blob(position), model.stored[bottom]
+    else:
+        for position, blob in enumerate(layer.blobs or ()):
+            yield f"blobs[{position}]", blob
+
+
+def _blob(name: str, blob: StoredBlob) -> dict[str, Any]:
+    """A blob with its distribution, unless its numbers cannot be read: the conversion tells why."""
+    facts = {"name": name, "shape": _text(blob.shape)}
+    try:
+        found = statistics_of(blob.array)
+    except ConversionError:
+        return facts
+    if found is None:
+        return facts
+    return {**facts, "low": found.low, "high": found.high, "counts": found.counts, "step": found.step}
+
+
+def _text(shape: Sequence[Any] | None) -> str:
+    return "" if shape is None else "x".join(map(str, shape)) or "scalar"
+
+
+# ---------------------------------------------------------------- drawings
+
+
 def _drawing(drawing: Drawing) -> dict[str, Any]:
+    """Items in pieces, and arrows between nodes by their numbers: their places among all nodes."""
+    shown = with_constants_inside(drawing)
+    pieces = pieces_of(shown)
+    nodes = [node for piece in pieces for item in piece for node in nodes_in(item)]
+    numbers = {node.id: number for number, node in enumerate(nodes)}
     return {
         "title": drawing.title,
-        "pieces": [
-            {
-                "items": list(map(_item, piece.items)),
-                "edges": list(map(_edge, piece.edges)),
-                "arriving": list(map(_edge, piece.arriving)),
-                "leaving": list(map(_edge, piece.leaving)),
-            }
-            for piece in pieces_of(drawing)
+        "pieces": [list(map(_item, piece)) for piece in pieces],
+        "edges": [
+            [numbers[edge.source], numbers[edge.target], edge.label, edge.kind] for edge in shown.edges
         ],
     }
 
 
+def with_constants_inside(drawing: Drawing) -> Drawing:
+    """The drawing where numbers and arrays are lines of the boxes that read them: their own would push others aside."""
+    nodes = {node.id: node for item in drawing.items for node in nodes_in(item)}
+    read: dict[str, list[str]] = {}
+    for edge in drawing.edges:
+        if nodes[edge.source].kind == CONSTANT:
+            read.setdefault(edge.target, []).append(nodes[edge.source].lines[0])
+
+    def inside(items: Sequence[Item]) -> list[Item]:
+        kept: list[Item] = []
+        for item in items:
+            if isinstance(item, DrawnFrame):
+                kept.append(replace(item, items=inside(item.items)))
+            elif item.kind != CONSTANT:
+                constants = tuple(Part((f"reads {text}",)) for text in wrapped(read.get(item.id, ())))
+                kept.append(replace(item, parts=(*item.parts, *constants)))
+        return kept
+
+    edges = [edge for edge in drawing.edges if nodes[edge.source].kind != CONSTANT]
+    return replace(drawing, items=inside(drawing.items), edges=edges)
+
+
 def _item(item: Item) -> dict[str, Any]:
     if isinstance(item, DrawnFrame):
-        own = {"id": item.id, "lines": item.lines, "dashed": item.is_dashed, "layer": item.layer}
+        own = {"lines": item.lines, "dashed": item.is_dashed, "layer": item.layer}
         return {**own, "items": list(map(_item, item.items))}
-    return asdict(item)
-
-
-def _edge(edge: DrawnEdge) -> list[str]:
-    return [edge.source, edge.target, edge.label, edge.kind]
+    parts = [[part.layer, part.lines] for part in item.parts]
+    return {"kind": item.kind, "parts": parts, "notes": item.notes}

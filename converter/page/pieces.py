@@ -1,12 +1,10 @@
-"""A drawing in pieces: Graphviz draws a hundred nodes at once, but needs minutes for thousands."""
+"""A drawing in pieces, so that a long net fills a screen in columns, and Graphviz never gets thousands of nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from prototrt.surgery.views.drawing import (
-    CONSTANT,
     END,
     FED_BACK,
     Drawing,
@@ -16,44 +14,19 @@ from prototrt.surgery.views.drawing import (
     Item,
 )
 
-FEWEST, MOST = 40, 90
+FEWEST, MOST = 3, 9
 """Items of a piece; the cut is made where the fewest arrows cross it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """What is drawn together, and the arrows from the pieces before or to the pieces after."""
-
-    items: tuple[Item, ...]
-    edges: tuple[DrawnEdge, ...]
-    arriving: tuple[DrawnEdge, ...]
-    leaving: tuple[DrawnEdge, ...]
-
-
-def pieces_of(drawing: Drawing) -> list[Piece]:
-    """The drawing cut across. State that is fed back across a cut is not drawn: the page lists it."""
+def pieces_of(drawing: Drawing) -> list[list[Item]]:
+    """The items of the drawing, cut across. The page joins pieces into columns that fit a screen."""
     items = _ordered(drawing)
-    places = _places(items)
-    bounds = _bounds(items, [edge for edge in drawing.edges if edge.kind != FED_BACK], places)
-    number = {place: index for index, (start, end) in enumerate(bounds) for place in range(start, end)}
-    own: list[list[DrawnEdge]] = [[] for _ in bounds]
-    arriving: list[list[DrawnEdge]] = [[] for _ in bounds]
-    leaving: list[list[DrawnEdge]] = [[] for _ in bounds]
-    for edge in drawing.edges:
-        source, target = number[places[edge.source]], number[places[edge.target]]
-        if source == target:
-            own[source].append(edge)
-        elif edge.kind != FED_BACK:
-            leaving[source].append(edge)
-            arriving[target].append(edge)
-    return [
-        Piece(tuple(items[start:end]), tuple(own[i]), tuple(arriving[i]), tuple(leaving[i]))
-        for i, (start, end) in enumerate(bounds)
-    ]
+    forward = [edge for edge in drawing.edges if edge.kind != FED_BACK]
+    return [items[start:end] for start, end in _bounds(items, forward, _places(items))]
 
 
 def _ordered(drawing: Drawing) -> list[Item]:
-    """Inputs and constants just before their first reader, outputs just after what they show."""
+    """Inputs just before their first reader, outputs just after what they show."""
     places = _places(drawing.items)
     readers: dict[int, int] = {}
     writers: dict[int, int] = {}
@@ -65,7 +38,7 @@ def _ordered(drawing: Drawing) -> list[Item]:
 
     def place(position: int) -> tuple[int, int, int]:
         item = drawing.items[position]
-        if isinstance(item, DrawnNode) and item.kind in (END, CONSTANT):
+        if isinstance(item, DrawnNode) and item.kind == END:
             if position not in writers and position in readers:
                 return readers[position], 0, position
             if position in writers and position not in readers:

@@ -11,6 +11,7 @@ from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.installing import pip_install
 from prototrt.caffe_proto.visible import visible
 from prototrt.converter.page.policy import policy
+from prototrt.converter.page.script import joined
 
 FOLDER = Path(__file__).parent
 GRAPHVIZ = FOLDER / "vendor" / "graphviz.js"
@@ -28,7 +29,8 @@ def page(facts: Mapping[str, Any]) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    style, script = (_text(FOLDER / name) for name in ("page.css", "page.js"))
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    style, script = _text(FOLDER / "page.css"), joined(FOLDER / "script" / "main.js")
     return environment.get_template("page.html.j2").render(
         facts=_visible(facts),
         graphviz=_graphviz(),

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.wording import Worded
 from prototrt.surgery.expansion.expand import expand
-from prototrt.surgery.ir import DType, Graph, Node, Shape, Value, describe
+from prototrt.surgery.ir import DType, Graph, Node, Op, Shape, Value, describe
 from prototrt.surgery.ops import Scan, While
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.views.drawing import CONSTANT, END, FED_BACK, FROM_CONSTANT, SURGICAL, USER, Drawing
+from prototrt.surgery.views.drawing import (
+    CONSTANT,
+    END,
+    FED_BACK,
+    FROM_CONSTANT,
+    SURGICAL,
+    USER,
+    Drawing,
+    Part,
+    wrapped,
+)
+from prototrt.surgery.views.fields import settings_of
+
+_WIDEST = 40
+"""Characters of a primitive that is described in one line."""
+_BETWEEN_ATTRIBUTES = re.compile(r", (?=\w+=)")
+_MOST_LINES = 4
+"""Of settings in a box."""
 
 
 def dot_from_net(model: Model, options: RewriteOptions) -> tuple[str, Sequence[str]]:
@@ -36,22 +55,64 @@ def drawing_of_net(model: Model, options: RewriteOptions) -> tuple[Drawing, Sequ
 
 
 def drawing_of_model(model: Model, shapes: Mapping[str, Shape]) -> Drawing:
-    """The net as it is written: its layers, and blobs with the ``shapes`` that are known (by SSA name)."""
+    """The net as it is written: its layers, and blobs with the ``shapes`` that are known (by SSA name).
+
+    A layer that works in place stands in the box of the layer whose blob it writes over.
+    """
     page = Drawing(model.name or model.file)
-    sources: dict[str, str] = {}
-    for layer in model.layers:
-        kind, notes = END if layer.type == "Input" else USER, _layer_notes(layer, shapes)
-        drawn = page.node(layer.name, (layer.name, layer.type), kind, layer.name, notes)
-        for position, bottom in enumerate(layer.bottoms):
+    sources: dict[
+        str, tuple[str, str]
+    ] = {}  # the box that writes a value, and the layer that it is called after
+    for box in boxes_of(model):
+        first, last = box[0], box[-1]
+        kind = END if first.type == "Input" else USER
+        drawn = page.box(first.name, [_part(layer, layer is first) for layer in box], kind)
+        for position, bottom in enumerate(first.bottoms):
             if bottom in sources:  # Caffe2's weights are also blobs, but no layer makes them
-                page.edge(
-                    sources[bottom], drawn, _blob_label(layer.bottom_blob(position), shapes.get(bottom))
-                )
-        sources |= dict.fromkeys(layer.tops, drawn)
+                source, name = sources[bottom]
+                blob = first.bottom_blob(position)
+                page.edge(source, drawn, _blob_label("" if blob == name else blob, shapes.get(bottom)))
+        sources |= dict.fromkeys(last.tops, (drawn, first.name))
     labels = {top: layer.top_blob(i) for layer in model.layers for i, top in enumerate(layer.tops)}
     for name in model.outputs:
-        page.edge(sources[name], page.node(f"output {name}", (labels[name],), END), _text(shapes.get(name)))
+        page.edge(
+            sources[name][0], page.node(f"output {name}", (labels[name],), END), _text(shapes.get(name))
+        )
     return page
+
+
+def boxes_of(model: Model) -> list[list[Layer]]:
+    """The layers in boxes. One that works in place joins the layer that writes its bottom, if nobody else reads it."""
+    readers = Counter(bottom for layer in model.layers for bottom in layer.bottoms)
+    writers: dict[str, list[Layer]] = {}
+    boxes: list[list[Layer]] = []
+    for layer in model.layers:
+        read = [bottom for bottom in layer.bottoms if bottom in writers]
+        box = writers[read[0]] if read else []
+        joins = (
+            len(read) == readers[read[0]] == len(layer.tops) == len(box[-1].tops) == 1
+            and box[0].type != "Input"
+            and layer.bottom_blob(layer.bottoms.index(read[0])) == layer.top_blob(0)
+            if read
+            else False
+        )
+        if not joins:
+            box = []
+            boxes.append(box)
+        box.append(layer)
+        writers |= dict.fromkeys(layer.tops, box)
+    return boxes
+
+
+def _part(layer: Layer, is_first: bool) -> Part:
+    """The lines of a layer in its box; one that works in place has a single one if it can."""
+    head = (layer.name, layer.type) if is_first else (f"{layer.name} ({layer.type})",)
+    settings = () if layer.type == "Input" else wrapped(settings_of(layer))
+    return Part((*head, *_at_most(list(settings), _MOST_LINES)), layer.name)
+
+
+def _at_most(lines: list[str], most: int) -> list[str]:
+    return lines if len(lines) <= most else [*lines[: most - 1], "..."]
 
 
 def drawing_of_graph(graph: Graph) -> Drawing:
@@ -68,22 +129,12 @@ def drawing_of_graph(graph: Graph) -> Drawing:
     return page
 
 
-def _layer_notes(layer: Layer, shapes: Mapping[str, Shape]) -> Iterator[str]:
-    """The line of a layer, its tops, and its learned numbers."""
-    yield f"{layer.origin.file}:{layer.origin.line}"
-    for position, top in enumerate(layer.tops):
-        yield f"top {layer.top_blob(position)}  {_text(shapes.get(top))}"
-    for position, blob in enumerate(layer.blobs or ()):
-        yield f"weights {position}  {_text(blob.shape)}"
-
-
 def _node_notes(node: Node) -> Iterator[str]:
-    """The outputs, inputs and origin of a node."""
+    """The outputs and inputs of a node."""
     for value in node.outputs:
         yield f"writes {value.name}  {_type(value)}"
     for value in node.inputs:
         yield f"reads {f'weights {value.name}' if value.is_constant else value.name}  {_type(value)}"
-    yield f"of {node.origin}"
 
 
 def _draw_nodes(page: Drawing, graph: Graph, sources: dict[Value, str]) -> None:
@@ -98,7 +149,8 @@ def _draw_nodes(page: Drawing, graph: Graph, sources: dict[Value, str]) -> None:
 
 def _draw_node(page: Drawing, node: Node, sources: dict[Value, str]) -> None:
     kind = SURGICAL if node.is_surgical else USER
-    drawn = page.node(node.name, (node.name, describe(node.op)), kind, node.origin.layer, _node_notes(node))
+    lines = (node.name, *_op_lines(node.op))
+    drawn = page.node(node.name, lines, kind, node.origin.layer, _node_notes(node))
     for position, value in enumerate(node.inputs):
         if value.is_constant:
             constant = page.node(f"{node.name} constant {position}", (_constant(value),), CONSTANT)
@@ -106,6 +158,17 @@ def _draw_node(page: Drawing, node: Node, sources: dict[Value, str]) -> None:
         else:
             page.edge(sources[value], drawn, _type(value))
     sources |= dict.fromkeys(node.outputs, drawn)
+
+
+def _op_lines(op: Op) -> Iterator[str]:
+    """The name of a primitive and its attributes: in one line if they are short."""
+    text = describe(op)
+    name, _, attributes = text.removesuffix("]").partition("[")
+    if len(text) <= _WIDEST:
+        yield text
+    else:
+        yield name
+        yield from wrapped(_BETWEEN_ATTRIBUTES.split(attributes))
 
 
 def _draw_scan(page: Drawing, node: Node, scan: Scan, sources: dict[Value, str]) -> None:
@@ -163,4 +226,4 @@ def _text(shape: Shape | None) -> str:
 
 
 def _blob_label(blob: str, shape: Shape | None) -> str:
-    return f"{blob}\n{_text(shape)}" if shape is not None else blob
+    return "\n".join(filter(None, (blob, _text(shape))))

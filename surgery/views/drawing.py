@@ -24,6 +24,8 @@ EDGE_STYLES: Mapping[str, Mapping[str, str]] = {
     FROM_CONSTANT: {"arrowsize": "0.5", "color": "#999999"},
     FED_BACK: {"style": "dashed", "color": "#b02020", "fontcolor": "#b02020", "constraint": "false"},
 }
+_WIDEST = 32
+"""Characters of a line that lists several things."""
 _FONTS = (
     '  graph [fontname="Helvetica", fontsize="11"];',
     '  node [fontname="Helvetica", fontsize="11"];',
@@ -32,14 +34,28 @@ _FONTS = (
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """The lines of a box that are of one Caffe layer; ``layer`` is its name."""
+
+    lines: tuple[str, ...]
+    layer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DrawnNode:
-    """``lines`` are its text, ``notes`` are details; ``layer`` is the Caffe layer's name."""
+    """A box. Layers that work in place are further ``parts`` of the box whose blob they write over.
+
+    ``notes`` are details.
+    """
 
     id: str
-    lines: tuple[str, ...]
+    parts: tuple[Part, ...]
     kind: str
-    layer: str | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return tuple(line for part in self.parts for line in part.lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +98,14 @@ class Drawing:
         layer: str | None = None,
         notes: Iterable[str] = (),
     ) -> str:
-        """Draw a node. Its id is the wanted one, with a number if that is in use."""
+        """Draw a node of one part. Its id is the wanted one, with a number if that is in use."""
+        return self.box(wanted, [Part(lines, layer)], kind, notes)
+
+    def box(self, wanted: str, parts: Iterable[Part], kind: str, notes: Iterable[str] = ()) -> str:
+        """Draw a node of several parts."""
         name = self._ids.free(visible(wanted))
-        self._here.append(DrawnNode(name, _visible(lines), kind, layer and visible(layer), _visible(notes)))
+        shown = tuple(Part(_visible(part.lines), part.layer and visible(part.layer)) for part in parts)
+        self._here.append(DrawnNode(name, shown, kind, _visible(notes)))
         return name
 
     def edge(self, source: str, target: str, label: str, kind: str = "") -> None:
@@ -108,6 +129,19 @@ class Drawing:
     @property
     def _here(self) -> list[Item]:
         return self._open[-1] if self._open else self.items
+
+
+def wrapped(items: Iterable[str], widest: int = _WIDEST) -> Iterator[str]:
+    """The items in lines, as many in each as fit, with commas between them."""
+    line = ""
+    for item in items:
+        if line and len(line) + len(item) > widest:
+            yield f"{line},"
+            line = item
+        else:
+            line = f"{line}, {item}" if line else item
+    if line:
+        yield line
 
 
 def _visible(lines: Iterable[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import Origin
 from prototrt.caffe_proto.options import takes_options
-from prototrt.surgery.expansion.expand import expand
+from prototrt.surgery.expansion.expand import Expansion, expand
 from prototrt.surgery.ir import Graph, Shape, Value
 from prototrt.surgery.ops import Scan, steps_of
 from prototrt.surgery.options import RewriteOptions
@@ -85,9 +85,13 @@ class Inspection:
 @takes_options(RewriteOptions)
 def inspect(model: Model, options: RewriteOptions) -> Inspection:
     """Measure the cost of a net. Works without weights: shapes do not depend on them."""
-    expansion = expand(model, options=options.topology)
+    return inspection_of(model, expand(model, options=options.topology), options.layout)
+
+
+def inspection_of(model: Model, expansion: Expansion, layout: str) -> Inspection:
+    """The cost of a net that was expanded already; ``layout`` is as in ``RewriteOptions``."""
     graph, tops = expansion.graph, expansion.tops
-    bound = laid_out(graph, options.layout, model.file)
+    bound = laid_out(graph, layout, model.file)
     work, work_of_a_step = multiply_adds(graph), multiply_adds_per_step(graph)
     return Inspection(
         name=model.name,

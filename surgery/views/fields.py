@@ -1,0 +1,145 @@
+"""What a layer says of itself: the fields of its parameters, and those that fit into a box of a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.caffe2.operators import Operator
+from prototrt.caffe_proto.schema import Message, is_repeated, parameter_field, parameter_fields
+from prototrt.caffe_proto.text.scalars import text_from_bytes
+
+_ELSEWHERE = ("name", "type", "bottom", "top", "blobs")
+"""Fields of any layer that a picture shows in other ways."""
+_WITHOUT_EFFECT = ("engine", "use_cudnn", "cudnn_exhaustive_search")
+"""Fields that say which library computes a layer."""
+_MOST_SHOWN = 16
+_LONGEST = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field by its path, as in ``weight_filler.type``, and its value as a prototxt has it.
+
+    ``text`` is empty for a field that has neither a value nor a default. A default is not stated.
+    """
+
+    name: str
+    text: str
+    is_stated: bool
+
+
+def fields_of(layer: Layer) -> list[Field]:
+    """The parameters of the layer's type, defaults among them, and what else the layer states.
+
+    An operator of Caffe2 has its arguments; its schema knows no defaults.
+    """
+    if isinstance(layer, Operator):
+        return [Field(each.name, _argument(each), True) for each in layer.message.arg]
+    own, usual = parameter_fields(layer.type), parameter_field(layer.type)
+    found: list[Field] = []
+    for known in layer.message.DESCRIPTOR.fields:
+        if known.name in own and (known.name == usual or layer.message.HasField(known.name)):
+            found += _of_message(getattr(layer.message, known.name))
+        elif known.name not in _ELSEWHERE and _is_stated(layer.message, known):
+            found += _of_field(layer.message, known)
+    return found
+
+
+def settings_of(layer: Layer) -> list[str]:
+    """The stated parameters that change what the layer computes, as in ``kernel_size 3``.
+
+    Fillers, which only training reads, are left out, and messages with several fields.
+    """
+    if isinstance(layer, Operator):
+        stated = (each for each in layer.message.arg if each.name not in _WITHOUT_EFFECT)
+        return [
+            f"{each.name} {_argument(each)}" for each in stated if not each.strings and not each.HasField("n")
+        ]
+    usual = parameter_field(layer.type)
+    return [] if usual is None else list(_settings(getattr(layer.message, usual)))
+
+
+def _settings(param: Message) -> Iterator[str]:
+    for known, value in param.ListFields():
+        if known.name in _WITHOUT_EFFECT:
+            continue
+        if known.message_type is None:
+            yield f"{known.name} {_text(known, value)}"
+        elif known.message_type.name != "FillerParameter" and not is_repeated(known):
+            inner = [each for each in _of_message(value) if each.is_stated]
+            if len(inner) == 1:
+                yield f"{known.name} {inner[0].text}"
+
+
+def _of_message(message: Message) -> Iterator[Field]:
+    for known in message.DESCRIPTOR.fields:
+        yield from _of_field(message, known)
+
+
+def _of_field(message: Message, known: FieldDescriptor) -> Iterator[Field]:
+    is_stated = _is_stated(message, known)
+    value = getattr(message, known.name)
+    if known.message_type is None:
+        has_text = is_stated or known.has_default_value
+        yield Field(known.name, _text(known, value) if has_text else "", is_stated)
+    elif not is_stated:
+        yield Field(known.name, "", False)
+    elif is_repeated(known):
+        for position, each in enumerate(value):
+            yield from _below(f"{known.name}[{position}]", each)
+    else:
+        yield from _below(known.name, value)
+
+
+def _below(path: str, message: Message) -> Iterator[Field]:
+    """The fields of a message in a message. Its defaults would outnumber all others."""
+    for each in _of_message(message):
+        if each.is_stated:
+            yield Field(f"{path}.{each.name}", each.text, True)
+
+
+def _is_stated(message: Message, known: FieldDescriptor) -> bool:
+    return bool(getattr(message, known.name)) if is_repeated(known) else bool(message.HasField(known.name))
+
+
+def _text(known: FieldDescriptor, value: Any) -> str:
+    if not is_repeated(known):
+        return _scalar(known, value)
+    return _scalar(known, value[0]) if len(value) == 1 else _list([_scalar(known, each) for each in value])
+
+
+def _scalar(known: FieldDescriptor, value: Any) -> str:
+    if known.enum_type is not None:
+        named = known.enum_type.values_by_number.get(value)
+        return str(named.name) if named else str(value)
+    return _written(value)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.7g}"  # the digits of float32
+    text = text_from_bytes(value) if isinstance(value, bytes) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text)} characters)"
+
+
+def _list(texts: Sequence[str]) -> str:
+    more = f", ... ({len(texts)} in all)" if len(texts) > _MOST_SHOWN else ""
+    return f"[{', '.join(texts[:_MOST_SHOWN])}{more}]"
+
+
+def _argument(argument: Message) -> str:
+    """The value of an argument of Caffe2: one of several fields holds it."""
+    for known, value in argument.ListFields():
+        if known.name == "name":
+            continue
+        if known.message_type is not None:
+            return f"a {known.message_type.name}"
+        return _list(list(map(_written, value))) if is_repeated(known) else _written(value)
+    return "[]"
