@@ -94,7 +94,7 @@ def main() -> None:
 )
 def convert(
     model: str,
-    target: str,
+    file: str,
     header: str | None,
     loading: LoadOptions,
     rewriting: RewriteOptions,
@@ -118,7 +118,12 @@ def convert(
         raise click.UsageError("--print-after prints text: leave out --json")
     began = time.perf_counter()
     product = Product(
-        target=target, header=header, building=building, exporting=exporting, converting=converting
+        file=file,
+        header=header,
+        precision=rewriting.precision,
+        building=building,
+        exporting=exporting,
+        converting=converting,
     )
     net = load_with_weights(model, loading)
     with (
@@ -129,7 +134,7 @@ def convert(
         truth = truth_of(net, rewriting) if converting.verify else None
         manifest = product.write(graph, progress, truth)
     seconds = time.perf_counter() - began
-    conversion = Conversion(net, graph, manifest, target, seconds, building.backend, header)
+    conversion = Conversion(net, graph, manifest, file, seconds, building.backend, header, product.target)
     print_result(conversion, as_json, tell_summary)
 
 

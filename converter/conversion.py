@@ -24,6 +24,7 @@ from prototrt.converter.options import (
     without_progress,
 )
 from prototrt.converter.publication import is_device
+from prototrt.converter.targets import TARGETS, Target
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
@@ -84,21 +85,27 @@ def verify_model(
 
 @dataclass(frozen=True, kw_only=True)
 class Product:
-    """The product of a conversion: an engine, or an ONNX model if ``target`` ends in ``.onnx``.
+    """The product of a conversion: an engine, or an ONNX model if ``file`` ends in ``.onnx``.
 
-    ``header`` is a file for constants of C++ with the content of the manifest.
-    Raises ``OptionsError`` for options of the other one.
+    ``header`` is a file for constants of C++ with the content of the manifest. ``precision`` is the
+    precision of the graph. Raises ``OptionsError`` for options of the other one, or of another target.
     """
 
-    target: str
+    file: str
     header: str | None = None
+    precision: str = RewriteOptions.precision
     building: BuildOptions = field(default_factory=BuildOptions)
     exporting: ExportOptions = field(default_factory=ExportOptions)
     converting: ConvertOptions = field(default_factory=ConvertOptions)
 
     def __post_init__(self) -> None:
-        building = self.building
-        if self.is_onnx and (building.tf32 or building.backend != BuildOptions.backend):
+        building, target = self.building, self.target
+        if target is not None:
+            target.refuse_file(self.file)
+            target.refuse_backend(building.backend)
+            target.refuse_precision(self.precision)
+        builds = not self.is_onnx or (target is not None and target.uses_trtexec)
+        if not builds and (building.tf32 or building.backend != BuildOptions.backend):
             raise OptionsError(
                 Worded("{} and {} are for engines, but FILE ends in .onnx", Option("backend"), Option("tf32"))
             )
@@ -115,16 +122,21 @@ class Product:
             raise OptionsError(
                 Worded("{} is for ONNX models, but FILE does not end in .onnx", Option("onnx_lstm"))
             )
-        if self.header is not None and is_device(self.target):
+        if self.header is not None and is_device(self.file):
             raise OptionsError(
-                Worded('{} describes a file, but "{}" is a device', Option("header"), self.target),
-                fix=Worded("write {} to a file", Option("target")),
+                Worded('{} describes a file, but "{}" is a device', Option("header"), self.file),
+                fix=Worded("write {} to a file", Option("file")),
             )
 
     @property
     def is_onnx(self) -> bool:
         """Whether the suffix is that of an ONNX model."""
-        return self.target.lower().endswith(".onnx")
+        return self.file.lower().endswith(".onnx")
+
+    @property
+    def target(self) -> Target | None:
+        """The kind of machine that the conversion is for, if that is known."""
+        return None if self.converting.target is None else TARGETS[self.converting.target]
 
     def write(
         self, graph: Graph, progress: Progress | None = None, truth: Graph | None = None
@@ -133,23 +145,36 @@ class Product:
 
         Raises ``OptionsError`` if that would overwrite a source of the graph.
         """
-        written = [(Option("target"), file) for file in product_files(self.target)]
+        written = [(Option("file"), file) for file in product_files(self.file)]
         if self.header is not None:
             written.append((Option("header"), self.header))
         refuse_overwriting(written, [source.file for source in graph.sources])
         if self.is_onnx:
             from prototrt.converter.onnx.export import export_onnx
 
-            notes = self._checked(graph, "onnx-lstm" if self.exporting.onnx_lstm else "onnx", truth)
+            notes = self._next_steps(graph)
+            notes |= self._checked(graph, "onnx-lstm" if self.exporting.onnx_lstm else "onnx", truth)
             lstm = self.exporting.onnx_lstm
-            return export_onnx(graph, self.target, onnx_lstm=lstm, notes=notes, header=self.header)
+            return export_onnx(graph, self.file, onnx_lstm=lstm, notes=notes, header=self.header)
         from prototrt.converter.signing import Signer
         from prototrt.converter.tensorrt.builder import build_file
 
         signer = None if self.converting.sign is None else Signer(self.converting.sign)
         notes = self._checked(graph, "network", truth)
-        building = replace(self.building, progress=progress)
-        return build_file(graph, self.target, building, notes, signer, self.header)
+        backend = self.building.backend
+        if self.target is not None and self.target.backend is not None:
+            backend = self.target.backend
+        building = replace(self.building, progress=progress, backend=backend)
+        return build_file(graph, self.file, building, notes, signer, self.header)
+
+    def _next_steps(self, graph: Graph) -> dict[str, Any]:
+        """The manifest's record of how another machine makes an engine of the model. Raises if it cannot."""
+        if self.target is None or not self.target.uses_trtexec:
+            return {}
+        from prototrt.converter.trtexec import refuse_not_parsed, trtexec_command
+
+        refuse_not_parsed(graph)
+        return {"trtexec": trtexec_command(graph, self.file, self.building)}
 
     def _checked(self, graph: Graph, way: str, truth: Graph | None) -> dict[str, Any]:
         """The manifest's record of a verification on random inputs. Raises if a result is out of tolerance."""

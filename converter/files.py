@@ -92,8 +92,8 @@ _UNREACHABLE = {
     errno.ENAMETOOLONG: "its name is too long",
 }
 
-PRODUCT_SUFFIXES = ("", ".json", ".data")
-"""What a conversion may write: the engine or model, its manifest, and an ONNX model's weights."""
+PRODUCT_SUFFIXES = ("", ".json", ".data", ".sh")
+"""What a conversion may write: the engine or model, its manifest, an ONNX model's weights, and a script for trtexec."""
 
 
 def product_files(target: str) -> list[str]:

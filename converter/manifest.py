@@ -11,6 +11,7 @@ from prototrt.caffe_proto.files import changed, identity_of
 from prototrt.converter.cpp_header import write_header
 from prototrt.converter.json_text import json_text
 from prototrt.converter.publication import Publication
+from prototrt.converter.script import write_script
 from prototrt.converter.sessions.indices import IndexRange, index_ranges
 from prototrt.surgery.ir import AtMost, Graph, LeftOut, OpenSize, Value, symbols_of
 from prototrt.surgery.ir.layout import Layout
@@ -56,9 +57,14 @@ def describe(
     manifest: Mapping[str, Any],
     header: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Write what a caller of the file at ``path`` must know: beside it, and as a header of C++ if that has a name."""
+    """Write what a caller of the file at ``path`` must know: beside it, and as a header of C++ if that has a name.
+
+    A model that trtexec makes an engine of gets a script that does so.
+    """
     with files.create(manifest_of(path)) as stream:
         stream.write(as_text(manifest))
+    if "trtexec" in manifest:
+        write_script(files, path, manifest)
     if header is not None:
         write_header(files, header, manifest)
 

@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import Names, Options, at_least, one_of, only_in_python
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.targets import TARGETS
 
 BACKENDS = ("auto", "rtx", "enterprise")
 WAY_NAMES = ("reference", "network", "onnx", "onnx-lstm", "engine")
@@ -67,10 +68,11 @@ class ExportOptions(Options):
 class ConvertOptions(Options):
     """What is done with what is made, before it is written.
 
-    ``verify`` compares it with the reference, on random inputs. ``sign`` is a file with an Ed25519 private key, which
-    signs the manifest of an engine.
+    ``target`` is the kind of machine that will run it, see ``TARGETS``. ``verify`` compares it with the reference, on
+    random inputs. ``sign`` is a file with an Ed25519 private key, which signs the manifest of an engine.
     """
 
+    target: str | None = one_of(tuple(TARGETS), default=None)
     verify: bool = False
     sign: str | None = None
 

@@ -116,7 +116,8 @@ def options_of(kind: type[O], given: Mapping[str, Any]) -> O:
 
 def product_of(target: str, options: Mapping[str, Any]) -> Product:
     return Product(
-        target=target,
+        file=target,
+        precision=options["precision"],
         building=options_of(BuildOptions, options),
         exporting=options_of(ExportOptions, options),
         converting=options_of(ConvertOptions, options),

@@ -19,6 +19,7 @@ from prototrt.converter.batch import keys
 from prototrt.converter.batch.entry import CPU_TIME, FILE_SIZE, Entry
 from prototrt.converter.batch.tree import Place, read_yaml
 from prototrt.converter.batch.watch import memory_of
+from prototrt.converter.targets import TARGETS
 
 MOST_MODELS = 100_000
 """Of one matrix: a list of more would take longer to read than anyone waits."""
@@ -117,7 +118,7 @@ def _entry(fields: Fields, cell: Fields, prototxt: str, place: Place, base: Path
     weights = _weights(fields["weights"], words, base) if "weights" in fields else None
     options = _options(fields, words, base)
     name = _name(fields, cell, prototxt, base)
-    suffix = _suffix(fields["format"]) if "format" in fields else _FORMATS["plan"]
+    suffix = _suffix(fields["format"]) if "format" in fields else _usual_suffix(options)
     target = os.path.join(folder, name + suffix)
     keys.refuse_contradictions(prototxt, weights, target, options, place)
     return Entry(
@@ -207,6 +208,10 @@ def _same_names(entries: list[Entry]) -> Iterator[ConversionError]:
                 because=f"the first is in {other.where}",
                 fix="give each a name: of its own, such as {folder}-{stem}",
             )
+
+
+def _usual_suffix(options: Mapping[str, Any]) -> str:
+    return _FORMATS["plan"] if options["target"] is None else TARGETS[options["target"]].suffix
 
 
 def _suffix(place: Place) -> str:

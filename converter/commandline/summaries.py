@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prototrt.converter.commandline.after_converting import next_steps
 from prototrt.converter.cpp_header import namespace_of
 from prototrt.surgery.ir.shapes import sizes
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
+    from prototrt.converter.targets import Target
     from prototrt.surgery.ir import Array, Graph, Shape
 
 _LAYERS = {"caffe": "Caffe layers", "caffe2": "Caffe2 operators"}
@@ -38,7 +40,7 @@ class Conversion:
     """A conversion that succeeded. ``manifest`` is that of the file at ``path``; ``seconds`` are those of all steps.
 
     ``backend`` is the backend that was asked for, which may be ``"auto"``.
-    ``header`` is the file with constants of C++, if it was asked for.
+    ``header`` is the file with constants of C++, if it was asked for; ``target`` is the kind of machine.
     """
 
     model: Model
@@ -48,6 +50,7 @@ class Conversion:
     seconds: float
     backend: str
     header: str | None = None
+    target: Target | None = None
 
     @property
     def summary(self) -> str:
@@ -59,11 +62,12 @@ class Conversion:
             *self._bindings(),
             *(f"left out {layer.origin.note}" for layer in self.graph.left_out),
             *_verified(manifest),
-            f"runs on  {where_it_runs(manifest)}",
-            *_chosen(manifest, self.backend),
+            f"runs on  {where_it_runs(manifest, self.target)}",
+            *([] if self.target else _chosen(manifest, self.backend)),
             *_header(self.header),
             f"{self.path}: {_size(self.path)}, {self.seconds:.1f} s{_build_time(manifest)}"
             f"{_warnings(self.graph.warnings)}",
+            *next_steps(self.path, manifest, self.target),
         ]
         return "\n".join(lines)
 
@@ -88,7 +92,7 @@ class Conversion:
             "seconds": round(self.seconds, 3),
             "caffe_layers": len(self.model.layers),
             "nodes": self.manifest["nodes"],
-            "runs_on": where_it_runs(self.manifest),
+            "runs_on": where_it_runs(self.manifest, self.target),
             "manifest": dict(self.manifest),
         }
 
@@ -99,9 +103,11 @@ def _made(manifest: Mapping[str, Any]) -> str:
     return f"{manifest['layers']} TensorRT layers{_FLOATS[manifest['precision']]}"
 
 
-def where_it_runs(manifest: Mapping[str, Any]) -> str:
+def where_it_runs(manifest: Mapping[str, Any], target: Target | None = None) -> str:
     """The programs, or the TensorRT and the GPUs, that run what was made."""
     if "onnx" in manifest:
+        if target is not None:
+            return target.runs_on
         return (
             f"any program that reads ONNX, opset {manifest['onnx']['opset']}: onnxruntime, TensorRT's trtexec"
         )

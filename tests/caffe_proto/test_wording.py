@@ -83,6 +83,7 @@ BELOW = [
     for folder in ("caffe_proto", "surgery", "plugins", "converter")
     for path in (ROOT / folder).rglob("*.py")
     if "commandline" not in path.relative_to(ROOT).parts
+    and path.name != "trtexec.py"  # whose options are NVIDIA's
 ]
 OF_OTHER_TOOLS = {"--resources", "--upgrade"}  # dask worker, pip
 SPELLING = re.compile(r"(?<![\w-])--[a-z][a-z-]*")

@@ -58,14 +58,14 @@ def graph(tmp_path: Path) -> Graph:
 @pytest.mark.trt
 def test_keys_of_a_plan(graph: Graph, tmp_path: Path) -> None:
     manifest = Product(
-        target=str(tmp_path / "a.plan"), building=BuildOptions("rtx"), converting=ConvertOptions(verify=True)
+        file=str(tmp_path / "a.plan"), building=BuildOptions("rtx"), converting=ConvertOptions(verify=True)
     ).write(graph)
     assert set(keys(manifest)) == documented("plan")
 
 
 def test_keys_of_an_onnx_model(graph: Graph, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="runs the model")
-    manifest = Product(target=str(tmp_path / "a.onnx"), converting=ConvertOptions(verify=True)).write(graph)
+    manifest = Product(file=str(tmp_path / "a.onnx"), converting=ConvertOptions(verify=True)).write(graph)
     assert set(keys(manifest)) == documented("onnx")
 
 
@@ -76,7 +76,7 @@ def test_a_file_that_changes_under_way_is_refused(tmp_path: Path, suffix: str) -
     weights.write_bytes(content)
     graph = prototrt.rewrite(prototrt.load(DIGITS / "deploy.prototxt", weights))
     weights.write_bytes(content + b"\0")
-    product = Product(target=str(tmp_path / f"digits.{suffix}"))
+    product = Product(file=str(tmp_path / f"digits.{suffix}"))
     with pytest.raises(UnreadableFileError) as caught:
         product.write(graph)
     assert str(caught.value) == (

@@ -222,7 +222,7 @@ def test_keys_are_for_files_of_plans(folder: Path) -> None:
 
 def test_models_of_onnx_are_not_signed() -> None:
     with pytest.raises(OptionsError, match=r"sign is for engines, but FILE ends in \.onnx"):
-        Product(target="a.onnx", converting=ConvertOptions(sign="mine"))
+        Product(file="a.onnx", converting=ConvertOptions(sign="mine"))
 
 
 @pytest.mark.trt

@@ -9,8 +9,12 @@ from prototrt.converter.commandline.options.parameter_types import InputFile, Ou
 from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions
 
 build_options = options(
-    click.option(
-        "-o", "target", type=ProductFile(), required=True, help="An engine, or an ONNX model: .onnx."
+    click.option("-o", "file", type=ProductFile(), required=True, help="An engine, or an ONNX model: .onnx."),
+    declared(
+        ConvertOptions,
+        "target",
+        help="The machine that will run the result. rtx: an engine for GeForce and RTX GPUs. datacenter, jetson: an"
+        " ONNX model, and a script that builds the engine there with trtexec. onnx: an ONNX model for onnxruntime.",
     ),
     declared(
         BuildOptions,

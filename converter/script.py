@@ -1,0 +1,58 @@
+"""A shell script beside an ONNX model, which builds the engine on the machine that will run it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from prototrt.caffe_proto.visible import visible_line
+from prototrt.converter.publication import Publication
+
+_SCRIPT = """\
+#!/bin/sh
+# Builds {plan} from {model}. Run this on the machine that will run the engine.
+# Written by prototrt {version}. Further arguments go to trtexec.
+{state}cd -- "$(dirname -- "$0")" || exit
+PATH=$PATH:/usr/src/tensorrt/bin # where NVIDIA's packages put trtexec
+command -v trtexec > /dev/null || {{
+    echo "trtexec is not installed here: it comes with TensorRT" >&2
+    exit 127
+}}
+exec {command} "$@"
+"""
+
+
+def script_of(path: str | os.PathLike[str]) -> str:
+    """The file of the script, beside the model."""
+    return f"{os.fspath(path)}.sh"
+
+
+def plan_of(path: str | os.PathLike[str]) -> str:
+    """The name of the engine that is built from a model."""
+    return Path(path).with_suffix(".plan").name
+
+
+def write_script(files: Publication, path: str | os.PathLike[str], manifest: Mapping[str, Any]) -> None:
+    """Write the script among files that appear together."""
+    with files.create(script_of(path)) as stream:
+        stream.write(script_text(manifest, path).encode())
+
+
+def script_text(manifest: Mapping[str, Any], path: str | os.PathLike[str]) -> str:
+    """A shell script that builds the engine, and says which state to feed back."""
+    shapes = {binding["name"]: binding["shape"] for binding in manifest["inputs"]}
+    pairs = [
+        f"#   {pair['output']} -> {pair['input']} ({'x'.join(map(str, shapes[pair['input']]))})"
+        for pair in manifest["recurrences"]
+    ]
+    about = ["#", "# State: after each call, copy the output into the input. Begin with zeros.", *pairs]
+    return _SCRIPT.format(
+        plan=visible_line(plan_of(path)),
+        model=visible_line(Path(path).name),
+        version=manifest["tool"]["version"],
+        state="".join(f"{visible_line(line)}\n" for line in about) if pairs else "",
+        command=" \\\n    ".join(map(shlex.quote, manifest["trtexec"])),
+    )

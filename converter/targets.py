@@ -1,0 +1,101 @@
+"""The machines that a net is converted for: what a target decides, and what comes next. Light to import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from prototrt.caffe_proto.errors import OptionsError
+from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.surgery.options import PRECISIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A kind of machine.
+
+    ``backend`` builds its engine here. Where that is None the machine gets an ONNX model. ``uses_trtexec``: it builds
+    an engine from that, with NVIDIA's program. ``because`` says why it takes no other ``precisions``.
+    """
+
+    name: str
+    machine: str
+    runs_on: str
+    backend: str | None = None
+    uses_trtexec: bool = False
+    precisions: tuple[str, ...] = PRECISIONS
+    because: str = ""
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of what is written for it."""
+        return ".onnx" if self.backend is None else ".plan"
+
+    @property
+    def choice(self) -> Option:
+        """The option that asks for it."""
+        return Option("target", self.name)
+
+    def refuse_file(self, file: str) -> None:
+        """Raise ``OptionsError`` for a file with the other suffix."""
+        is_onnx = file.lower().endswith(".onnx")
+        if is_onnx and self.backend is not None:
+            raise OptionsError(
+                Worded("{} writes an engine, but FILE ends in .onnx", self.choice),
+                fix=Worded("let FILE end in .plan, or use {}", Option("target", "onnx")),
+            )
+        if not is_onnx and self.backend is None:
+            there = Worded(", or build on {} with {}", self.machine, Option("backend", "enterprise"))
+            raise OptionsError(
+                Worded("{} writes an ONNX model, but FILE does not end in .onnx", self.choice),
+                because=self._why_no_backend,
+                fix=Worded("let FILE end in .onnx{}", there if self.uses_trtexec else ""),
+            )
+
+    def refuse_backend(self, backend: str) -> None:
+        """Raise ``OptionsError`` for a backend that is not its own."""
+        if backend not in ("auto", self.backend):
+            raise OptionsError(
+                Worded("{} and {} contradict each other", self.choice, Option("backend", backend)),
+                because=self._why_no_backend if self.backend is None else f"it builds for {self.runs_on}",
+                fix=Worded("leave out one of them"),
+            )
+
+    @property
+    def _why_no_backend(self) -> str:
+        if self.uses_trtexec:
+            return f"trtexec builds the engine from an ONNX model, on {self.machine}"
+        return "onnxruntime needs no engine"
+
+    def refuse_precision(self, precision: str) -> None:
+        """Raise ``OptionsError`` for what its GPUs or its TensorRT lack."""
+        if precision not in self.precisions:
+            raise OptionsError(
+                Worded("{} does not take {}", self.choice, Option("precision", precision)),
+                because=self.because,
+                fix=Worded("use {}", Option("precision", self.precisions[1])),
+            )
+
+
+TARGETS: Mapping[str, Target] = {
+    target.name: target
+    for target in (
+        Target("rtx", "a PC", "a GeForce or RTX GPU", backend="rtx"),
+        Target(
+            "datacenter",
+            "the machine with the GPU",
+            "TensorRT 10 or newer on a data centre GPU",
+            uses_trtexec=True,
+        ),
+        Target(
+            "jetson",
+            "the Jetson",
+            "TensorRT 10 on a Jetson Orin, as in JetPack 6.1 and newer",
+            uses_trtexec=True,
+            precisions=("fp32", "fp16", "int8"),
+            because="a Jetson Orin has no float8, and the parser of its TensorRT 10.3 reads ONNX up to opset 20,"
+            " which has no bfloat16",
+        ),
+        Target("onnx", "any machine", "onnxruntime"),
+    )
+}
