@@ -6,7 +6,7 @@ import io
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 import click
@@ -17,6 +17,7 @@ from prototrt.converter.commandline.options.parameter_types import with_state_in
 from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
 from prototrt.converter.commandline.stopping import Stopped
 from prototrt.converter.commandline.terminal import show
+from prototrt.converter.commandline.waiting import waiting
 
 EXIT_CODES = """\b
 Exit codes:
@@ -69,7 +70,7 @@ class Guarded(_Command):
         try:
             _write_what_the_terminal_lacks()
             refuse_files_read_and_written(ctx)
-            with _logging(verbosity()):
+            with _logging(verbosity()), _waiting(ctx.command_path):
                 result = super().invoke(ctx)
             if sys.stdout is not None:  # as it is where the user has closed it
                 sys.stdout.flush()
@@ -91,6 +92,10 @@ class Commands(_Command, click.Group):
 
     command_class = Guarded
     group_class = type
+
+
+def _waiting(command: str) -> AbstractContextManager[None]:
+    return nullcontext() if verbosity().quiet else waiting(visible(command))
 
 
 def _explain(error: Exception) -> int:
@@ -165,10 +170,10 @@ def _logging(level: Verbosity) -> Iterator[None]:
     """While a command runs, what our modules log goes to stderr."""
     import logging
 
-    from prototrt.converter.commandline.logs import Line
+    from prototrt.converter.commandline.logs import Handler, Line
 
     logger = logging.getLogger("prototrt")
-    handler = logging.StreamHandler()
+    handler = Handler()
     handler.setFormatter(Line())
     least = (logging.WARNING, logging.INFO, logging.DEBUG)[min(level.verbose, 2)]
     logger.setLevel(logging.ERROR if level.quiet else least)

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import logging
+from typing import TextIO
 
 from prototrt.caffe_proto.visible import visible
+from prototrt.converter.commandline.waiting import held_back
+
+
+class Handler(logging.StreamHandler[TextIO]):
+    """Writes to stderr, between two drawings of the waiting line."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with held_back():
+            super().emit(record)
 
 
 class Line(logging.Formatter):

@@ -11,6 +11,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.visible import visible
+from prototrt.converter.commandline.waiting import held_back
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,21 +31,19 @@ class BuildProgress:
     def __init__(self, console: Console | None) -> None:
         self.cancelled = False
         self._bars = _bars(console) if console else None
+        self._drawn = ExitStack()
         self._tasks: dict[str, TaskID] = {}
         self._before: object = None
 
     def __enter__(self) -> BuildProgress:
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGINT, self._cancel)
-        if self._bars:
-            self._bars.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bars:
-            self._bars.stop()
+        self._drawn.close()
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)  # type: ignore[arg-type]  # what signal() gave us
         if self.cancelled:
@@ -53,6 +52,9 @@ class BuildProgress:
     def phase(self, name: str, parent: str | None, steps: int) -> None:
         """The builder begins a phase, or begins it again with another number of steps."""
         if self._bars:
+            if not self._bars.live.is_started:
+                self._drawn.enter_context(held_back())
+                self._drawn.enter_context(self._bars)
             indent = "  " if parent else ""
             self._tasks[name] = self._bars.add_task(indent + visible(name), total=steps)
 
@@ -87,7 +89,7 @@ def bar(total: int | None, quiet: bool) -> Iterator[Callable[[], None]]:
     if console is None:
         yield lambda: None
         return
-    with _bars(console) as bars:
+    with held_back(), _bars(console) as bars:
         task = bars.add_task("", total=total)
         yield lambda: bars.advance(task)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from prototrt.caffe_proto.visible import visible
+from prototrt.converter.commandline.waiting import held_back
 
 
 def show(text: str = "", *, err: bool = False, end: str = "\n") -> None:
@@ -19,5 +20,6 @@ def put(text: str, *, err: bool = False) -> None:
     """
     stream = sys.stderr if err else sys.stdout
     if stream is not None:  # as it is where the user has closed it
-        stream.write(text)
-        stream.flush()
+        with held_back():
+            stream.write(text)
+            stream.flush()

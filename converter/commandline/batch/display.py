@@ -10,6 +10,7 @@ from prototrt.converter.batch.entry import Outcome
 from prototrt.converter.batch.runner import Listener
 from prototrt.converter.commandline.progress import terminal
 from prototrt.converter.commandline.terminal import show
+from prototrt.converter.commandline.waiting import held_back
 
 
 @contextmanager
@@ -27,7 +28,7 @@ def display(total: int, quiet: bool) -> Iterator[Listener]:
         TimeElapsedColumn(),
         TextColumn("{task.description}", markup=False),
     )
-    with Progress(*columns, console=console, transient=True) as bars:
+    with held_back(), Progress(*columns, console=console, transient=True) as bars:
         task = bars.add_task("", total=total)
 
         def hear(outcome: Outcome) -> None:
