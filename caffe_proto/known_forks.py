@@ -29,7 +29,7 @@ TYPES: Mapping[str, str] = {
         "LearnableDilationNetwork": "Truncation",
         "MNC": "MaskOverlay MaskPooling MaskResize MNCData ROIWarping",
         "MobileNet-YOLO": "AssistedExcitation Region YoloSeg Yolov3 Yolov4",
-        "NVIDIA's TensorRT samples": "IPlugin",
+        "NVIDIA's TensorRT samples": "IPlugin RPROI",
         "recognition of speech": "ContFiller",
         "SemanticLabeling": "Segmentation",
         "SphereFace, NormFace and AMSoftmax": "Combine CosineFace FeatureFlip Flip LabelSpecificAdd"

@@ -1,0 +1,81 @@
+"""Pages about other programs are true where they speak of ours: commands and Python run as they stand."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import click
+import pytest
+
+from prototrt.caffe_proto.options import LoadOptions
+from prototrt.cli import main
+from prototrt.surgery.options import RewriteOptions
+from prototrt.tests.command_line import done
+from prototrt.tests.fresh_python import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = ["coming-from-nvidias-caffe-parser.md", "deploy.md"]
+_BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.trt
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of the page, in one folder. What other programs do stands in blocks of another kind."""
+    pytest.importorskip("onnxruntime", reason="runs a model")
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for kind, text in _BLOCK.findall((DOCS / page).read_text()):
+        if kind == "python":
+            exec(compile(text, page, "exec"), names)
+            continue
+        for part in text.split("$ ")[1:]:
+            command, _, shown = part.partition("\n")
+            program, *arguments = shlex.split(command)
+            assert program == "prototrt"
+            assert shown in ("", done(*arguments).output)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    """To files, and to headings in them."""
+    for link in re.findall(r"\]\((?!https:)([^)]+)\)", (DOCS / page).read_text()):
+        name, _, anchor = link.partition("#")
+        text = (DOCS / (name or page)).read_text()
+        titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+        assert not anchor or anchor in {
+            re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles
+        }
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_options_and_keywords_exist(page: str) -> None:
+    known = set(all_options(main))
+    keywords = {each.name for kind in (LoadOptions, RewriteOptions) for each in fields(kind)}
+    for text in said_of_prototrt((DOCS / page).read_text()):
+        assert set(re.findall(r"(?<![\w-])--[a-z][\w-]+", text)) <= known, text
+        assert set(re.findall(r"[(, `](\w+)=", text)) <= keywords, text
+
+
+def said_of_prototrt(page: str) -> Iterator[str]:
+    """Commands in the text and in blocks; and in tables that compare programs, the column about prototrt."""
+    yield from re.findall(r"`(prototrt [^`]*)`", page)
+    yield from re.findall(r"^prototrt .*$", page, re.MULTILINE)
+    for table in re.findall(r"(?:^\|.*\|\n)+", page, re.MULTILINE):
+        cells = [row.strip("|").split("|")[-1] for row in table.splitlines()]
+        if "prototrt" in cells[0]:
+            yield from (code for cell in cells for code in re.findall(r"`[^`]*`", cell))
+
+
+def all_options(command: click.Command) -> Iterator[str]:
+    for parameter in command.params:
+        yield from parameter.opts
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            yield from all_options(each)
