@@ -425,7 +425,7 @@ def layers(markdown: bool, as_json: bool) -> None:
     from prototrt.surgery.views.support import markdown_table, supported_layers
 
     if as_json:
-        print_json([row.as_dict() for row in supported_layers()])
+        print_json({"layers": [row.as_dict() for row in supported_layers()]})
     elif markdown:
         show(markdown_table(supported_layers()))
     else:

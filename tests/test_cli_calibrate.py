@@ -41,6 +41,7 @@ def test_calibrate_tells_programs(tmp_path: Path) -> None:
     result = done("calibrate", DEPLOY, WEIGHTS, "--inputs", STRIPS, "-o", target, "--json")
     facts = json.loads(result.stdout)
     assert {key: facts[key] for key in facts if key != "scales"} == {
+        "format": 1,
         "files": [target],
         "method": "percentile:99.99",
         "calls": 2,

@@ -57,7 +57,7 @@ def test_convert_writes_nothing_that_fails_its_verification(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tight = {"fp32": Tolerance(0, 1e-12, "nothing is ever that exact")}
-    monkeypatch.setattr("prototrt.converter.verification.verify.TOLERANCES", tight)
+    monkeypatch.setattr("prototrt.converter.verification.tolerances.TOLERANCES", tight)
     result = run("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "digits.onnx"), "--verify")
     assert result.exit_code == 5
     assert 'layer "conv1" (Convolution), blob "conv1@conv1": onnx and reference diverge here' in result.stderr

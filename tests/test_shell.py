@@ -78,11 +78,10 @@ def printed(*arguments: str) -> object:
 
 
 def test_layers_as_json() -> None:
-    rows = printed("layers")
-    assert isinstance(rows, list)
-    assert {"type": "Dropout", "becomes": "nothing"}.items() <= next(
-        row for row in rows if row["type"] == "Dropout"
-    ).items()
+    facts = printed("layers")
+    assert isinstance(facts, dict)
+    (row,) = [row for row in facts["layers"] if row["type"] == "Dropout"]
+    assert row["becomes"] == "nothing"
 
 
 @pytest.mark.trt
@@ -99,6 +98,7 @@ def test_a_run_as_json(tmp_path: Path) -> None:
     inputs, target = str(tmp_path / "in.npz"), str(tmp_path / "out.npz")
     np.savez(inputs, data=np.zeros((40, 1, 32, 16), np.float32), cont=np.zeros((40, 1), np.float32))
     assert printed("run", DEPLOY, WEIGHTS, "--inputs", inputs, "-o", target, "--calls", "2") == {
+        "format": 1,
         "file": target,
         "calls": 2,
         "outputs": {"prob": {"shape": [40, 1, 11], "dtype": "float32"}},

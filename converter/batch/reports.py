@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from prototrt.caffe_proto.visible import visible, visible_line
 from prototrt.converter.batch.entry import Outcome, Status, worst_exit_code
 from prototrt.converter.files import atomic_write
-from prototrt.converter.json_text import json_text
+from prototrt.converter.json_text import result_text
 
 _MARKDOWN = re.compile(r"[\\`*\[\]<>|&~]|(?<![^\W_])_|_(?![^\W_])")
 """What Markdown would not show as it is. An underscore within a word is one."""
@@ -56,7 +56,7 @@ def json_report(result: BatchResult) -> str:
         "exit_code": result.exit_code,
         "models": [outcome.as_dict() for outcome in result.outcomes],
     }
-    return json_text(facts)
+    return result_text(facts)
 
 
 def junit_report(result: BatchResult) -> str:

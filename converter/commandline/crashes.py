@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from prototrt.caffe_proto.files import Identity, changed, identity_of
 from prototrt.converter import black_box
-from prototrt.converter.commandline.terminal import show
+from prototrt.converter.commandline.failures import Failure, failure_of
 from prototrt.converter.processes import end_with
 from prototrt.converter.publication import tidy
 
@@ -78,15 +78,14 @@ def _after(ended_by: signal.Signals, read: dict[str, Identity | None]) -> int:
     if ended_by.name == "SIGBUS":
         for file, identity in read.items():
             if identity is not None and identity_of(file) != identity:
-                error = changed(file)
-                show(f"error: {error}", err=True)
-                return error.exit_code
+                return _told(failure_of(changed(file)))
     task = black_box.task()
     where = f" while {task}" if task else ""
-    show(f"error: the command crashed{where} ({_CRASHES[ended_by.name]})", err=True)
-    show(
-        "  fix: write an ONNX model instead (-o FILE.onnx), or try another release of TensorRT;"
-        " -v shows TensorRT's log",
-        err=True,
-    )
-    return _EXIT_CODE
+    problem = f"the command crashed{where} ({_CRASHES[ended_by.name]})"
+    fix = "write an ONNX model instead (-o FILE.onnx), or try another release of TensorRT; -v shows TensorRT's log"
+    return _told(Failure.of("Crash", _EXIT_CODE, problem, fix))
+
+
+def _told(failure: Failure) -> int:
+    failure.print("--json" in sys.argv)
+    return failure.exit_code

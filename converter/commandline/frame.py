@@ -12,9 +12,11 @@ from typing import Any
 import click
 
 from prototrt.caffe_proto.visible import visible
+from prototrt.converter.commandline.failures import failure_of
 from prototrt.converter.commandline.options.common import Verbosity, verbosity
 from prototrt.converter.commandline.options.parameter_types import with_state_in_one_word
 from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
+from prototrt.converter.commandline.printing import PRINTED
 from prototrt.converter.commandline.stopping import Stopped
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.commandline.waiting import waiting
@@ -49,6 +51,8 @@ class _Command(click.Command):
             error.message = visible(error.message)  # type: ignore[misc]  # final, but nobody has read it
             error.show()
             code = error.exit_code
+            if "--json" in (others.get("args") or [*arguments, sys.argv[1:]][0]):
+                failure_of(error).print_json()
         except click.Abort:
             _say("stopped")
             code = 130
@@ -56,7 +60,10 @@ class _Command(click.Command):
             _forget_output()
             code = 0
         except OSError as error:  # the help of a command cannot be printed
-            code = _refused(error)
+            _forget_output()
+            failure = failure_of(error)
+            failure.print(as_json=False)
+            code = failure.exit_code
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -84,7 +91,7 @@ class Guarded(_Command):
             _forget_output()
             ctx.exit(0)
         except Exception as error:
-            ctx.exit(_explain(error))
+            ctx.exit(_explain(error, ctx.params.get("as_json", False) and PRINTED not in ctx.meta))
 
 
 class Commands(_Command, click.Group):
@@ -98,48 +105,29 @@ def _waiting(command: str) -> AbstractContextManager[None]:
     return nullcontext() if verbosity().quiet else waiting(visible(command))
 
 
-def _explain(error: Exception) -> int:
+def _explain(error: Exception, as_json: bool) -> int:
     """Tell what went wrong; the exit code."""
-    from prototrt.caffe_proto.errors import ConversionError, OptionsError
+    from prototrt.caffe_proto.errors import OptionsError
 
+    failure = failure_of(error)
     if verbosity().debug:
         import traceback
 
         show("".join(traceback.format_exception(error)), err=True, end="")
         _show_graph_before(error)
-    if isinstance(error, ConversionError):
-        from prototrt.converter.commandline.wording import command_line_words
-
-        if isinstance(error, OptionsError):
-            raise click.UsageError(error.text.by(command_line_words), click.get_current_context()) from error
-        _say(f"error: {error.text.by(command_line_words)}")
-        return error.exit_code
-    if isinstance(error, MemoryError):
-        _say("error: the machine does not have enough memory for this net")
-        _say("  fix: use a machine with more memory, or smaller shapes and layers")
-        return ConversionError.exit_code
-    if isinstance(error, OSError):  # such as a full disk, which the library cannot foresee
-        return _refused(error)
-    _say(f"internal error: {type(error).__name__}: {error}")
-    _say("Please run the command again with --debug and report its output.")
-    return 1
-
-
-def _refused(error: OSError) -> int:
-    """Tell that the system refused something; the exit code."""
-    _forget_output()
-    _say(f"error: the system refuses: {error.strerror or error}{_of_file(error)}")
-    return 3
+    if isinstance(error, OptionsError):
+        message = failure.message.removeprefix("error: ")
+        raise click.UsageError(message, click.get_current_context()) from error
+    if isinstance(error, OSError):  # maybe stdout itself
+        _forget_output()
+    failure.print(as_json)
+    return failure.exit_code
 
 
 def _say(text: str) -> None:
     """Print on stderr, if that can be written."""
     with suppress(OSError):
         show(text, err=True)
-
-
-def _of_file(error: OSError) -> str:
-    return "" if error.filename is None else f': "{error.filename}"'
 
 
 def _write_what_the_terminal_lacks() -> None:

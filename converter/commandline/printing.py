@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
+
+import click
 
 from prototrt.converter.commandline.options.common import verbosity
 from prototrt.converter.commandline.terminal import show
+
+PRINTED = "prototrt.printed"
+"""In the context of a command: whether its result is printed as JSON, so that no failure may follow there."""
 
 
 class Result(Protocol):
@@ -53,12 +58,13 @@ def warn(warnings: Sequence[str], insist: Collection[str] = ()) -> None:
             show(f"warning: {warning}", err=True)
 
 
-def print_json(facts: object) -> None:
+def print_json(facts: Mapping[str, object]) -> None:
     """Print facts as JSON, whatever ``-q`` says."""
     from prototrt.converter.commandline.wording import in_command_line_words
-    from prototrt.converter.json_text import json_text
+    from prototrt.converter.json_text import result_text
 
-    show(json_text(in_command_line_words(facts)), end="")
+    show(result_text(in_command_line_words(facts)), end="")
+    click.get_current_context().meta[PRINTED] = True
 
 
 def write_text(target: str | None, text: str) -> None:

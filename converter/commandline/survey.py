@@ -13,7 +13,7 @@ from prototrt.converter.commandline.options.common import verbosity
 from prototrt.converter.commandline.progress import bar
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.commandline.wording import command_line_words, in_command_line_words
-from prototrt.converter.json_text import json_text
+from prototrt.converter.json_text import result_text
 
 if TYPE_CHECKING:
     from prototrt.converter.survey.survey import Survey
@@ -44,7 +44,7 @@ def written(survey: Survey, target: str) -> str:
 
         return survey_page(_in_its_words(survey))
     if target.lower().endswith(".json"):
-        return json_text(in_command_line_words(survey.as_dict()))
+        return result_text(in_command_line_words(survey.as_dict()))
     raise click.UsageError(f'"{target}" ends neither in .html nor in .json')
 
 

@@ -65,6 +65,7 @@ class Verification:
         """For a manifest, and for programs."""
         return {
             "holds": self.holds,
+            "verdict": self.verdict,
             "precision": self.precision,
             "tolerance": {"relative": self.tolerance.relative, "absolute": self.tolerance.absolute},
             "calls": self.calls,

@@ -1,0 +1,93 @@
+"""What a failure tells: a message for people and, under ``--json``, the same facts for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from prototrt.converter.commandline.terminal import show
+
+if TYPE_CHECKING:
+    from prototrt.caffe_proto.errors import ConversionError
+
+Facts = Mapping[str, "str | None"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a command fails: the error's class, the exit code, the message, and its problems one by one."""
+
+    kind: str
+    exit_code: int
+    message: str
+    problems: tuple[Facts, ...]
+
+    @classmethod
+    def of(cls, kind: str, exit_code: int, problem: str, fix: str | None = None) -> Failure:
+        """A single problem, of no layer."""
+        message = f"error: {problem}" if fix is None else f"error: {problem}\n  fix: {fix}"
+        return cls(kind, exit_code, message, (_facts(problem=problem, fix=fix),))
+
+    def as_dict(self) -> dict[str, object]:
+        return {"error": {"kind": self.kind, "exit_code": self.exit_code, "problems": list(self.problems)}}
+
+    def print(self, as_json: bool) -> None:
+        """On stderr, and as JSON on stdout; without a word where neither can be written."""
+        with suppress(OSError):
+            show(self.message, err=True)
+        if as_json:
+            self.print_json()
+
+    def print_json(self) -> None:
+        from prototrt.converter.json_text import result_text
+
+        with suppress(OSError):
+            show(result_text(self.as_dict()), end="")
+
+
+def failure_of(error: Exception) -> Failure:
+    """What an exception means to whoever typed the command."""
+    from prototrt.caffe_proto.errors import ConversionError, Problems
+    from prototrt.converter.commandline.wording import command_line_words
+
+    kind = type(error).__name__
+    if isinstance(error, ConversionError):
+        single = error.errors if isinstance(error, Problems) else (error,)
+        message = f"error: {error.text.by(command_line_words)}"
+        return Failure(kind, error.exit_code, message, tuple(map(_parts, single)))
+    if isinstance(error, click.ClickException):
+        # Its classes are click's own.
+        return Failure.of("UsageError", error.exit_code, error.format_message())
+    if isinstance(error, MemoryError):
+        fix = "use a machine with more memory, or smaller shapes and layers"
+        return Failure.of(kind, 3, "the machine does not have enough memory for this net", fix)
+    if isinstance(error, OSError):  # such as a full disk, which the library cannot foresee
+        file = "" if error.filename is None else f': "{error.filename}"'
+        return Failure.of(kind, 3, f"the system refuses: {error.strerror or error}{file}")
+    problem, fix = f"{kind}: {error}", "Please run the command again with --debug and report its output."
+    return Failure(kind, 1, f"internal error: {problem}\n{fix}", (_facts(problem=problem, fix=fix),))
+
+
+def _parts(error: ConversionError) -> Facts:
+    """The parts of the message."""
+    from prototrt.caffe_proto.wording import worded
+    from prototrt.converter.commandline.wording import command_line_words
+
+    told = {"problem": error.problem, "because": error.because, "fix": error.fix}
+    words = {name: text and worded(text, command_line_words) for name, text in told.items()}
+    if error.origin is None:
+        return _facts(**words, where=error.where, blob=error.blob)
+    origin = error.origin
+    where = f"{origin.file}:{origin.line}" if origin.line else origin.file
+    return _facts(
+        **words, where=where, layer=origin.operator or origin.layer, type=origin.type, blob=error.blob
+    )
+
+
+def _facts(**facts: str | None) -> Facts:
+    """All keys are always there."""
+    return {**dict.fromkeys(("where", "layer", "type", "blob", "problem", "because", "fix")), **facts}
