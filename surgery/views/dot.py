@@ -29,6 +29,7 @@ from prototrt.surgery.views.fields import settings_of
 _WIDEST = 40
 """Characters of a primitive that is described in one line."""
 _BETWEEN_ATTRIBUTES = re.compile(r", (?=\w+=)")
+_LONG_NUMBER = re.compile(r"\d+\.\d{8,}(?:e-?\d+)?")
 _MOST_LINES = 4
 """Of settings in a box."""
 
@@ -161,8 +162,8 @@ def _draw_node(page: Drawing, node: Node, sources: dict[Value, str]) -> None:
 
 
 def _op_lines(op: Op) -> Iterator[str]:
-    """The name of a primitive and its attributes: in one line if they are short."""
-    text = describe(op)
+    """The name of a primitive and its attributes: in one line if they are short. Numbers have the digits of float32."""
+    text = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.7g}", describe(op))
     name, _, attributes = text.removesuffix("]").partition("[")
     if len(text) <= _WIDEST:
         yield text

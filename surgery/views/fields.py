@@ -42,12 +42,13 @@ def fields_of(layer: Layer) -> list[Field]:
         return [Field(each.name, _argument(each), True) for each in layer.message.arg]
     own, usual = parameter_fields(layer.type), parameter_field(layer.type)
     found: list[Field] = []
+    others: list[Field] = []
     for known in layer.message.DESCRIPTOR.fields:
         if known.name in own and (known.name == usual or layer.message.HasField(known.name)):
             found += _of_message(getattr(layer.message, known.name))
         elif known.name not in _ELSEWHERE and _is_stated(layer.message, known):
-            found += _of_field(layer.message, known)
-    return found
+            others += _of_field(layer.message, known)
+    return [*found, *others]
 
 
 def settings_of(layer: Layer) -> list[str]:

@@ -51,6 +51,13 @@ def test_names_are_quoted_and_drawn_once() -> None:
     assert r'"input a \"b\"\\n" -> "input a \"b\"\\n (2)" [label="1"];' in text
 
 
+def test_numbers_have_the_digits_of_float32() -> None:
+    build = Builder()
+    build.origin = LAYER
+    y = build.add(LeakyReLU(slope=float(np.float32(0.1))), build.input("x", (2,)))
+    assert r'\nLeakyReLU[slope=0.1]"' in dot_from_graph(build.graph("net", [y]))
+
+
 def test_scalars_show_their_number() -> None:
     build = Builder()
     x = build.input("x", (2, 2))

@@ -39,13 +39,13 @@ def test_fields(tmp_path: Path) -> None:
     found = fields_of(layer_of(tmp_path, CONVOLUTION))
     stated = [(field.name, field.text) for field in found if field.is_stated]
     assert stated == [
-        ("param[0].lr_mult", "2"),
         ("num_output", "4"),
         ("kernel_size", "3"),
         ("stride", "[2, 1]"),
         ("weight_filler.type", "xavier"),
         ("weight_filler.std", "0.01"),
         ("engine", "CUDNN"),
+        ("param[0].lr_mult", "2"),
     ]
     assert Field("bias_term", "true", False) in found
     assert Field("group", "1", False) in found

@@ -3,7 +3,7 @@ import { faceOf } from "./boxes.js";
 import { standIn } from "./facts.js";
 
 const BETWEEN_RANKS = 36, BETWEEN_BOXES = 18, MOST_COLUMNS = 24, FOR_EACH_CUT = 0.96;
-export const BETWEEN_COLUMNS = 60;
+export const BETWEEN_COLUMNS = 44;
 
 /** About how large Graphviz will draw a column: its boxes in ranks, by the longest ways to them. */
 function columnFrom(first) {

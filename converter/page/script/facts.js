@@ -41,11 +41,12 @@ export const standIn = (drawing, box) => box.frames.find((frame) => drawing.fold
 /** How many nodes there are in a frame and in the frames in it. */
 export const nodeCount = (frame) => frame.items.reduce((sum, inner) => sum + (inner.items ? nodeCount(inner) : 1), 0);
 
-/** The boxes of the other drawing that are of the same layers, those that are not in a frame first; or the same input or output. */
+/** The boxes of the other drawing that are of the same layers, with the one first that is called so; or the same input or output. */
 export function counterparts(box) {
+  const isSurgical = ({ kind, isDashed }) => Boolean(isDashed || kind === "surgical");
   const others = [...new Set(box.layers.flatMap((name) => layers.get(name).boxes))]
     .filter(({ drawing }) => drawing !== box.drawing)
-    .sort((a, b) => a.frames.length - b.frames.length);
+    .sort((a, b) => a.frames.length - b.frames.length || isSurgical(a) - isSurgical(b));
   const isSameEnd = (other) => other.kind === "end" && !other.frames.length && other.name === box.name;
   return others.length || box.kind !== "end" ? others : drawings.filter(({ index }) => index !== box.drawing).flatMap(({ boxes }) => boxes.filter(isSameEnd));
 }

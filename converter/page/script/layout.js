@@ -3,7 +3,7 @@ import { faceOf, LABEL_LINE, LINE, MARGIN, widthOf } from "./boxes.js";
 import { divisions, worth } from "./columns.js";
 import { standIn } from "./facts.js";
 
-const POINTS_PER_INCH = 72, BESIDE_ARROWS = 5, MOST_STUBS = 2, MOST_TRIED = 64, TRIED = 3;
+const POINTS_PER_INCH = 72, BESIDE_ARROWS = 5, MOST_STUBS = 2, MOST_TRIED = 120, TRIED = 3;
 
 const STEPS = 16; // of a curve, where a label is looked for
 const SHIFTS = [[0, 0], [0.25, 0], [-0.25, 0], [0, -0.75], [0, 0.75], [0.5, 0], [-0.5, 0], [0, -1.25], [0, 1.25]]; // in sizes of the label

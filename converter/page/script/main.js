@@ -18,12 +18,23 @@ async function loadedGraphviz() {
 const graphviz = await loadedGraphviz();
 const hint = document.getElementById("hint");
 
-const panel = panelOf(document.getElementById("panel"), { goTo, closed: () => panes.forEach((pane) => pane.select(null)) });
+let opened = null; // the box in the panel
+
+const panel = panelOf(document.getElementById("panel"), {
+  goTo,
+  closed: () => {
+    opened = null;
+    relate(null);
+    for (const pane of panes) pane.select(null);
+  },
+});
 
 /** Open a box in the panel, and show its layer on the other side. */
 async function chosen(box) {
+  opened = box;
   hovered(null);
   panel.open(box);
+  if (!tabs.isWide()) await panes[box.drawing].goTo(box); // the panel has taken room from its sheet
   for (const pane of panes) {
     if (pane.drawing.index === box.drawing) continue;
     const other = pane.counterpart(box);
@@ -39,9 +50,14 @@ async function goTo(box) {
   await chosen(box);
 }
 
-/** Mark what is of the same layers on both sides, and tell the most important of a box beside the pointer. */
-function hovered(box, event) {
+/** Mark what is of the same layers as a box on both sides. */
+function relate(box) {
   for (const pane of panes) pane.setMarks({ same: (other) => Boolean(box) && other.layers.some((layer) => box.layers.includes(layer)) });
+}
+
+/** Mark the layers of the box under the pointer, or else those of the opened one, and tell the most important of it. */
+function hovered(box, event) {
+  relate(box ?? opened);
   hint.hidden = !box || !event;
   if (hint.hidden) return;
   const lines = box.parts.flatMap(([, texts]) => texts).slice(1);

@@ -132,8 +132,8 @@ export function paneOf(drawing, section, graphviz, { chosen, hovered }) {
       current = thing;
       focusable(thing);
       mark();
+      chosen(thing); // first: the panel takes room from the sheet
       if (thing.items) toggle(thing);
-      chosen(thing);
     }
   }
 

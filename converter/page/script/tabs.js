@@ -19,6 +19,7 @@ export function tabsOf(shown) {
       tab.textContent = WIDE.matches && tab.dataset.wide ? tab.dataset.wide : tab.dataset.name;
       panels[index].hidden = !isCurrent;
     }
+    current.scrollIntoView({ block: "nearest", inline: "nearest" });
     shown();
   }
 
@@ -39,5 +40,5 @@ export function tabsOf(shown) {
   }
   WIDE.addEventListener("change", show);
   show();
-  return { showDrawing: (index) => select(tabs[index]), isGraph: () => current.dataset.drawing !== undefined };
+  return { showDrawing: (index) => select(tabs[index]), isWide: () => WIDE.matches };
 }
