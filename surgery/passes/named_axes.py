@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from prototrt.surgery.ir import Dim, Graph, Node, Op, Shape, Value, walk
@@ -45,32 +45,24 @@ _UNCLEAR: Factors = (Factor("?", 0),)
 """The factors of an axis for which a graph says two things."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Tie:
-    """Axes of two values that hold the same elements in the same order: ``left`` together are ``right`` together."""
-
-    left: tuple[Place, ...]
-    right: tuple[Place, ...]
-
-    @property
-    def is_of_single_axes(self) -> bool:
-        return len(self.left) == len(self.right) == 1
+Tie: TypeAlias = tuple[Sequence[Place], Sequence[Place]]
+"""Axes of two values that hold the same elements in the same order: some of one value together, some of the other."""
+Rule: TypeAlias = Callable[[Node, Any], Iterator[Tie]]
 
 
 def caffe_layout(graph: Graph) -> dict[str, BindingLayout]:
     """The layout of each input and output of a graph whose bindings are in Caffe's layout, by name.
 
     A Scan runs over steps, the first axis of its sequences; the last but one axis of its states counts streams. Ties
-    between the axes of inputs and outputs of primitives carry that through the graph, in both directions. What
-    no recurrence reaches has streams on the first axis if it is an image (N, C, H, W).
+    between the axes of inputs and outputs of primitives carry that through the graph, in both directions. In a
+    net without recurrences, images (N, C, H, W) have streams on their first axis.
     """
     names = _Names(graph)
-    for node in graph.nodes:
-        if isinstance(node.op, Scan):
-            names.learn_from(node, node.op)
-    names.spread()
-    for value in graph.inputs:
-        if len(value.shape) >= 4 and not any(names.of(value)):
+    scans = [(node, node.op) for node in graph.nodes if isinstance(node.op, Scan)]
+    for node, scan in scans:
+        names.learn_from(node, scan)
+    for value in graph.inputs if not scans else ():
+        if len(value.shape) >= 4:
             names.learn((value, 0), (Factor(STREAMS, value.shape[0]),))
     names.spread()
     return {value.name: BindingLayout(names.of(value)) for value in (*graph.inputs, *graph.outputs)}
@@ -81,11 +73,18 @@ class _Names:
 
     def __init__(self, graph: Graph) -> None:
         self._factors: dict[Place, Factors] = {}
-        self._ties: dict[Place, list[_Tie]] = {}
         self._fresh: list[Place] = []
-        for tie in _ties_of(graph):
-            for place in (*tie.left, *tie.right):
-                self._ties.setdefault(place, []).append(tie)
+        self._twins: dict[Place, list[Place]] = {}
+        """The axes that are tied to one axis, one by one."""
+        self._groups: dict[Place, list[Tie]] = {}
+        """The ties of several axes in which an axis is."""
+        for left, right in _ties_of(graph):
+            if len(left) == len(right) == 1:
+                self._twins.setdefault(left[0], []).append(right[0])
+                self._twins.setdefault(right[0], []).append(left[0])
+            else:
+                for place in (*left, *right):
+                    self._groups.setdefault(place, []).append((left, right))
 
     def of(self, value: Value) -> tuple[Factors, ...]:
         """The factors of each axis of a value."""
@@ -110,28 +109,27 @@ class _Names:
 
     def spread(self) -> None:
         """Carry what is known along all ties; along those of several axes last, since sizes of 1 make them vague."""
-        vague: dict[_Tie, None] = {}
+        vague: list[Tie] = []
         while self._fresh or vague:
-            if not self._fresh:
-                tie = next(iter(vague))
-                del vague[tie]
-                self._carry(tie)
-                continue
-            for tie in self._ties.get(self._fresh.pop(), ()):
-                if tie.is_of_single_axes:
-                    self._carry(tie)
-                else:
-                    vague[tie] = None
+            if self._fresh:
+                place = self._fresh.pop()
+                for twin in self._twins.get(place, ()):
+                    if self._factors.get(twin) is not self._factors[place]:
+                        self._carry([place], [twin])
+                vague += self._groups.get(place, ())
+            else:
+                left, right = vague.pop()
+                self._carry(left, right)
+                self._carry(right, left)
 
-    def _carry(self, tie: _Tie) -> None:
-        """Learn of each side what the other one knows."""
-        for source, target in ((tie.left, tie.right), (tie.right, tie.left)):
-            factors = self._joined(source)
-            if factors is not None and factors != self._joined(target):
-                sizes = [value.shape[axis] for value, axis in target]
-                for place, part in zip(target, _split(factors, sizes), strict=True):
-                    if part:
-                        self.learn(place, part)
+    def _carry(self, source: Sequence[Place], target: Sequence[Place]) -> None:
+        """Learn on one side of a tie what the other side knows."""
+        factors = self._joined(source)
+        if factors is not None and factors != self._joined(target):
+            sizes = [value.shape[axis] for value, axis in target]
+            for place, part in zip(target, _split(factors, sizes), strict=True):
+                if part:
+                    self.learn(place, part)
 
     def _joined(self, places: Sequence[Place]) -> Factors | None:
         """The factors of axes that are seen as one; None unless those of all axes that matter are known."""
@@ -167,35 +165,38 @@ def _split(factors: Factors, sizes: Sequence[Dim]) -> list[Factors]:
 
 def _resized(factors: Factors, size: Dim) -> Factors:
     """The factors of an axis of another size: some of the steps are steps, but some of the streams say nothing."""
+    if len(factors) == 1 and factors[0].size == size:  # almost always
+        return factors
     if factors is _UNCLEAR or measure((size,)) == measure(tuple(factor.size for factor in factors)):
         return factors
     return (replace(factors[0], size=size),) if [factor.name for factor in factors] == [STEPS] else ()
 
 
-def _ties_of(graph: Graph) -> Iterator[_Tie]:
+def _ties_of(graph: Graph) -> Iterator[Tie]:
     for node in walk(graph):
-        rule = next((rule for op, rule in _RULES.items() if isinstance(node.op, op)), None)
-        if rule is not None:
-            for tie in rule(node, node.op):
-                if not any(value.is_constant for value, _ in (*tie.left, *tie.right)):
-                    yield tie
+        for kind in type(node.op).__mro__:
+            if kind in _RULES:
+                yield from _RULES[kind](node, node.op)
     for pair in graph.recurrences:
         yield from _axis_by_axis(pair.input, pair.output)
 
 
-def _tied(x: Value, y: Value, axes: Iterable[tuple[int, int]]) -> Iterator[_Tie]:
-    """Ties of single axes. A size of 1 that becomes another one was broadcast: it counts nothing."""
+def _tied(x: Value, y: Value, axes: Iterable[tuple[int, int]]) -> Iterator[Tie]:
+    """Ties of single axes. A size of 1 that becomes another one was broadcast: it counts nothing. Nor do constants."""
+    if x.is_constant or y.is_constant:
+        return
     for left, right in axes:
-        if x.shape[left] == y.shape[right] or 1 not in (x.shape[left], y.shape[right]):
-            yield _Tie(((x, left),), ((y, right),))
+        before, after = x.shape[left], y.shape[right]
+        if before == after or (before != 1 and after != 1):
+            yield [(x, left)], [(y, right)]
 
 
-def _axis_by_axis(x: Value, y: Value, but: Iterable[int] = ()) -> Iterator[_Tie]:
+def _axis_by_axis(x: Value, y: Value, but: Iterable[int] = ()) -> Iterator[Tie]:
     """Ties of all axes of equal places, but those listed."""
     yield from _tied(x, y, ((axis, axis) for axis in range(len(x.shape)) if axis not in but))
 
 
-def _pointwise(node: Node, op: Op) -> Iterator[_Tie]:
+def _pointwise(node: Node, op: Op) -> Iterator[Tie]:
     """Elements at equal places; sizes 1 broadcast."""
     y = node.outputs[0]
     for x in node.inputs:
@@ -203,31 +204,31 @@ def _pointwise(node: Node, op: Op) -> Iterator[_Tie]:
             yield from _axis_by_axis(x, y)
 
 
-def _along(node: Node, op: Any) -> Iterator[_Tie]:
+def _along(node: Node, op: Any) -> Iterator[Tie]:
     """Primitives that change one axis: it may still count steps."""
     for x in node.inputs:
         yield from _axis_by_axis(x, node.outputs[0])
 
 
-def _outside_axis(node: Node, op: Any) -> Iterator[_Tie]:
+def _outside_axis(node: Node, op: Any) -> Iterator[Tie]:
     """Primitives after which the elements of one axis are others."""
     for y in node.outputs:
         yield from _axis_by_axis(node.inputs[0], y, [op.axis])
 
 
-def _reverse_sequence(node: Node, op: ReverseSequence) -> Iterator[_Tie]:
+def _reverse_sequence(node: Node, op: ReverseSequence) -> Iterator[Tie]:
     x, lengths = node.inputs
     yield from _axis_by_axis(x, node.outputs[0])
     yield from _tied(lengths, x, [(0, 1)])
 
 
-def _reduce(node: Node, op: Reduce) -> Iterator[_Tie]:
+def _reduce(node: Node, op: Reduce) -> Iterator[Tie]:
     kept = [axis for axis in range(len(node.inputs[0].shape)) if axis not in op.axes]
     places = kept if op.keep else range(len(kept))
     yield from _tied(node.inputs[0], node.outputs[0], zip(kept, places, strict=True))
 
 
-def _matmul(node: Node, op: MatMul) -> Iterator[_Tie]:
+def _matmul(node: Node, op: MatMul) -> Iterator[Tie]:
     (a, b), y, last = node.inputs, node.outputs[0], len(node.outputs[0].shape) - 1
     for x in (a, b):
         yield from _tied(x, y, ((axis, axis) for axis in range(last - 1)))
@@ -235,27 +236,27 @@ def _matmul(node: Node, op: MatMul) -> Iterator[_Tie]:
     yield from _tied(b, y, [(last - 1 if op.transpose_b else last, last)])
 
 
-def _gather(node: Node, op: Gather) -> Iterator[_Tie]:
+def _gather(node: Node, op: Gather) -> Iterator[Tie]:
     (table, index), y = node.inputs, node.outputs[0]
     yield from _tied(index, y, ((axis, axis) for axis in range(len(index.shape))))
     yield from _tied(table, y, ((axis, axis + len(index.shape) - 1) for axis in range(1, len(table.shape))))
 
 
-def _images(node: Node, op: Op) -> Iterator[_Tie]:
+def _images(node: Node, op: Op) -> Iterator[Tie]:
     yield from _tied(node.inputs[0], node.outputs[0], [(0, 0)])
 
 
-def _transpose(node: Node, op: Transpose) -> Iterator[_Tie]:
+def _transpose(node: Node, op: Transpose) -> Iterator[Tie]:
     yield from _tied(node.inputs[0], node.outputs[0], ((old, new) for new, old in enumerate(op.order)))
 
 
-def _reshape(node: Node, op: Reshape) -> Iterator[_Tie]:
+def _reshape(node: Node, op: Reshape) -> Iterator[Tie]:
     x, y = node.inputs[0], node.outputs[0]
-    for left, right in _groups(x.shape, y.shape):
-        yield _Tie(tuple((x, axis) for axis in left), tuple((y, axis) for axis in right))
+    for left, right in () if x.is_constant else _groups(x.shape, y.shape):
+        yield [(x, axis) for axis in left], [(y, axis) for axis in right]
 
 
-def _scan(node: Node, op: Scan) -> Iterator[_Tie]:
+def _scan(node: Node, op: Scan) -> Iterator[Tie]:
     outer, inner = op.named_inputs(node.inputs), op.named_inputs(op.body.inputs)
     written, result = op.named_outputs(node.outputs), op.named_outputs(op.body.outputs)
     for x, y in zip((*outer.states, *outer.invariants), (*inner.states, *inner.invariants), strict=True):
@@ -275,7 +276,7 @@ def _scan(node: Node, op: Scan) -> Iterator[_Tie]:
         yield from _tied(leading, all_steps, [(0, 0)])
 
 
-_RULES: Mapping[type[Op], Callable[[Node, Any], Iterator[_Tie]]] = {
+_RULES: Mapping[type[Op], Rule] = {
     Affine: _pointwise,
     Binary: _pointwise,
     Cast: _pointwise,
