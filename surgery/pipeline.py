@@ -41,6 +41,7 @@ from prototrt.surgery.passes.put_batch_first import put_batch_first
 from prototrt.surgery.passes.rejoin_rows import rejoin_rows
 from prototrt.surgery.passes.scale_products import scale_products
 from prototrt.surgery.passes.share_products import share_products
+from prototrt.surgery.passes.sink_moves import sink_moves
 from prototrt.surgery.passes.sink_sums import sink_sums
 from prototrt.surgery.passes.stack_products import stack_products
 from prototrt.surgery.passes.stack_scans import stack_scans
@@ -84,6 +85,12 @@ LAYOUTS = {
     "batch-first": PassList("batch first", (put_batch_first,)),
 }
 """The order of the axes of inputs, outputs and states."""
+
+SETTLED = {
+    "caffe": PassList("Caffe's layout, settled"),
+    "batch-first": PassList("batch first, settled", (sink_moves, drop_unused)),
+}
+"""What a layout leaves to do once steps are written out."""
 
 _LOOP = PassList("loop")
 _STEP = PassList("step", (inline_single_steps, inside_bodies(fold_constants), drop_unused))
@@ -133,6 +140,7 @@ def all_passes() -> Mapping[str, Pass]:
         *PRECISIONS.values(),
         *LAYOUTS.values(),
         *FORMS.values(),
+        *SETTLED.values(),
         *LOWERINGS.values(),
     )
     return {change.__name__: change for each in lists for change in each.passes}
@@ -227,7 +235,7 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
         graph = replace(graph, warnings=(*graph.warnings, warning))
     graph = laid_out(graph, options.layout, model.file, sound)
     refuse_impossible_form(graph, options.sequence, options.force)
-    return run(graph, [FORMS[options.sequence]], sound)
+    return run(graph, [FORMS[options.sequence], SETTLED[options.layout]], sound)
 
 
 def laid_out(graph: Graph, layout: str, file: str, sound: set[Node | Graph] | None = None) -> Graph:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from prototrt.caffe_proto.errors import Origin
-from prototrt.surgery.ir import AtMost, Dim, Graph, Node, Op, Shape, Value
+from prototrt.surgery.ir import Dim, Graph, Node, Op, Shape, Value
 from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ir.layout import STREAMS, BindingLayout, Factors
-from prototrt.surgery.ops import Axis, Reshape, Transpose
+from prototrt.surgery.ops import Transpose
+from prototrt.surgery.passes.moved_values import reshapes
 from prototrt.surgery.passes.named_axes import caffe_layout
 
 
@@ -66,25 +67,12 @@ def _moves(start: Shape, before: Shape, order: Sequence[int], end: Shape) -> tup
     """What turns ``start`` into ``before``, moves its axes, and turns the result into ``end``."""
     places = [place for place in order if before[place] != 1]
     if places == sorted(places):  # no element moves
-        return _reshapes(start, end)
+        return tuple(reshapes(start, end))
     return (
-        *_reshapes(start, before),
+        *reshapes(start, before),
         Transpose(tuple(order)),
-        *_reshapes(tuple(before[place] for place in order), end),
+        *reshapes(tuple(before[place] for place in order), end),
     )
-
-
-def _reshapes(start: Shape, end: Shape) -> tuple[Op, ...]:
-    """A Reshape between shapes whose open sizes have the same order; none if they are equal."""
-    if start == end:
-        return ()
-    taken = iter([axis for axis, dim in enumerate(start) if _is_open(dim)])
-    return (Reshape(tuple(Axis(next(taken)) if _is_open(dim) else int(dim) for dim in end)),)
-
-
-def _is_open(dim: Dim) -> bool:
-    """Whether a size must be copied from the input: a symbol, or one with a count."""
-    return isinstance(dim, str | AtMost)
 
 
 class _Moved:

@@ -14,6 +14,7 @@ from prototrt.converter.verification.comparison import difference_of
 from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.passes.quantization_plan import quantized_values
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.dynamic_lstm import continuing
@@ -252,7 +253,7 @@ def check_equal(graphs: tuple[Graph, Graph], calls: Iterable[Mapping[str, Array]
         expected = sessions[0].run(feeds)
         found = moved.layout.to_caffe(sessions[1].run(moved.layout.from_caffe(feeds)))
         for name, wanted in expected.items():
-            assert difference_of(found[name], wanted, TOLERANCES["fp32"]).is_small, name
+            assert difference_of(found[name], wanted, TOLERANCES[precision_of(caffe)]).is_small, name
 
 
 @pytest.mark.parametrize("on", WAYS)
