@@ -86,12 +86,6 @@ LAYOUTS = {
 }
 """The order of the axes of inputs, outputs and states."""
 
-SETTLED = {
-    "caffe": PassList("Caffe's layout, settled"),
-    "batch-first": PassList("batch first, settled", (sink_moves, drop_unused)),
-}
-"""What a layout leaves to do once steps are written out."""
-
 _LOOP = PassList("loop")
 _STEP = PassList("step", (inline_single_steps, inside_bodies(fold_constants), drop_unused))
 _UNROLL = PassList("unroll", (unroll_scans, inside_bodies(fold_constants), drop_unused))
@@ -100,6 +94,12 @@ FORMS = {"auto": _STEP, "loop": _LOOP, "unroll": _UNROLL, "step": _STEP}
 
 TensorRT writes out short loops itself: docs/decisions/0028-short-loops-stay-loops.md.
 """
+
+SETTLED = {
+    "caffe": PassList("Caffe's layout, for backends"),
+    "batch-first": PassList("batch first, for backends", (sink_moves, drop_unused)),
+}
+"""The first passes for backends, by layout. They may drop blobs that nothing needs as they were."""
 
 LOWERINGS = {
     # scale_products to rejoin_rows prepare Scans, which become loops: docs/decisions/0008-loops-are-prepared-late.md.
@@ -153,7 +153,8 @@ def pass_names() -> list[str]:
 
 def lowered(graph: Graph, backend: str) -> Graph:
     """The graph that a backend reads: ``"tensorrt"``, ``"onnx"``, ``"onnx-lstm"`` or ``"reference"``."""
-    return run(graph, [LOWERINGS[backend]])
+    settled = [] if backend == "reference" else [SETTLED[graph.layout.name]]
+    return run(graph, [*settled, LOWERINGS[backend]])
 
 
 def quantization(options: RewriteOptions) -> PassList:
@@ -235,7 +236,7 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
         graph = replace(graph, warnings=(*graph.warnings, warning))
     graph = laid_out(graph, options.layout, model.file, sound)
     refuse_impossible_form(graph, options.sequence, options.force)
-    return run(graph, [FORMS[options.sequence], SETTLED[options.layout]], sound)
+    return run(graph, [FORMS[options.sequence]], sound)
 
 
 def laid_out(graph: Graph, layout: str, file: str, sound: set[Node | Graph] | None = None) -> Graph:

@@ -86,10 +86,13 @@ def before_moves(array: Array, axes: Axes, rank: int) -> Array | None:
 
 def reshapes(start: Shape, end: Shape) -> list[Op]:
     """A Reshape between shapes whose open sizes have the same order; none if they are equal."""
-    if start == end:
-        return []
+    return [] if start == end else [reshape_to(end, start)]
+
+
+def reshape_to(end: Shape, start: Shape) -> Reshape:
+    """The Reshape between shapes whose open sizes have the same order."""
     taken = iter([axis for axis, dim in enumerate(start) if _is_open(dim)])
-    return [Reshape(tuple(Axis(next(taken)) if _is_open(dim) else int(dim) for dim in end))]
+    return Reshape(tuple(Axis(next(taken)) if _is_open(dim) else int(dim) for dim in end))
 
 
 def _is_open(dim: Dim) -> bool:

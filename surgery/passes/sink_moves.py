@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -14,7 +15,6 @@ from prototrt.surgery.ops import (
     Cast,
     Concat,
     Gather,
-    Identity,
     MatMul,
     PReLU,
     Reverse,
@@ -25,7 +25,7 @@ from prototrt.surgery.ops import (
 )
 from prototrt.surgery.ops.elementwise import Pointwise
 from prototrt.surgery.ops.quantize import Scaled
-from prototrt.surgery.passes.moved_values import Axes, Move, before_moves, together
+from prototrt.surgery.passes.moved_values import Axes, Move, before_moves, reshape_to, together
 
 
 def sink_moves(graph: Graph) -> Graph:
@@ -110,7 +110,7 @@ class _Sunk:
                 continue
             self._is_changed = True
             if ops or value in self._old.outputs:
-                self._write(value, move.source, ops or [Identity()], node.origin)
+                self._write(value, move.source, ops or [reshape_to(value.shape, value.shape)], node.origin)
             else:
                 self._stands_for[value] = move.source
 
@@ -137,11 +137,11 @@ class _Sunk:
     def _direct_outputs(self) -> dict[Value, Value]:
         """Outputs that are their source, unmoved: by the value that only surgery knows, and that they replace."""
         found: dict[Value, Value] = {}
-        taken = {*self._old.inputs, *self._old.outputs}
+        shared = Counter(self._moves[value].source for value in self._old.outputs if value in self._moves)
         for value in self._old.outputs:
             move = self._moves.get(value)
-            if move and not move.ops() and move.source.is_surgical and move.source not in taken:
-                taken.add(move.source)
+            # TensorRT copies a value to two outputs without a kernel, but not one output to another.
+            if move and not move.ops() and move.source.is_surgical and shared[move.source] == 1:
                 found[move.source] = value
                 del self._moves[value]
                 self._is_changed = True
@@ -208,9 +208,9 @@ def _rows_times_matrix(op: MatMul, values: Sequence[Value], moves: Sequence[Move
 
 
 def _rows_of_table(op: Gather, values: Sequence[Value], moves: Sequence[Move | None]) -> Made | None:
-    """Rows of a constant table, picked by indices in any order."""
+    """Rows of a constant table."""
     (table, _), (given, index) = values, moves
-    if given is not None or index is None:
+    if given is not None or index is None or not index.keeps_order:  # rows are longer than indices
         return None
     rank = len(index.source.shape)
     return op, [table, index.source], [*index.axes, *range(rank, rank + len(table.shape) - 1)]

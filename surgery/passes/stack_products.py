@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from prototrt.surgery.ir import Graph, Node, Value
+from prototrt.surgery.ir import Graph, Node, Op, Value
 from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ir.uniform_constants import memory_of, stacked
 from prototrt.surgery.ops import Concat, MatMul, Slice
 from prototrt.surgery.passes.in_order import in_order
+from prototrt.surgery.passes.moved_values import reshape_to
 
 
 def stack_products(graph: Graph) -> Graph:
@@ -19,6 +20,7 @@ def stack_products(graph: Graph) -> Graph:
     Before: ``p = MatMul(x, V)``, ``q = MatMul(y, W)`` with x and y (1, N, D), V and W (1, R, D)
     After:  ``r = MatMul(Concat[axis=0](x, y), [V, W])`` with r (2, N, R), of which p and q are slices
     Products of both directions of a step are computed side by side then, and products of a GRU with x and h.
+    Rows (N, D) get a first axis if their products are of one layer.
     Left alone: products that depend on each other, the user's layers, and products whose weights would be stored
     twice, because others of their products have no partner or another one.
     """
@@ -49,7 +51,9 @@ def _groups(graph: Graph) -> list[Sequence[Node]]:
         height[node] = max(above, default=0) + _is_single(node)
         if _is_single(node):
             rows, weights = node.inputs
-            found[height[node], rows.dtype, rows.shape, weights.shape].append(node)
+            # Without a first axis of size 1, it may be a product of any layer.
+            layer = node.origin if len(rows.shape) == 2 else None
+            found[height[node], layer, rows.dtype, rows.shape, weights.shape].append(node)
     return _stored_once([group[::-1] for group in found.values()])
 
 
@@ -72,11 +76,11 @@ def _weights(group: Sequence[Node]) -> tuple[Hashable, ...]:
 
 
 def _is_single(node: Node) -> bool:
-    """Whether a node multiplies rows by one constant matrix, both with a first axis of size 1."""
+    """Whether a node multiplies rows by one constant matrix, both with a first axis of size 1 or without one."""
     if not node.is_surgical or node.op != MatMul(transpose_b=True) or not node.inputs[1].is_constant:
         return False
     rows, weights = node.inputs
-    return len(rows.shape) == len(weights.shape) == 3 and rows.shape[0] == weights.shape[0] == 1
+    return len(rows.shape) == len(weights.shape) and rows.shape[:-2] == weights.shape[:-2] in ((), (1,))
 
 
 def _stack(build: Builder, group: Sequence[Node], matrices: dict[Hashable, Value]) -> None:
@@ -86,9 +90,18 @@ def _stack(build: Builder, group: Sequence[Node], matrices: dict[Hashable, Value
     """
     build.origin = group[0].origin
     rows, weights = zip(*(node.inputs for node in group), strict=True)
-    side_by_side = build.add(Concat(0), *rows, hint="rows")
+    stack = [build.reshape(value, (1, *value.shape[-2:])) for value in rows]
+    side_by_side = build.add(Concat(0), *stack, hint="rows")
     key = _weights(group)
     if key not in matrices:
-        matrices[key] = build.constant(stacked([value.data for value in weights]), "matrices")
+        arrays = [value.data.reshape((1, *value.data.shape[-2:])) for value in weights]
+        matrices[key] = build.constant(stacked(arrays), "matrices")
     joint = build.add(MatMul(transpose_b=True), side_by_side, matrices[key], hint="stacked_product")
-    build.nodes += [replace(node, op=Slice(0, at, 1), inputs=(joint,)) for at, node in enumerate(group)]
+    for at, node in enumerate(group):
+        row: Op = Slice(0, at, 1)
+        if len(node.outputs[0].shape) == 3:
+            build.nodes.append(replace(node, op=row, inputs=(joint,)))
+        else:
+            product = build.add(row, joint, hint="row")
+            flat = reshape_to(node.outputs[0].shape, product.shape)
+            build.nodes.append(replace(node, op=flat, inputs=(product,)))

@@ -37,10 +37,10 @@ def main(layer: str, form: str, precision: str) -> None:
     report({"kernels": kernels(layer, form, precision)})
 
 
-def kernels(layer: str, form: str, precision: str) -> float:
-    """Kernels a step, for one stream; those before and after the steps count where they are written out."""
+def kernels(layer: str, form: str, precision: str, layout: str = "caffe", streams: int = 1) -> float:
+    """Kernels a step, by default for one stream; those before and after the steps count where they are written out."""
     steps = FORMS[form]
-    plan = plan_of(layer, form, precision, steps)
+    plan = plan_of(layer, form, precision, steps, layout, streams)
     if form != "loop":
         return len(launched(plan)) / steps
     return sum(len([kind for kind in loop if kind not in _HOST]) for loop in _loops(plan)) // _WRITTEN_OUT
@@ -53,12 +53,14 @@ def kernels_of_a_call(layer: str, form: str, precision: str, steps: int) -> int:
     return len(launched(plan))
 
 
-def plan_of(layer: str, form: str, precision: str, steps: int) -> bytes:
+def plan_of(
+    layer: str, form: str, precision: str, steps: int, layout: str = "caffe", streams: int = 1
+) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "net.prototxt")
-        path.write_text(_net(*LAYERS[layer], steps))
+        path.write_text(_net(*LAYERS[layer], steps, streams))
         model = prototrt.load(path, random_weights=1)
-        graph = prototrt.rewrite(model, sequence=form, precision=precision)
+        graph = prototrt.rewrite(model, sequence=form, precision=precision, layout=layout)
         return bytes(prototrt.build(graph, "rtx").plan)
 
 
@@ -84,11 +86,11 @@ def blocks(plan: bytes) -> list[list[str]]:
     return found
 
 
-def _net(kind: str, fields: str, steps: int) -> str:
+def _net(kind: str, fields: str, steps: int, streams: int) -> str:
     return f"""
         layer {{ name: "x" type: "Input" top: "x"
-                 input_param {{ shape {{ dim: {steps} dim: 1 dim: {HIDDEN} }} }} }}
-        layer {{ name: "cont" type: "Input" top: "cont" input_param {{ shape {{ dim: {steps} dim: 1 }} }} }}
+                 input_param {{ shape {{ dim: {steps} dim: {streams} dim: {HIDDEN} }} }} }}
+        layer {{ name: "cont" type: "Input" top: "cont" input_param {{ shape {{ dim: {steps} dim: {streams} }} }} }}
         layer {{ name: "l" type: "{kind}" bottom: "x" bottom: "cont" top: "h"
                  recurrent_param {{ num_output: {HIDDEN} {fields} }} }}"""
 

@@ -26,6 +26,7 @@ from prototrt.surgery.passes.hoist_invariants import hoist_invariants
 from prototrt.surgery.passes.inline_single_steps import inline_single_steps
 from prototrt.surgery.passes.join_products import join_products
 from prototrt.surgery.passes.keep_unit_axes import keep_unit_axes
+from prototrt.surgery.passes.put_batch_first import put_batch_first
 from prototrt.surgery.passes.stack_scans import stack_scans
 from prototrt.surgery.passes.turn_scans import turn_scans
 from prototrt.surgery.pipeline import all_passes
@@ -38,6 +39,7 @@ BEFORE = {
     "join_products": (inline_single_steps, keep_unit_axes),
     "keep_unit_axes": (inline_single_steps,),
     "rejoin_rows": (stack_scans,),
+    "sink_moves": (put_batch_first, inline_single_steps),
     "share_products": (turn_scans, drop_identities, drop_unused),
     "stack_products": (inline_single_steps, keep_unit_axes, join_products, drop_unused),
 }

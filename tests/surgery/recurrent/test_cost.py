@@ -73,6 +73,16 @@ def test_kernels_of_a_step(layer: str, form: str, most: float, precision: str) -
     assert kernels(layer, form, precision) <= most
 
 
+@pytest.mark.parametrize(
+    "layer", ["LSTM", "LSTM in both directions", "GRU with linear_before_reset", "VanillaRNN"]
+)
+def test_the_batch_in_front_costs_no_kernel_of_a_step(layer: str) -> None:
+    caffe, batch_first = (
+        kernels(layer, "step", "fp32", layout, streams=4) for layout in ("caffe", "batch-first")
+    )
+    assert batch_first <= caffe
+
+
 @pytest.mark.parametrize("steps", [2, 8])
 @pytest.mark.parametrize("layer", ["LSTM", "LSTM in both directions", "GRU"])
 def test_short_loops_are_written_out_by_tensorrt(layer: str, steps: int) -> None:
