@@ -49,5 +49,8 @@ def test_a_net_imports_the_families_of_its_layers_alone() -> None:
         f"prototrt.rewrite(prototrt.load({str(net)!r}, random_weights=1)); "
         "print(*(family for family in layers.FAMILIES if f'{layers.__name__}.{family}' in sys.modules))"
     )
-    used = "activation batch_norm convolution data inner_product normalization pooling recurrent.rules scale shape"
+    used = (
+        "activation batch_norm convolution data inner_product normalization pooling recurrent.rules"
+        " reshaping scale"
+    )
     assert run_python("-c", code).stdout.split() == used.split()

@@ -12,7 +12,7 @@ import prototrt
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Graph, OpenSize
 from prototrt.tests.golden_cases import Case, case_called
-from prototrt.tests.small_nets import WAYS, numbers, op, rewritten
+from prototrt.tests.small_nets import WAYS, numbers, op, rewritten, stored
 
 Axes = Mapping[int, tuple[int, int]]
 IMAGE: Axes = {2: (0, 9), 3: (0, 14)}
@@ -42,6 +42,10 @@ OPEN: Mapping[str, Axes] = {
     "pool_max_ceil": SMALLER,
     "pool_max_pad_drop_last": SMALLER,
     "pool_rect": SMALLER,
+    "conv_two_axes_of_items": {0: (1, 4), 1: (0, 3)},
+    "flatten": SMALLER,
+    "flatten_axes": SMALLER,
+    "ip_axis2": {0: (1, 4), 1: (1, 3)},
     "softmax_last_axis": SEQUENCE,
     "tile_axis": {2: (1, 3)},
     "concat_negative_axis": {2: (0, 3)},
@@ -154,8 +158,10 @@ CONVOLUTION = "convolution_param { num_output: 1 kernel_size: 5 weight_filler { 
         (
             op("InnerProduct", "inner_product_param { num_output: 2 }"),
             (1, 1, 4, 8),
-            "(InnerProduct): a flattened axis is the symbol x.2, but its size must be known here\n"
-            "  fix: give x.2 one size in min_shapes and max_shapes",
+            '(InnerProduct), bottom "x": shape is (1, 1, x.2, x.3), expected known sizes from axis 1 on\n'
+            "  because the weights are for one number of inputs\n"
+            "  fix: give x.2 and x.3 one size in min_shapes and max_shapes,"
+            " or put a Pooling with global_pooling before this layer",
         ),
     ],
 )
@@ -185,3 +191,61 @@ def test_crop_by_half() -> None:
         '  because "half" has (x.2+1)//2 there, and the offset is 3, where x.2 is 4 to 20\n'
         "  fix: use a smaller offset, or a smaller second bottom"
     )
+
+
+ROWS = (
+    op("Reshape", "reshape_param { shape { dim: -1 dim: 6 } }", tops=("rows",)).replace('"op"', '"rows"')
+    + op("InnerProduct", "inner_product_param { num_output: 4 }", ("rows",), ("fc",)).replace('"op"', '"fc"')
+    + op("Reshape", "reshape_param { shape { dim: 5 dim: 3 dim: 4 } }", ("fc",))
+)
+"""Steps and streams become rows and back again; the net states the usual numbers of both."""
+BLOBS = stored("fc", [numbers(4, 6), numbers(4)])
+
+
+def rows_graph() -> Graph:
+    return rewritten(ROWS, {"x": (5, 3, 6)}, BLOBS, min_shapes={"x": (1, 1, 6)}, max_shapes={"x": (9, 8, 6)})
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_rows_of_steps_and_streams(on: str) -> None:
+    graph = rows_graph()
+    assert graph.outputs[0].shape == (*graph.inputs[0].shape[:2], 4)
+    (warning,) = [warning for warning in graph.warnings if "usual" in warning]
+    first, second = graph.inputs[0].shape[:2]
+    assert warning.endswith(
+        f"the net states a shape of usual sizes, which vary: 5 is {first} and 3 is {second}"
+    )
+    session = prototrt.Session(graph, on=on)
+    for steps, streams in ((5, 3), (1, 1), (9, 8), (2, 7), (8, 1)):
+        x = numbers(steps, streams, 6, seed=steps)
+        rows = ROWS.replace("dim: 5 dim: 3", f"dim: {steps} dim: {streams}")
+        wanted = prototrt.Session(rewritten(rows, {"x": x.shape}, BLOBS)).run({"x": x})["y"]
+        np.testing.assert_allclose(session.run({"x": x})["y"], wanted, 1e-5, 1e-6)
+
+
+@pytest.mark.trt
+def test_rows_of_steps_and_streams_build() -> None:
+    assert prototrt.build(rows_graph(), backend="rtx").manifest["outputs"][0]["shape"][2] == 4
+
+
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        (
+            "dim: 5 dim: -1 dim: 6",
+            "(Reshape): shape is (x.0, x.1, 6): its 6*x.0*x.1 elements cannot be cut into parts of 30\n"
+            "  fix: state sizes whose product divides these elements",
+        ),
+        (
+            "dim: 3 dim: 5 dim: 7",
+            '(Reshape), bottom "x": shape is (x.0, x.1, 6), which cannot become (3, 5, 7)\n'
+            "  because the numbers of elements differ\n"
+            "  fix: set one size to -1: it takes the remaining elements",
+        ),
+    ],
+)
+def test_message_of_a_reshape(dims: str, message: str) -> None:
+    layer = op("Reshape", f"reshape_param {{ shape {{ {dims} }} }}")
+    with pytest.raises(ConversionError) as caught:
+        rewritten(layer, {"x": (5, 3, 6)}, min_shapes={"x": (1, 1, 6)}, max_shapes={"x": (9, 8, 6)})
+    assert str(caught.value).split('layer "op" ', 1)[1] == message

@@ -7,20 +7,23 @@ import numpy as np
 from prototrt.converter.onnx.api import element_type
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
-from prototrt.surgery.ir import Dim
-from prototrt.surgery.ops import Concat, Pad, Reshape, Reverse, ReverseSequence, Slice, Tile, Transpose
+from prototrt.surgery.ir import Dim, Size
+from prototrt.surgery.ops import Axis, Concat, Pad, Reshape, Reverse, ReverseSequence, Slice, Tile, Transpose
 
 
 @lowers(Reshape)
 def reshape(model: OnnxModel, op: Reshape, x: Tensor) -> list[str]:
-    sizes: list[Dim] = [dim if isinstance(dim, int) else x.shape[dim.index] for dim in op.target]
+    sizes: list[Dim] = [x.shape[dim.index] if isinstance(dim, Axis) else dim for dim in op.target]
     known = [size for size in sizes if isinstance(size, int)]
     if len(known) == len(sizes):
         return [model.add("Reshape", x, model.integers(*known))]
-    parts = [
-        model.integers(dim) if isinstance(dim, int) else model.sizes(x, [dim.index]) for dim in op.target
+    return [
+        model.add("Reshape", x, model.add("Concat", *(_size(model, x, dim) for dim in op.target), axis=0))
     ]
-    return [model.add("Reshape", x, model.add("Concat", *parts, axis=0))]
+
+
+def _size(model: OnnxModel, x: Tensor, dim: Size | Axis) -> str:
+    return model.sizes(x, [dim.index]) if isinstance(dim, Axis) else model.size(dim)
 
 
 @lowers(Transpose)

@@ -6,31 +6,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ShapeError
-from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.tensorrt.elementwise import elementwise
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
 from prototrt.surgery.ir import Shape
-from prototrt.surgery.ops import Concat, Pad, Reshape, Reverse, ReverseSequence, Slice, Tile, Transpose
+from prototrt.surgery.ops import Axis, Concat, Pad, Reshape, Reverse, ReverseSequence, Slice, Tile, Transpose
 
 
 @lowers(Reshape)
 def reshape(network: Network, op: Reshape, x: Tensor) -> list[Tensor]:
     layer = network.add("shuffle", x)
     # 0 copies the size at the same place, one -1 takes what is left.
-    layer.reshape_dims = tuple(
-        dim if isinstance(dim, int) else 0 if dim.index == place else -1
+    sizes = tuple(
+        dim if isinstance(dim, int) else 0 if dim == Axis(place) else -1
         for place, dim in enumerate(op.target)
     )
-    if sum(size == -1 for size in layer.reshape_dims) > 1:
-        raise ShapeError(
-            f"more than one unknown size changes its place in {op.target}",
-            origin=network.origin,
-            fix=Worded(
-                "give all but one a fixed size in {} and {}", Option("min_shapes"), Option("max_shapes")
-            ),
-        )
+    if sizes.count(-1) > 1:
+        layer.set_input(1, network.sizes(network.shape))
+    else:
+        layer.reshape_dims = sizes
     return [layer.get_output(0)]
 
 

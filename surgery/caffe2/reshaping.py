@@ -10,7 +10,7 @@ from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.caffe2.operator_rule import flattened, integers, known, operator_rule
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.layers.shape import reshaped
+from prototrt.surgery.layers.reshaping import reshaped
 from prototrt.surgery.ops import Tile
 
 

@@ -15,10 +15,12 @@ from prototrt.caffe_proto.wording import Worded
 from prototrt.surgery.ir import (
     Array,
     AtMost,
+    DataSize,
     DType,
     Graph,
     Node,
     Op,
+    OpenSize,
     Range,
     Recurrence,
     Shape,
@@ -143,10 +145,10 @@ class Builder:
         return None if place is None else self.nodes[place]
 
     def reshape(self, x: Value, shape: Shape, hint: str | None = None) -> Value:
-        """``x`` in another shape, or ``x`` itself. A symbol means the axis of ``x`` with that symbol."""
+        """``x`` in another shape, or ``x`` itself. A size that varies is copied from ``x`` if ``x`` has it."""
         if x.shape == shape:
             return x
-        target = tuple(Axis(x.shape.index(dim)) if isinstance(dim, str) else dim for dim in shape)
+        target = tuple(dim if isinstance(dim, int) else _copied(x, dim) for dim in shape)
         if x.data is None:
             return self.add(Reshape(target), x, hint=hint)
         (sizes,) = Reshape(target).shape(x.shape)
@@ -318,6 +320,13 @@ class Builder:
         """An unused name, for something that is not in the prototxt."""
         wanted = f"__{self.origin.layer}_{hint}" if self.origin.layer else f"__{hint}"
         return self._names.free(wanted, self._layers)
+
+
+def _copied(x: Value, dim: OpenSize | DataSize) -> OpenSize | Axis:
+    if dim in x.shape:
+        return Axis(x.shape.index(dim))
+    assert isinstance(dim, OpenSize), "what depends on the data is copied"
+    return dim
 
 
 def names_in(graph: Graph) -> set[str]:

@@ -29,10 +29,11 @@ FAMILIES = {
     "regions.pooling": "ROIPooling",
     "regions.sensitive": "PSROIAlign PSROIPooling",
     "resampling": "Interp Resample Unpooling Upsample",
+    "reshaping": "Flatten Reshape",
     "scale": "Bias Scale",
     "selection": "BatchReindex Crop Filter MergeCrop",
     "sequence": "CTCGreedyDecoder ContinuationIndicator ReverseTime",
-    "shape": "Concat Flatten Permute Reorg Reshape Reverse ShuffleChannel Slice Tile Transpose",
+    "shape": "Concat Permute Reorg Reverse ShuffleChannel Slice Tile Transpose",
     "volumes": "Convolution3D NdConvolution NdPooling Pooling3D",
 }
 """The types whose rules stand in a module."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from prototrt.surgery.expansion.layer_builder import (
     refuse_fields_of,
     stated,
 )
-from prototrt.surgery.ir import Shape, Value, fixed
+from prototrt.surgery.ir import Shape, Value, fixed, open_count
 from prototrt.surgery.ops import Convolution, Deconvolution, Pad, Patches
 
 FIELDS_OF_VOLUMES = {
@@ -182,11 +181,7 @@ class Geometry:
 
     def batched(self, build: LayerBuilder, x: Value) -> Value:
         """``x`` with one axis of items before the channels."""
-        items = (
-            x.shape[:1]
-            if self.axis == 1
-            else (prod(fixed(dim, "an axis of items") for dim in x.shape[: self.axis]),)
-        )
+        items = x.shape[:1] if self.axis == 1 else (open_count(x.shape[: self.axis], "an axis of items"),)
         return build.reshape(x, (*items, *x.shape[self.axis :]), hint="items")
 
     def overhung(self, build: LayerBuilder, x: Value) -> Value:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
-from prototrt.surgery.ir import DType, Value, element_count
+from prototrt.surgery.ir import DType, OpenSize, Value, open_count
 from prototrt.surgery.ops import ADD, Cast, Gather
 
 
@@ -20,7 +21,7 @@ def inner_product(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     param = layer.param
     axis = canonical_axis(param.axis, x.shape, "axis")
-    inputs, outputs = element_count(x.shape[axis:], "a flattened axis"), int(param.num_output)
+    inputs, outputs = _inputs(layer, x, axis), int(param.num_output)
     if outputs < 1:
         raise NetError(
             f"num_output is {outputs}, expected at least 1", fix="set num_output in inner_product_param"
@@ -33,6 +34,24 @@ def inner_product(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         bias = build.parameter(layer, (outputs,), "bias", filler=stated(param, "bias_filler"), kind="bias")
         y = build.add(ADD, y, build.aligned(bias, len(y.shape)))
     return [build.reshape(y, (*x.shape[:axis], outputs))]
+
+
+def _inputs(layer: Layer, x: Value, axis: int) -> int:
+    """The size K of what is flattened. Raises ``ShapeError`` if it varies."""
+    size = open_count(x.shape[axis:], "a flattened axis")
+    if isinstance(size, OpenSize):
+        raise ShapeError(
+            f"shape is {x.shape}, expected known sizes from axis {axis} on",
+            blob=f'bottom "{layer.bottom_blob(0)}"',
+            because="the weights are for one number of inputs",
+            fix=Worded(
+                "give {} one size in {} and {}, or put a Pooling with global_pooling before this layer",
+                " and ".join(size.symbols),
+                Option("min_shapes"),
+                Option("max_shapes"),
+            ),
+        )
+    return size
 
 
 @layer_rule("Embed")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
-from math import prod
 from typing import Any
 
 from prototrt.caffe_proto import Layer
@@ -16,111 +14,8 @@ from prototrt.surgery.expansion.layer_builder import (
     layer_rule,
     refuse_in_place,
 )
-from prototrt.surgery.ir import AtMost, Dim, Shape, Value, element_count, fixed
+from prototrt.surgery.ir import Shape, Value, fixed
 from prototrt.surgery.ops import Concat, Reverse, Slice, Transpose
-from prototrt.surgery.ops.shape import measure
-
-
-@layer_rule("Reshape")
-def reshape(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """The axes from ``axis`` on, ``num_axes`` of them, in a new shape.
-
-    Becomes: Reshape.
-    A size of 0 copies that of the bottom at the same place, one size of -1 takes the rest.
-    Source: caffe ``src/caffe/layers/reshape_layer.cpp``.
-    """
-    refuse_in_place(layer, "the top has another shape than the bottom")
-    param = layer.param
-    rank = len(x.shape)
-    first = param.axis if param.axis >= 0 else rank + param.axis + 1
-    if not 0 <= first <= rank:
-        raise NetError(
-            f"axis is {param.axis}, but the bottom has {rank} axes: {x.shape}",
-            fix=f"use an axis from {-rank - 1} to {rank}",
-        )
-    if param.num_axes < -1 or first + param.num_axes > rank:
-        raise NetError(
-            f"num_axes is {param.num_axes} from axis {first} on, but the bottom has {rank} axes: {x.shape}",
-            fix=f"use a num_axes from 0 to {rank - first}, or -1 for all",
-        )
-    last = rank if param.num_axes == -1 else first + param.num_axes
-    target = reshaped(x.shape, first, last, list(param.shape.dim))
-    _refuse_other_count(layer, x.shape, target)
-    build.memory.share([*layer.bottoms, *layer.tops])
-    return [build.reshape(x, target)]
-
-
-def _refuse_other_count(layer: Layer, shape: Shape, target: Shape) -> None:
-    if measure(shape) != measure(target):
-        raise ShapeError(
-            f"shape is {shape}, which cannot become {target}",
-            blob=f'bottom "{layer.bottom_blob(0)}"',
-            because="the numbers of elements differ",
-            fix="set one size to -1: it takes the remaining elements",
-        )
-
-
-def reshaped(shape: Shape, first: int, last: int, dims: Sequence[int]) -> Shape:
-    """``shape`` with ``dims`` in the place of the axes from ``first`` to before ``last``."""
-    middle: list[Dim] = []
-    for index, dim in enumerate(dims):
-        if dim == 0 and first + index >= len(shape):
-            raise NetError(
-                f"dim {index} is 0, which copies axis {first + index}, but the bottom has {len(shape)} axes: {shape}",
-                fix="state the size itself",
-            )
-        middle.append(shape[first + index] if dim == 0 else dim)
-    unknown = [index for index, dim in enumerate(middle) if dim == -1]
-    if len(unknown) > 1 or any(isinstance(dim, int) and dim < -1 for dim in middle):
-        raise NetError(
-            f"shape is {list(dims)}, expected sizes of which at most one is -1",
-            fix="state sizes, 0 for one that is copied, and -1 once for the rest",
-        )
-    if unknown:
-        middle[unknown[0]] = _rest(shape, (*shape[:first], *middle, *shape[last:]))
-    return (*shape[:first], *middle, *shape[last:])
-
-
-def _rest(shape: Shape, target: Shape) -> Dim:
-    """The size for -1 in ``target``; symbols on both sides cancel."""
-    there, wanted = list(shape), [dim for dim in target if dim != -1]
-    for dim in [dim for dim in wanted if isinstance(dim, str)]:
-        there.remove(dim)
-        wanted.remove(dim)
-    symbols = [dim for dim in there if isinstance(dim, str)]
-    explicit = element_count(tuple(wanted))
-    if len(symbols) == 1 and prod(dim for dim in there if isinstance(dim, int)) == explicit:
-        return symbols[0]
-    have = element_count(tuple(there), "an axis")
-    if explicit == 0 or have % explicit:
-        raise ShapeError(
-            f"shape is {shape}: its {have} elements cannot be cut into parts of {explicit}",
-            fix="state sizes whose product divides these elements",
-        )
-    rest = have // explicit
-    # Rows whose number the data decide keep their count where the rest is their axis.
-    return next((dim for dim in shape if isinstance(dim, AtMost) and dim == rest), rest)
-
-
-@layer_rule("Flatten")
-def flatten(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """Merges the axes from ``axis`` to ``end_axis`` into one.
-
-    Becomes: Reshape.
-    Source: caffe ``src/caffe/layers/flatten_layer.cpp``.
-    """
-    refuse_in_place(layer, "the top has another shape than the bottom")
-    first = canonical_axis(layer.param.axis, x.shape, "axis")
-    last = canonical_axis(layer.param.end_axis, x.shape, "end_axis")
-    # Right before axis there is nothing to flatten: Caffe inserts an axis of size 1.
-    if last < first - 1:
-        raise NetError(
-            f"end_axis is {layer.param.end_axis}, expected axis {first} or a later one",
-            fix="use a larger end_axis, or -1 for the last one",
-        )
-    build.memory.share([*layer.bottoms, *layer.tops])
-    merged = x.shape[first] if first == last else element_count(x.shape[first : last + 1], "a flattened axis")
-    return [build.reshape(x, (*x.shape[:first], merged, *x.shape[last + 1 :]))]
 
 
 @layer_rule("Concat")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.surgery.ir import Array, Op, Shape, Size, computable, fixed, range_of
+from prototrt.surgery.ir import Array, DataSize, Op, Shape, Size, computable, fixed, open_count, range_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,7 @@ class Axis:
         return f"axis {self.index}"
 
 
-Target: TypeAlias = tuple[int | Axis, ...]
+Target: TypeAlias = tuple[Size | Axis, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +40,14 @@ class Reshape(Op):
         return [out]
 
     def evaluate(self, x: Array) -> list[Array]:
-        return [x.reshape([x.shape[dim.index] if isinstance(dim, Axis) else dim for dim in self.target])]
+        sizes = (x.shape[dim.index] if isinstance(dim, Axis) else fixed(dim, "a size") for dim in self.target)
+        return [x.reshape(tuple(sizes))]
 
 
-def measure(shape: Shape) -> tuple[int, list[str]]:
-    """Number of elements: the product of the sizes, and the symbols."""
-    return prod(dim for dim in shape if isinstance(dim, int)), sorted(
-        dim for dim in shape if isinstance(dim, str)
-    )
+def measure(shape: Shape) -> tuple[Size, list[DataSize]]:
+    """Number of elements: the product of the sizes, and the sizes that depend on the data."""
+    counted = sorted(dim for dim in shape if isinstance(dim, DataSize))
+    return open_count(tuple(dim for dim in shape if not isinstance(dim, DataSize))), counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ def _known_nodes(graph: Graph) -> list[Node]:
     known = []
     for node in graph.nodes:
         is_known = all(value.is_constant or value in made for value in node.inputs)
-        if is_known and not node.op.data_dependent:
+        is_fixed = all(isinstance(dim, int) for value in node.outputs for dim in value.shape)
+        if is_known and is_fixed:
             known.append(node)
             made.update(node.outputs)
     return known

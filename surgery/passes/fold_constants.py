@@ -55,6 +55,7 @@ def _is_foldable(node: Node, graph: Graph) -> bool:
     return (
         all(value.is_constant for value in node.inputs)
         and not bodies(node.op)
+        and all(isinstance(dim, int) for value in node.outputs for dim in value.shape)
         and not isinstance(node.op, (*_SLIDING, Dequantize))
         and not node.op.data_dependent
         and not any(value in graph.outputs for value in node.outputs)

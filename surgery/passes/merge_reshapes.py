@@ -13,7 +13,8 @@ def merge_reshapes(graph: Graph) -> Graph:
 
     Before: ``y = Reshape[target=(3, 2, 1)](x)``, ``z = Reshape[target=(3, 1, 2, 1)](y)``
     After:  ``z = Reshape[target=(3, 1, 2, 1)](x)``; y stays for its other readers
-    Left alone: a Reshape of any other node, and two that each move an unknown size: TensorRT's can move one.
+    Left alone: a Reshape of any other node, and two that each move an unknown size: TensorRT computes sizes where more
+    than one moves.
     """
     writers: dict[Value, Node] = {}
     nodes: list[Node] = []
@@ -34,5 +35,5 @@ def _merged(node: Node, before: Node) -> Node:
     assert isinstance(before.op, Reshape)
     sizes = before.op.target
     target = tuple(sizes[dim.index] if isinstance(dim, Axis) else dim for dim in node.op.target)
-    moved = [place for place, dim in enumerate(target) if isinstance(dim, Axis) and dim.index != place]
-    return node if len(moved) > 1 else replace(node, op=Reshape(target), inputs=before.inputs)
+    unknown = [place for place, dim in enumerate(target) if not isinstance(dim, int) and dim != Axis(place)]
+    return node if len(unknown) > 1 else replace(node, op=Reshape(target), inputs=before.inputs)

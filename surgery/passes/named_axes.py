@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from prototrt.surgery.ir import Dim, Graph, Node, Op, Shape, Value, walk
+from prototrt.surgery.ir import Dim, Graph, Node, Op, Shape, Value, element_count, walk
 from prototrt.surgery.ir.layout import STEPS, STREAMS, BindingLayout, Factor, Factors
 from prototrt.surgery.ops import (
     LRN,
@@ -334,7 +334,7 @@ def _middle(x: Shape, y: Shape, left: list[int], right: list[int]) -> list[tuple
     groups: list[tuple[list[int], list[int]]] = [([], [])]
     while left or right:
         a, b = groups[-1]
-        held = measure(tuple(x[axis] for axis in a))[0], measure(tuple(y[axis] for axis in b))[0]
+        held = element_count(tuple(x[axis] for axis in a)), element_count(tuple(y[axis] for axis in b))
         if a and b and held[0] == held[1]:
             groups.append(([], []))
         elif left and (held[0] <= held[1] or not right):

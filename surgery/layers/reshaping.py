@@ -1,0 +1,148 @@
+"""Layers that only change which axes the elements have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, refuse_in_place
+from prototrt.surgery.ir import AtMost, DataSize, Dim, OpenSize, Shape, Value, divided, open_count
+from prototrt.surgery.ops.shape import measure
+
+
+@layer_rule("Reshape")
+def reshape(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """The axes from ``axis`` on, ``num_axes`` of them, in a new shape.
+
+    Becomes: Reshape.
+    A size of 0 copies that of the bottom at the same place, one size of -1 takes the rest. Where sizes of the bottom
+    vary, a number may stand for the one whose usual size it is.
+    Source: caffe ``src/caffe/layers/reshape_layer.cpp``.
+    """
+    refuse_in_place(layer, "the top has another shape than the bottom")
+    param = layer.param
+    rank = len(x.shape)
+    first = param.axis if param.axis >= 0 else rank + param.axis + 1
+    if not 0 <= first <= rank:
+        raise NetError(
+            f"axis is {param.axis}, but the bottom has {rank} axes: {x.shape}",
+            fix=f"use an axis from {-rank - 1} to {rank}",
+        )
+    if param.num_axes < -1 or first + param.num_axes > rank:
+        raise NetError(
+            f"num_axes is {param.num_axes} from axis {first} on, but the bottom has {rank} axes: {x.shape}",
+            fix=f"use a num_axes from 0 to {rank - first}, or -1 for all",
+        )
+    last = rank if param.num_axes == -1 else first + param.num_axes
+    target = _target(build, layer, x.shape, first, last)
+    _refuse_other_count(layer, x.shape, target)
+    build.memory.share([*layer.bottoms, *layer.tops])
+    return [build.reshape(x, target)]
+
+
+def _refuse_other_count(layer: Layer, shape: Shape, target: Shape) -> None:
+    if measure(shape) != measure(target):
+        raise ShapeError(
+            f"shape is {shape}, which cannot become {target}",
+            blob=f'bottom "{layer.bottom_blob(0)}"',
+            because="the numbers of elements differ",
+            fix="set one size to -1: it takes the remaining elements",
+        )
+
+
+def reshaped(shape: Shape, first: int, last: int, dims: Sequence[Dim]) -> Shape:
+    """``shape`` with ``dims`` in the place of the axes from ``first`` to before ``last``."""
+    middle: list[Dim] = []
+    for index, dim in enumerate(dims):
+        if dim == 0 and first + index >= len(shape):
+            raise NetError(
+                f"dim {index} is 0, which copies axis {first + index}, but the bottom has {len(shape)} axes: {shape}",
+                fix="state the size itself",
+            )
+        middle.append(shape[first + index] if dim == 0 else dim)
+    unknown = [index for index, dim in enumerate(middle) if dim == -1]
+    if len(unknown) > 1 or any(isinstance(dim, int) and dim < -1 for dim in middle):
+        raise NetError(
+            f"shape is {list(dims)}, expected sizes of which at most one is -1",
+            fix="state sizes, 0 for one that is copied, and -1 once for the rest",
+        )
+    if unknown:
+        middle[unknown[0]] = _rest(shape, (*shape[:first], *middle, *shape[last:]))
+    return (*shape[:first], *middle, *shape[last:])
+
+
+def _target(build: LayerBuilder, layer: Layer, shape: Shape, first: int, last: int) -> Shape:
+    """The new shape. If the net states each size, its numbers may be the usual sizes of what varies."""
+    dims = list(layer.param.shape.dim)
+    target = reshaped(shape, first, last, dims)
+    if -1 in dims or measure(shape) == measure(target):
+        return target
+    meant = {
+        other: told
+        for sizes, told in _as_usual_sizes(shape, dims)
+        if measure(other := reshaped(shape, first, last, sizes)) == measure(shape)
+    }
+    if len(meant) != 1:
+        return target
+    ((target, told),) = meant.items()
+    build.warn(f"the net states a shape of usual sizes, which vary: {' and '.join(told)}")
+    return target
+
+
+def _as_usual_sizes(shape: Shape, dims: Sequence[int]) -> Iterator[tuple[list[Dim], list[str]]]:
+    """All ways to replace stated sizes by what varies and usually has that size, and what is replaced."""
+    varying: dict[OpenSize, None] = {}
+    for size in shape:
+        if isinstance(size, OpenSize):
+            varying[size] = None
+            varying |= {OpenSize.symbol(name, span): None for name, span in size.symbols.items()}
+    choices: list[list[Dim]] = [[dim, *(size for size in varying if size.range.opt == dim)] for dim in dims]
+    for sizes in product(*choices):
+        told = [
+            f"{dim} is {size}" for dim, size in zip(dims, sizes, strict=True) if isinstance(size, OpenSize)
+        ]
+        yield list(sizes), told
+
+
+def _rest(shape: Shape, target: Shape) -> Dim:
+    """The size for -1 in ``target``; sizes that depend on the data cancel."""
+    there, wanted = list(shape), [dim for dim in target if dim != -1]
+    for dim in [dim for dim in wanted if isinstance(dim, DataSize)]:
+        there.remove(dim)
+        wanted.remove(dim)
+    counted = [dim for dim in there if isinstance(dim, DataSize)]
+    explicit = open_count(tuple(wanted))
+    if len(counted) == 1 and measure(tuple(there))[0] == explicit:
+        return counted[0]
+    have = open_count(tuple(there), "an axis")
+    rest = divided(have, explicit) if explicit else None
+    if rest is None:
+        raise ShapeError(
+            f"shape is {shape}: its {have} elements cannot be cut into parts of {explicit}",
+            fix="state sizes whose product divides these elements",
+        )
+    # Rows whose number the data decide keep their count where the rest is their axis.
+    return next((dim for dim in shape if isinstance(dim, AtMost) and dim == rest), rest)
+
+
+@layer_rule("Flatten")
+def flatten(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Merges the axes from ``axis`` to ``end_axis`` into one.
+
+    Becomes: Reshape.
+    Source: caffe ``src/caffe/layers/flatten_layer.cpp``.
+    """
+    refuse_in_place(layer, "the top has another shape than the bottom")
+    first = canonical_axis(layer.param.axis, x.shape, "axis")
+    last = canonical_axis(layer.param.end_axis, x.shape, "end_axis")
+    # Right before axis there is nothing to flatten: Caffe inserts an axis of size 1.
+    if last < first - 1:
+        raise NetError(
+            f"end_axis is {layer.param.end_axis}, expected axis {first} or a later one",
+            fix="use a larger end_axis, or -1 for the last one",
+        )
+    build.memory.share([*layer.bottoms, *layer.tops])
+    merged = x.shape[first] if first == last else open_count(x.shape[first : last + 1], "a flattened axis")
+    return [build.reshape(x, (*x.shape[:first], merged, *x.shape[last + 1 :]))]
