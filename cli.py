@@ -57,9 +57,11 @@ from prototrt.converter.commandline.steps import print_graphs, rewritten, sessio
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.options import (
     MOST_CALLS,
+    NO_SUFFIX,
     BuildOptions,
     CalibrateOptions,
     ConvertOptions,
+    DataOptions,
     ExportOptions,
     VerifyOptions,
 )
@@ -153,7 +155,7 @@ def prototrt_main() -> None:
 
 @main.command(short_help="Cut a training net down to its deploy net.")
 @net_options
-@text_target_option
+@text_target_option(".prototxt", ".pbtxt", ".txt", NO_SUFFIX)
 @common_options
 @gathered(loading=LoadOptions, rewriting=RewriteOptions)
 def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: str | None) -> None:
@@ -173,7 +175,7 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
 @main.command(short_help="Draw a net, or the graph made from it.")
 @drawing_options
 @rewrite_options
-@text_target_option
+@text_target_option()
 @stage_options
 @click.option(
     "--verification", type=InputFile(), metavar="FILE.json", help="The output of `verify --json`, for a page."
@@ -269,34 +271,44 @@ def inspect(
 @running_options
 @json_option
 @common_options
-@gathered(loading=LoadOptions, rewriting=RewriteOptions, asked=CallOptions, running=RunningOptions)
+@gathered(
+    loading=LoadOptions, rewriting=RewriteOptions, data=DataOptions, asked=CallOptions, running=RunningOptions
+)
 def run(
     model: str,
     loading: LoadOptions,
     rewriting: RewriteOptions,
+    data: DataOptions,
     asked: CallOptions,
     running: RunningOptions,
     as_json: bool,
 ) -> None:
     """Run MODEL with WEIGHTS on the CPU; or an engine, if MODEL is a plan, on a GPU.
 
-    State starts at zero and is carried from call to call. An array NAME of the inputs is
-    fed in every call, NAME/0, NAME/1, ... in that call alone. The outputs of several calls
-    are written as NAME/0, NAME/1, ...
+    State starts at zero and is carried from call to call; each file of a folder starts anew. An array NAME of an
+    npz file is fed in every call, NAME/0, NAME/1, ... in that call alone. The outputs of several calls are written
+    as NAME/0, NAME/1, ...
     """
     from prototrt.converter.commandline.boxes import BoxPicture
     from prototrt.converter.commandline.summaries import Calls
-    from prototrt.converter.sessions.feeds import read_feeds, unread_arrays, write_results
+    from prototrt.converter.data.given import some_calls
+    from prototrt.converter.sessions.feeds import write_results
 
-    with session_of(model, loading, rewriting, asked.on, running) as session:
+    data.refuse_no_source()
+    with session_of(model, loading, asked.watching(rewriting), asked.on, running) as session:
         picture = None if asked.draw is None else BoxPicture(asked.draw, session.signature)
-        names = [value.name for value in session.signature.inputs]
-        feeds = read_feeds(asked.inputs, names, asked.calls, session.signature)
-        warn(unread_arrays(asked.inputs, names))
-        results = [session.run(feed) for feed in feeds]
+        given = some_calls(data, session.signature, asked.calls)
+        warn(given.warnings)
+        results, drawn = [], []
+        for call in given.calls():
+            if call.starts_anew:
+                session.reset()
+            results.append(session.run(call.feeds))
+            if picture is not None:
+                drawn.append(call.feeds)
     write_results(asked.target, results)
     if picture is not None:
-        picture.write(feeds, results)
+        picture.write(drawn, results)
     print_result(Calls(asked.target, results), as_json, tell_summary)
 
 
@@ -467,7 +479,9 @@ def batch(options: BatchOptions, as_json: bool) -> None:
 
 @main.command(short_help="Report which nets convert, and what stops the others.")
 @click.argument("nets", metavar="NET_OR_FOLDER...", nargs=-1, required=True, type=InputFile())
-@click.option("-o", "target", type=OutputFile(), help="Also write the report: .html or .json.")
+@click.option(
+    "-o", "target", type=OutputFile(".html", ".json"), help="Also write the report: .html or .json."
+)
 @json_option
 @common_options
 def survey(nets: tuple[str, ...], target: str | None, as_json: bool) -> None:

@@ -46,14 +46,24 @@ ONLY_IN_PYTHON = {"only_in_python": True}
 """Of a field that neither the command line nor a list of models has."""
 
 
-def one_of(choices: Sequence[str], default: Any = ...) -> Any:
+def one_of(choices: Sequence[str], default: Any = ..., **further: bool) -> Any:
     """A field that holds one of these words, or several if its default does; by default the first."""
-    return field(default=choices[0] if default is ... else default, metadata={"choices": tuple(choices)})
+    metadata = {"choices": tuple(choices), **further}
+    return field(default=choices[0] if default is ... else default, metadata=metadata)
 
 
 def at_least(least: int, default: int | None = None, *, most: int | None = None) -> Any:
     """A field that holds a number, this one or a larger one, but at most ``most``."""
     return field(default=default, metadata={"least": least, "most": most})
+
+
+NOT_IN_LISTS = {"not_in_lists": True}
+"""Of a field that a list of models does not have."""
+
+
+def not_in_lists(default: object) -> Any:
+    """A field of the command line and of Python."""
+    return field(default=default, metadata=NOT_IN_LISTS)
 
 
 def only_in_python(default: object) -> Any:

@@ -66,7 +66,7 @@ def verify_model(
     Raises ``ConversionError``.
     """
     from prototrt.converter.verification.quantization import quantization_cost
-    from prototrt.converter.verification.verify import feeds_of, verify_files
+    from prototrt.converter.verification.verify import data_of_calls, verify_files
 
     if verifying.auto_keep is not None and not rewriting.is_quantized:
         raise OptionsError(
@@ -74,12 +74,13 @@ def verify_model(
             fix=Worded("leave it out, or use {}", Option("precision", "int8")),
         )
     truth = truth_of(model, rewriting)
-    verification = verify_files(graph, verifying, truth)
+    data = data_of_calls(truth or graph, verifying)
+    verification = verify_files(graph, verifying, truth, data)
     if not rewriting.is_quantized:
         return verification
-    feeds = feeds_of(truth or graph, verifying)
     as_in_caffe = replace(rewriting, layout="caffe")
-    cost = quantization_cost(model, as_in_caffe, feeds, verifying.auto_keep, started)
+    calls = [*data.calls()]
+    cost = quantization_cost(model, as_in_caffe, calls, verifying.auto_keep, started)
     return replace(verification, cost=cost)
 
 

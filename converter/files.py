@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,6 +84,20 @@ def why_unwritable(path: str | os.PathLike[str]) -> str | None:
     if not os.access(target if is_device(target) else target.parent, os.W_OK):
         return f'the folder "{Path(path).parent}" is not writable'
     return None
+
+
+def why_misnamed(target: str, suffixes: Sequence[str]) -> str | None:
+    """Why no file of this name is written; None if its suffix is one of these. A device needs none.
+
+    A number is not a suffix: ``net-1.2`` has none, as ``""`` among the suffixes allows.
+    """
+    suffix = Path(target).suffix.lower()
+    found = "" if suffix[1:].isdecimal() else suffix
+    if not suffixes or found in suffixes or is_device(target):
+        return None
+    known = [each for each in suffixes if each]
+    expected = known[0] if len(known) == 1 else f"{', '.join(known[:-1])} or {known[-1]}"
+    return f'"{target}" {f"ends in {suffix}" if suffix else "has no suffix"}, expected {expected}'
 
 
 _UNREACHABLE = {

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.options import Names, Options, at_least, one_of, only_in_python
+from prototrt.caffe_proto.options import (
+    NOT_IN_LISTS,
+    Names,
+    Options,
+    at_least,
+    not_in_lists,
+    one_of,
+    only_in_python,
+)
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.targets import TARGETS
 
@@ -77,12 +86,49 @@ class ConvertOptions(Options):
     sign: str | None = None
 
 
+NO_SUFFIX = ""
+ENGINE_SUFFIXES = (".plan", ".engine", ".trt")
+PRODUCT_NAMES = (*ENGINE_SUFFIXES, ".onnx", NO_SUFFIX)
+"""How the names of engines and ONNX models end."""
+
+Inputs: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+"""A file or a folder; or arrays by the names of inputs: those of one call, or of each."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class VerifyOptions(Options):
+class DataOptions(Options):
+    """Where the inputs of calls come from.
+
+    ``inputs`` is an npz or npy file, an image, or a folder of ``.npz`` and ``.npy`` files, or of images; in Python
+    also arrays by the names of inputs, of one call or a list of them. ``data_loader`` is a Python function that yields
+    the inputs of call after call, ``"load.py:batches"``. Images become ``(pixels - mean) * scale``, with ``channels``
+    in this order, ``resize`` before their middle is cropped to the size of the input: one number for the shorter
+    side, or height and width.
+    """
+
+    inputs: Inputs | None = None
+    data_loader: str | None = not_in_lists(None)
+    mean: Sequence[float] = not_in_lists(())
+    scale: float = not_in_lists(1.0)
+    channels: str = one_of(("bgr", "rgb"), **NOT_IN_LISTS)
+    resize: Sequence[int] | None = not_in_lists(None)
+
+    def refuse_no_source(self) -> None:
+        """Raise ``OptionsError`` unless there is one source of data."""
+        if (self.inputs is None) != (self.data_loader is None):
+            return
+        problem = "there are no inputs" if self.inputs is None else "there are two sources of inputs"
+        raise OptionsError(
+            problem, fix=Worded("give {} or {}", Option("inputs", "FILE"), Option("data_loader", "FILE.py"))
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(DataOptions):
     """In which ways a net is computed, and what is compared.
 
-    ``inputs`` and ``expect`` are npz files: the inputs, random ones from ``seed`` where there are none,
-    and outputs that every way must give. ``calls`` is how many calls are made, each with the state of
+    Without ``inputs`` and ``data_loader``, inputs are random, from ``seed``. ``expect`` is an npz file of outputs that
+    every way must give. ``calls`` is how many calls are made, each with the state of
     the last. ``layers`` compares every blob that is left, not the outputs alone. A number may be off by ``atol`` plus
     ``rtol`` times the largest magnitude of its blob; each precision has usual numbers. ``auto_keep`` looks for
     the fewest layers that must stay float, so that a quantized net chooses the same class as float32 in
@@ -90,7 +136,6 @@ class VerifyOptions(Options):
     """
 
     ways: Names = one_of(WAY_NAMES, default=("network",))
-    inputs: str | None = None
     expect: str | None = None
     calls: int | None = at_least(1, most=MOST_CALLS)
     seed: int = at_least(0, 0)
@@ -121,20 +166,10 @@ class VerifyOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrateOptions(Options):
+class CalibrateOptions(DataOptions):
     """What the ranges of a net's values are measured on, and how.
 
-    ``inputs`` is an npz file, or a folder of ``.npz`` and ``.npy`` files, or of images; ``data_loader`` is a Python
-    function that yields the inputs of call after call, ``"load.py:batches"``. ``method`` makes a range of what was
-    counted: ``"max"``, ``"percentile:99.99"``, ``"mse"`` or ``"entropy"``. Images become ``(pixels - mean) * scale``,
-    with ``channels`` in this order, ``resize`` before their middle is cropped to the size of the input: one
-    number for the shorter side, or height and width.
+    ``method`` makes a range of what was counted: ``"max"``, ``"percentile:99.99"``, ``"mse"`` or ``"entropy"``.
     """
 
-    inputs: str | None = None
-    data_loader: str | None = None
     method: str = "percentile:99.99"
-    mean: Sequence[float] = ()
-    scale: float = 1.0
-    channels: str = one_of(("bgr", "rgb"))
-    resize: Sequence[int] | None = None

@@ -14,10 +14,9 @@ from prototrt.caffe_proto.errors import ConversionError, OptionsError, Unreadabl
 from prototrt.caffe_proto.json_files import value_from_json
 from prototrt.caffe_proto.recognition import read_text
 from prototrt.caffe_proto.wording import Option, Surface, Worded, python_words, worded
-from prototrt.converter.files import atomic_write, refuse_overwriting
+from prototrt.converter.files import atomic_write, refuse_overwriting, why_misnamed
 from prototrt.converter.page.facts import page_facts
 from prototrt.converter.page.writing import page
-from prototrt.converter.publication import is_device
 from prototrt.converter.stages import Stage
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
@@ -94,16 +93,11 @@ def is_page(target: str | None) -> bool:
 
 def refuse_other_formats(target: str) -> None:
     """Raise ``OptionsError`` for a file whose suffix says no format. A device needs none: it gets text."""
-    suffix = _suffix(target)
-    if suffix in (*TEXT, PAGE, *RENDERED) or is_device(target):
+    problem = why_misnamed(target, sorted((*TEXT, PAGE, *RENDERED)))
+    if problem is None:
         return
-    known = sorted((*TEXT, PAGE, *RENDERED))
     page, image = (Option("target", str(Path(target).with_suffix(other))) for other in (PAGE, ".png"))
-    raise OptionsError(
-        f'"{target}" {f"ends in {suffix}" if suffix else "has no suffix"},'
-        f" expected {', '.join(known[:-1])} or {known[-1]}",
-        fix=Worded("{} writes a page for a browser, {} an image", page, image),
-    )
+    raise OptionsError(problem, fix=Worded("{} writes a page for a browser, {} an image", page, image))
 
 
 def rendered(text: str, suffix: str, target: str) -> bytes:

@@ -33,8 +33,8 @@ class RewriteOptions(Options):
 
     ``shapes`` override those of the file, by input. ``min_shapes``, ``opt_shapes`` and
     ``max_shapes`` let sizes vary when an engine runs; if one of them lacks an input, the shape in the file
-    is used. ``outputs`` are blobs at which the net is cut, by default those that no layer
-    reads, and ``["auto"]`` the last ones that can be computed. ``cont`` ``"drop"`` assumes that
+    is used. ``outputs`` are blobs at which the net is cut, by default those that no layer reads, ``["all"]`` all
+    of them, and ``["auto"]`` the last ones that can be computed. ``cont`` ``"drop"`` assumes that
     every step continues: cont is not an input any more. ``sequence`` says how recurrences are written:
     ``"loop"``, ``"unroll"`` (at most 64 steps unless ``force``), ``"step"`` (one step: T must be
     1), or ``"auto"``: step where T is 1, else loop. ``state`` says where recurrent state comes

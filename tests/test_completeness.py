@@ -24,6 +24,7 @@ from prototrt.converter.options import (
     BuildOptions,
     CalibrateOptions,
     ConvertOptions,
+    DataOptions,
     ExportOptions,
     VerifyOptions,
 )
@@ -78,6 +79,7 @@ def test_every_option_of_a_call_is_given_by_a_test() -> None:
         BuildOptions,
         CalibrateOptions,
         ConvertOptions,
+        DataOptions,
         ExportOptions,
         VerifyOptions,
     )

@@ -57,7 +57,10 @@ FILES = ("inputs", "expect", "state", "rules", "settings", "scales", "calibratio
 
 GROUPS = (LoadOptions, RewriteOptions, BuildOptions, ExportOptions, ConvertOptions, VerifyOptions)
 FIELDS: Mapping[str, Field[Any]] = {
-    each.name: each for kind in GROUPS for each in stated_fields(kind) if each.name not in OWN_KEYS
+    each.name: each
+    for kind in GROUPS
+    for each in stated_fields(kind)
+    if each.name not in OWN_KEYS and "not_in_lists" not in each.metadata
 }
 _ALSO = {
     "net_stage": "stages",
@@ -159,9 +162,10 @@ def in_the_list(error: OptionsError, place: Place) -> ConversionError:
 
 @cache
 def _types() -> Mapping[str, Any]:
-    """The type of each option. None is the absence of a key; ``States`` is a word there, settings are a file."""
+    """The type of each option. None is the absence of a key; ``States`` is a word there, inputs and settings
+    are files."""
     hints = {name: hint for kind in GROUPS for name, hint in _hints(kind).items() if name in FIELDS}
-    return {**hints, "settings": str, "state": States}
+    return {**hints, "inputs": str, "settings": str, "state": States}
 
 
 def _hints(kind: type[Options]) -> dict[str, Any]:

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prototrt.caffe_proto import Model
-from prototrt.caffe_proto.errors import NetError, OptionsError
+from prototrt.caffe_proto.errors import NetError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.calibration.collecting import blobs, collect
-from prototrt.converter.calibration.data import Data, data_of
 from prototrt.converter.calibration.histogram import Histogram
-from prototrt.converter.calibration.images import Preparation
 from prototrt.converter.calibration.methods import Method
 from prototrt.converter.calibration.saturation import MUCH
+from prototrt.converter.data.given import all_data
 from prototrt.converter.manifest import provenance
 from prototrt.converter.options import CalibrateOptions, Started, without_progress
 from prototrt.converter.sessions.signature import Signature
@@ -64,7 +63,7 @@ def calibrate(
         raise NetError(
             "there is nothing to calibrate", where=model.file, because="no product of the net is quantized"
         )
-    data = _data(options, Signature.of_graph(graph))
+    data = all_data(options, Signature.of_graph(graph))
     collected = collect(graph, data, wanted, started(data.parts))
     records = {name: _record(histogram, method) for name, histogram in collected.histograms.items()}
     scales = Scales(
@@ -97,21 +96,6 @@ def adopted(
 
 def _quantized(graph: Graph) -> list[str]:
     return quantized_values(graph, RewriteOptions(quantize_all=True))
-
-
-def _data(options: CalibrateOptions, signature: Signature) -> Data:
-    if (options.inputs is None) == (options.data_loader is None):
-        problem = "there are no data" if options.inputs is None else "there are two sources of data"
-        raise OptionsError(
-            problem, fix=Worded("give {} or {}", Option("inputs", "FILE"), Option("data_loader", "FILE.py"))
-        )
-    preparation = Preparation(
-        tuple(options.mean),
-        options.scale,
-        options.channels,
-        tuple(options.resize) if options.resize else None,
-    )
-    return data_of(options.inputs, options.data_loader, signature, preparation)
 
 
 def _record(histogram: Histogram, method: Method) -> Record:

@@ -10,8 +10,8 @@ import numpy as np
 
 from prototrt.caffe_proto.errors import BuildError, NetError, Origin
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.converter.calibration.data import Call, Data
 from prototrt.converter.calibration.histogram import Histogram
+from prototrt.converter.data.data import Call, Data
 from prototrt.converter.sessions.evaluation import Evaluator, EvaluatorRunner
 from prototrt.converter.sessions.session import WAYS
 from prototrt.converter.sessions.signature import Signature

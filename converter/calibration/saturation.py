@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from prototrt.converter.calibration.collecting import collect
-from prototrt.converter.calibration.data import Call, Data
-from prototrt.surgery.ir import Array, Graph, Node, bodies, walk
+from prototrt.converter.data.data import Call, Data
+from prototrt.surgery.ir import Graph, Node, bodies, walk
 from prototrt.surgery.ops import LeakyReLU, Quantize
 from prototrt.surgery.ops.quantize import LARGEST
 from prototrt.surgery.scales.given import listed
@@ -16,7 +16,7 @@ MUCH = 0.01
 _HALF_A_STEP = 127.5 / 127
 
 
-def saturated(graph: Graph, feeds: Sequence[Mapping[str, Array]]) -> list[str]:
+def saturated(graph: Graph, calls: Sequence[Call]) -> list[str]:
     """A warning, if more than 1% of the numbers that a Quantize reads are beyond its range on these inputs.
 
     State is carried from call to call. Raises what running the graph raises.
@@ -25,7 +25,7 @@ def saturated(graph: Graph, feeds: Sequence[Mapping[str, Array]]) -> list[str]:
     if not ranges:
         return []
     rectified = {node.inputs[0].name for scope in _scopes(graph) for node in _before_relu(scope)}
-    data = Data(lambda: ([Call(f"call {number}", dict(feed))] for number, feed in enumerate(feeds)))
+    data = Data(lambda: iter([calls]))
     found = collect(graph, data, ranges, rectified=rectified).histograms
     shares = {name: histogram.beyond(ranges[name]) / histogram.total for name, histogram in found.items()}
     much = [f"{name} ({share:.0%})" for name, share in shares.items() if share > MUCH]

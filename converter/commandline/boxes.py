@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ConversionError, OptionsError
+from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.installing import pip_install
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.files import atomic_write
@@ -26,15 +26,11 @@ _COLORS = ("red", "blue", "green", "purple", "darkorange", "teal")
 class BoxPicture:
     """Draws the rows of SSD and YOLO: image, class, score, x1, y1, x2, y2, the last four relative to the image.
 
-    Everything is checked before anything is computed: raises ``OptionsError`` for a file that is not a PNG,
-    ``ConversionError`` if the net has no such rows or no image, or if Pillow is missing.
+    Everything is checked before anything is computed: raises ``ConversionError`` if the net has no such rows or no
+    image, or if Pillow is missing.
     """
 
     def __init__(self, file: str, signature: Signature) -> None:
-        if not file.lower().endswith(".png"):
-            raise OptionsError(
-                Worded("{} writes PNG files only", Option("draw", file)), fix="use a name that ends in .png"
-            )
         try:
             import PIL.Image  # noqa: F401
         except ImportError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +15,7 @@ from prototrt.converter.commandline.options.running import RunningOptions
 from prototrt.converter.commandline.options.stages import printing_after
 from prototrt.converter.commandline.printing import warn
 from prototrt.converter.commandline.terminal import show
+from prototrt.converter.options import DataOptions
 from prototrt.converter.stages import Stage
 from prototrt.surgery.options import RewriteOptions
 
@@ -49,7 +50,8 @@ def session_of(
         return prototrt.Session(graph, on=on, cut=True)
     if on not in (None, "engine"):
         raise click.UsageError(f"--on {on} is for nets, but {model} is a plan")
-    return running.session(model, "inputs", "target", "on", "calls", "draw")
+    data = [field.name for field in fields(DataOptions)]
+    return running.session(model, *data, "target", "on", "calls", "draw")
 
 
 def print_graphs(

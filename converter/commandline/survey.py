@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import click
-
 from prototrt.caffe_proto.wording import worded
 from prototrt.converter.commandline.options.common import verbosity
 from prototrt.converter.commandline.progress import bar
@@ -43,9 +41,7 @@ def written(survey: Survey, target: str) -> str:
         from prototrt.converter.survey.page import survey_page
 
         return survey_page(_in_its_words(survey))
-    if target.lower().endswith(".json"):
-        return result_text(in_command_line_words(survey.as_dict()))
-    raise click.UsageError(f'"{target}" ends neither in .html nor in .json')
+    return result_text(in_command_line_words(survey.as_dict()))
 
 
 def _in_its_words(survey: Survey) -> Survey:

@@ -14,6 +14,7 @@ from prototrt.caffe_proto.files import open_regular, read_regular
 from prototrt.caffe_proto.json_files import value_from_json
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.manifest import MANIFEST_FORMAT
+from prototrt.converter.options import ENGINE_SUFFIXES
 from prototrt.converter.sessions.indices import IndexRange
 from prototrt.converter.sessions.signature import Signature, stream_axes_of
 from prototrt.converter.signing import Keys, TrustedKeys
@@ -22,7 +23,6 @@ from prototrt.surgery.ops import Gather, ReverseSequence
 
 _GIVE_PLAN = "give a plan written by prototrt convert"
 BACKENDS = ("rtx", "enterprise")
-SUFFIXES = (".plan", ".engine", ".trt")
 _RTX = b"vtrt"
 _MAGICS = (_RTX, b"ftrt", b"ptrt")
 """The first bytes of plans: of TensorRT for RTX, of TensorRT, and of old versions of TensorRT."""
@@ -43,7 +43,7 @@ class PlanFile:
 
 def is_plan(path: str | os.PathLike[str]) -> bool:
     """Whether a file is a plan, by its suffix or by how it begins."""
-    if Path(path).suffix.lower() in SUFFIXES:
+    if Path(path).suffix.lower() in ENGINE_SUFFIXES:
         return True
     try:
         with open_regular(path, "a plan") as stream:

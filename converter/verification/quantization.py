@@ -13,6 +13,7 @@ import prototrt
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import BuildError, Origin, VerificationError
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.data.data import Call
 from prototrt.converter.options import Started, without_progress
 from prototrt.converter.sessions.session import Session
 from prototrt.converter.verification.comparison import difference_of
@@ -21,7 +22,6 @@ from prototrt.surgery.ir import Array, Graph, Node, Value, walk
 from prototrt.surgery.ops import Cast, Concat, Dequantize, Identity, Reshape, Slice, Softmax, Transpose
 from prototrt.surgery.options import RewriteOptions
 
-Arrays = Mapping[str, Array]
 _MOVES = (Cast, Concat, Identity, Reshape, Slice, Transpose)
 
 
@@ -80,7 +80,7 @@ class QuantizationCost:
 def quantization_cost(
     model: Model,
     options: RewriteOptions,
-    feeds: Sequence[Arrays],
+    calls: Sequence[Call],
     wanted: float | None = None,
     started: Started = without_progress,
 ) -> QuantizationCost:
@@ -91,7 +91,7 @@ def quantization_cost(
     are computed. Raises ``VerificationError`` if all layers together do not reach it.
     """
     full = prototrt.rewrite(model, options=replace(options, precision="fp32"))
-    truth = Truth.of(full, feeds)
+    truth = Truth.of(full, calls)
     quantized = prototrt.rewrite(model, options=options)
     layers = _quantized_layers(quantized)
     advance = started(len(layers) if wanted is None else 2 * len(layers))
@@ -149,16 +149,16 @@ class Truth:
     """What a graph of float32 computes on the inputs of each call."""
 
     graph: Graph
-    feeds: Sequence[Arrays]
+    calls: Sequence[Call]
     results: Mapping[str, Array]
 
     @classmethod
-    def of(cls, graph: Graph, feeds: Sequence[Arrays]) -> Truth:
-        return cls(graph, feeds, _results(graph, feeds))
+    def of(cls, graph: Graph, calls: Sequence[Call]) -> Truth:
+        return cls(graph, calls, _results(graph, calls))
 
     def costs(self, graph: Graph) -> list[OutputCost]:
         """How far each output of another graph is from it."""
-        found = _results(graph, self.feeds)
+        found = _results(graph, self.calls)
         values = {value.name: value for value in self.graph.outputs}
         axes = _axes_of_classes(self.graph)
         return [
@@ -168,11 +168,15 @@ class Truth:
         ]
 
 
-def _results(graph: Graph, feeds: Sequence[Arrays]) -> dict[str, Array]:
+def _results(graph: Graph, calls: Sequence[Call]) -> dict[str, Array]:
     """The outputs of all calls, one after the other: by onnxruntime where it can, which takes far less time."""
     session = _session(graph)
-    calls = [session.run(given) for given in feeds]
-    return {name: np.stack([call[name] for call in calls]) for name in calls[0]}
+    results = []
+    for call in calls:
+        if call.starts_anew:
+            session.reset()
+        results.append(session.run(call.feeds))
+    return {name: np.stack([result[name] for result in results]) for name in results[0]}
 
 
 def _session(graph: Graph) -> Session:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnreadableFileError, VerificationError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.calibration.saturation import saturated
+from prototrt.converter.data.data import Call, Data, starts
+from prototrt.converter.data.given import some_calls
 from prototrt.converter.options import VerifyOptions
-from prototrt.converter.sessions.feeds import read_feeds, unread_arrays, unread_keys
+from prototrt.converter.sessions.feeds import read_feeds, unread_keys
 from prototrt.converter.sessions.session import Session
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.verification.comparison import EXPECTED, REFERENCE, Comparison, difference_of
@@ -122,12 +124,14 @@ def verify(
     expected: Sequence[Arrays] | None = None,
     layers: bool = False,
     truth: Graph | None = None,
+    anew: Collection[int] = (),
     atol: float | None = None,
     rtol: float | None = None,
 ) -> Verification:
     """Run the graph in each of the ways, call by call, and compare with the reference evaluator.
 
-    ``feeds`` are the inputs of each call; each way carries its own state. ``expected`` are outputs
+    ``feeds`` are the inputs of each call; each way carries its own state, and forgets it before the calls in ``anew``.
+    ``expected`` are outputs
     from elsewhere, which the reference and each way are compared with as well. ``layers`` compares
     every blob of the net that is still in the graph, not only the outputs. ``truth`` is the same
     graph in float32 and in Caffe's layout, for the reference to evaluate; without it, the reference evaluates
@@ -138,7 +142,8 @@ def verify(
     tolerance = tolerance_for(precision, atol, rtol)
     graphs = (graph, truth or graph)
     watched = _watched(graphs) if layers else graphs
-    comparisons = _compared(watched, feeds, ways, expected, tolerance)
+    calls = [*zip(feeds, (number in anew for number in range(len(feeds))), strict=True)]
+    comparisons = _compared(watched, calls, ways, expected, tolerance)
     if not comparisons:
         raise NetError(
             "there is nothing to compare", fix="give another way than reference, or expected outputs"
@@ -146,34 +151,37 @@ def verify(
     parts = _first_broken(comparisons)
     lost = [part.way for part in parts if part.against == REFERENCE]
     if lost and not layers:  # outputs do not show where the error begins
-        every = _compared(_watched(graphs), feeds, lost, None, tolerance)
+        every = _compared(_watched(graphs), calls, lost, None, tolerance)
         found = {part.way: part for part in _first_broken(every)}
         parts = [found.get(part.way, part) if part.against == REFERENCE else part for part in parts]
     return Verification(precision, tolerance, len(feeds), tuple(comparisons), tuple(parts))
 
 
-def verify_files(graph: Graph, options: VerifyOptions, truth: Graph | None = None) -> Verification:
-    """Verify with inputs and expected outputs from npz files; without inputs, with random ones.
+def verify_files(
+    graph: Graph, options: VerifyOptions, truth: Graph | None = None, data: Data | None = None
+) -> Verification:
+    """Verify with inputs and expected outputs from files; without inputs, with random ones.
 
-    ``truth`` as for ``verify``.
+    ``truth`` as for ``verify``. ``data`` are the inputs, where they are read already.
     """
-    inputs, expect = options.inputs, options.expect
-    names = [value.name for value in graph.inputs]
-    if expect and not inputs and names:
+    expect = options.expect
+    is_random = options.inputs is None and options.data_loader is None
+    if expect and is_random and graph.inputs:
         raise NetError(
             "there are expected outputs, but no inputs",
             where=expect,
             fix=Worded("also give {}", Option("inputs", "FILE.npz")),
         )
     compared = truth or graph
-    feeds = feeds_of(compared, options)
+    data = data or data_of_calls(compared, options)
+    calls = [*data.calls()]
     expected = None
     if expect is not None:
         watched = watching_tops(graph) if options.layers else graph
         computed = [value.name for value in watched.outputs]
         if unknown := unread_keys(expect, computed):
             raise _not_computed(unknown[0], computed)
-        expected = read_feeds(expect, computed, len(feeds))
+        expected = read_feeds(expect, computed, len(calls))
         if not any(expected):
             raise UnreadableFileError(
                 "holds no arrays, so there is nothing to compare with",
@@ -181,26 +189,30 @@ def verify_files(graph: Graph, options: VerifyOptions, truth: Graph | None = Non
                 fix="save the expected outputs in it by their names, as in numpy.savez(file, NAME=array)",
             )
     # Random inputs say nothing about the scales.
-    warnings = [*unread_arrays(inputs, names), *saturated(compared, feeds)] if inputs else []
+    warnings = [] if is_random else [*data.warnings, *saturated(compared, calls)]
     verification = verify(
         graph,
-        feeds,
+        [call.feeds for call in calls],
         ways=options.ways,
         expected=expected,
         layers=options.layers,
         truth=truth,
+        anew=starts(calls),
         atol=options.atol,
         rtol=options.rtol,
     )
     return replace(verification, warnings=tuple(warnings))
 
 
-def feeds_of(graph: Graph, options: VerifyOptions) -> list[dict[str, Array]]:
-    """The inputs of each call: those of the file, or random ones."""
-    if options.inputs is None:
-        return seeded_feeds(graph, options.calls or 1, options.seed)
-    names = [value.name for value in graph.inputs]
-    return read_feeds(options.inputs, names, options.calls, Signature.of_graph(graph))
+def data_of_calls(graph: Graph, options: VerifyOptions) -> Data:
+    """The inputs of each call: those that are given, read once, or random ones."""
+    if options.inputs is None and options.data_loader is None:
+        feeds = seeded_feeds(graph, options.calls or 1, options.seed)
+        calls = [Call(f"random inputs, call {number}", feed) for number, feed in enumerate(feeds)]
+        return Data(lambda: iter([calls]))
+    data = some_calls(options, Signature.of_graph(graph), options.calls)
+    read = [*data.calls()]
+    return Data(lambda: iter([read]), warnings=data.warnings)
 
 
 def watching_tops(graph: Graph) -> Graph:
@@ -218,14 +230,14 @@ def _watched(graphs: Graphs) -> Graphs:
 
 def _compared(
     graphs: Graphs,
-    feeds: Sequence[Arrays],
+    calls: Sequence[tuple[Arrays, bool]],
     ways: Sequence[str],
     expected: Sequence[Arrays] | None,
     tolerance: Tolerance,
 ) -> list[Comparison]:
     """The comparison of the worst call, for each way, each base and each blob."""
     worst: dict[tuple[str, str, str], Comparison] = {}
-    for comparison in _each(graphs, feeds, ways, expected, tolerance):
+    for comparison in _each(graphs, calls, ways, expected, tolerance):
         key = comparison.way, comparison.against, comparison.blob
         if key not in worst or comparison.difference.excess > worst[key].difference.excess:
             worst[key] = comparison
@@ -240,7 +252,7 @@ def _place(comparison: Comparison, ways: Sequence[str]) -> tuple[int, bool]:
 
 def _each(
     graphs: Graphs,
-    feeds: Sequence[Arrays],
+    calls: Sequence[tuple[Arrays, bool]],
     ways: Sequence[str],
     expected: Sequence[Arrays] | None,
     tolerance: Tolerance,
@@ -251,7 +263,9 @@ def _each(
         REFERENCE: Session(truth),
         **{way: Session(graph, on=way) for way in ways if way != REFERENCE},
     }
-    for call, given in enumerate(feeds):
+    for call, (given, starts_anew) in enumerate(calls):
+        for session in sessions.values() if starts_anew else ():
+            session.reset()
         results = {way: _results(session, given, truth.layout.name) for way, session in sessions.items()}
         bases: dict[str, Arrays] = {REFERENCE: results[REFERENCE]}
         if expected is not None:

@@ -27,7 +27,7 @@ from prototrt.surgery.expansion.frameworks import Framework, framework_named
 from prototrt.surgery.expansion.known_inputs import KnownInputs, given_shapes, profile_of
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.expansion.limits import refuse_oversized
-from prototrt.surgery.expansion.needed_layers import needed_layers, wanted_blobs
+from prototrt.surgery.expansion.needed_layers import asks_for_all, every_blob, needed_layers, wanted_blobs
 from prototrt.surgery.expansion.refusals import (
     blocked_layers,
     refuse_left_out,
@@ -111,11 +111,15 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
     model = framework.with_inputs(model, shaped)
     if options.rules is not None:
         framework.user_rules = rules_of(options.rules)
-    wanted: Sequence[str] = wanted_blobs(model, options.outputs)
+    is_all = asks_for_all(model, options.outputs)
+    asked = None if is_all else options.outputs
+    wanted: Sequence[str] = wanted_blobs(model, asked)
     left_out: Sequence[LeftOut] = ()
-    if options.outputs is None:
+    if asked is None:
         wanted, left_out = framework.usual_outputs(model, wanted)
     layers = needed_layers(model, wanted)
+    if is_all:
+        wanted = every_blob(model, layers)
     blocked = blocked_layers(model, layers, framework)
     shapeless = framework.missing_shapes(model, layers, shaped)
     stray = shapes_of_nothing(model, shaped)
@@ -150,7 +154,7 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
     build.warnings[:0] = [*model.warnings, *(each.warning for each in left_out)]
     if not build.inputs:
         build.warnings.append(_without_inputs(model))
-    results = blobs.outputs(wanted, model.file, was_asked_for=options.outputs is not None)
+    results = blobs.outputs(wanted, model.file, was_asked_for=asked is not None)
     graph = build.graph(model.name, framework.outputs(blobs, results))
     sources = _sources(model, framework, build.mean_files, options)
     warnings = (*graph.warnings, *(_kept_states(model, graph) if options.state != "bind" else ()))

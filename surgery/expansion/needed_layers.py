@@ -10,6 +10,9 @@ from prototrt.caffe_proto.advice import CHOOSE_ANOTHER_NET
 from prototrt.caffe_proto.errors import NetError
 from prototrt.caffe_proto.wording import Worded
 
+ALL = "all"
+"""The name of an output that stands for every blob."""
+
 
 def wanted_blobs(model: Model, outputs: Sequence[str] | None) -> list[str]:
     """SSA names of the blobs to compute."""
@@ -40,6 +43,17 @@ def wanted_blobs(model: Model, outputs: Sequence[str] | None) -> list[str]:
                 fix="ask for a blob that a layer computes",
             )
     return wanted
+
+
+def asks_for_all(model: Model, outputs: Sequence[str] | None) -> bool:
+    """Whether every blob is wanted: the one output is called ``all``, and no blob is."""
+    return list(outputs or ()) == [ALL] and ALL not in model.blobs
+
+
+def every_blob(model: Model, layers: Sequence[Layer]) -> list[str]:
+    """SSA names of all blobs that these layers compute, each by its last value."""
+    last = set(model.blobs.values())
+    return [top for layer in layers if layer.type != "Input" for top in layer.tops if top in last]
 
 
 def needed_layers(model: Model, wanted: Sequence[str]) -> list[Layer]:

@@ -11,6 +11,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.errors import OptionsError, VerificationError
+from prototrt.converter.data.data import Call
 from prototrt.converter.options import VerifyOptions
 from prototrt.converter.sessions.feeds import read_feeds
 from prototrt.converter.verification.quantization import QuantizationCost, quantization_cost
@@ -20,13 +21,13 @@ from prototrt.tests.small_nets import failure, inputs_of, loaded, numbers, op, s
 
 RANGES = {"data": 1.0, "pool1": 5.6, "pool2": 10.7, "ip1": 52.0}
 """Measured on the strips of the sample."""
-FEEDS = read_feeds(str(DIGITS / "strips_in.npz"), ["data", "cont"], None)
+CALLS = [Call("", feed) for feed in read_feeds(str(DIGITS / "strips_in.npz"), ["data", "cont"], None)]
 
 
 @cache
 def digits_cost(ip1: float = RANGES["ip1"], wanted: float | None = None) -> QuantizationCost:
     options = RewriteOptions(precision="int8", ranges={**RANGES, "ip1": ip1})
-    return quantization_cost(prototrt.load(DEPLOY, WEIGHTS), options, FEEDS, wanted)
+    return quantization_cost(prototrt.load(DEPLOY, WEIGHTS), options, CALLS, wanted)
 
 
 def test_every_digit_is_read_as_in_float32() -> None:
@@ -70,7 +71,7 @@ def test_progress_counts_the_nets_that_are_computed(wanted: float | None, most: 
         return lambda: heard.append(None)
 
     options = RewriteOptions(precision="int8", ranges={**RANGES, "ip1": 2.0})
-    quantization_cost(prototrt.load(DEPLOY, WEIGHTS), options, FEEDS, wanted, started)
+    quantization_cost(prototrt.load(DEPLOY, WEIGHTS), options, CALLS, wanted, started)
     assert heard == [most, *[None] * computed]
 
 
@@ -78,8 +79,8 @@ def test_16_bits_may_cost_too_much(tmp_path: Path) -> None:
     layer = op("InnerProduct", "inner_product_param { num_output: 1 bias_term: false }")
     model = loaded(tmp_path, inputs_of({"x": (2, 3)}) + layer, stored("op", [numbers(1, 3)]))
     options = RewriteOptions(precision="int8", ranges={"x": 3.0}, quantize_all=True)
-    feeds = [{"x": numbers(2, 3, seed=1)}]
-    message = failure(lambda: quantization_cost(model, options, feeds, 1.0), VerificationError)
+    calls = [Call("", {"x": numbers(2, 3, seed=1)})]
+    message = failure(lambda: quantization_cost(model, options, calls, 1.0), VerificationError)
     assert re.sub(r"0\.99999\d+", "0.99999...", message) == (
         'output "y": the cosine with float32 is 0.99999..., expected 1\n'
         "  because 16 bits alone cost as much: no layer is left in 8 bits\n"
@@ -112,7 +113,7 @@ def test_beside_probabilities_other_outputs_have_no_classes(tmp_path: Path) -> N
     blobs = stored("ip", [numbers(4, 3), numbers(4)]) | stored("boxes", [numbers(4, 3, seed=2), numbers(4)])
     model = loaded(tmp_path, inputs_of({"x": (5, 3)}) + "\n".join(layers), blobs)
     options = RewriteOptions(precision="int8", ranges={"x": 3.0}, quantize_all=True)
-    costs = quantization_cost(model, options, [{"x": numbers(5, 3, seed=1)}]).outputs
+    costs = quantization_cost(model, options, [Call("", {"x": numbers(5, 3, seed=1)})]).outputs
     judged = {cost.output: (cost.agreement is None, cost.score) for cost in costs}
     assert judged["prob"] == (False, 1.0)
     assert judged["boxes"][0]

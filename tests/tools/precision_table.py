@@ -23,6 +23,7 @@ from PIL import Image
 import prototrt
 from prototrt.caffe_proto import Model
 from prototrt.converter.calibration.calibration import calibrate
+from prototrt.converter.data.data import Call
 from prototrt.converter.files import atomic_write
 from prototrt.converter.options import CalibrateOptions
 from prototrt.converter.verification.quantization import Truth
@@ -178,7 +179,7 @@ def _row(name: str, model: Model, options: Mapping[str, Any], scales: Scales, fe
         for precision in PRECISIONS
     }
     plans = [prototrt.build(graph, "rtx").plan.nbytes / 1e6 for graph in graphs.values()]
-    truth = Truth.of(graphs["fp32"], feeds)
+    truth = Truth.of(graphs["fp32"], [Call(name, dict(feed)) for feed in feeds])
     half, eight = (min(truth.costs(graphs[each]), key=lambda cost: cost.score) for each in COMPARED)
     agreement = "" if eight.agreement is None else f"{eight.agreement:.1%}"
     sizes = " | ".join(f"{size:.1f} MB" for size in plans)

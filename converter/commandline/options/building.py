@@ -6,10 +6,16 @@ import click
 
 from prototrt.converter.commandline.options.groups import declared, options
 from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile, ProductFile
-from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions
+from prototrt.converter.options import NO_SUFFIX, PRODUCT_NAMES, BuildOptions, ConvertOptions, ExportOptions
 
 build_options = options(
-    click.option("-o", "file", type=ProductFile(), required=True, help="An engine, or an ONNX model: .onnx."),
+    click.option(
+        "-o",
+        "file",
+        type=ProductFile(*PRODUCT_NAMES),
+        required=True,
+        help="An engine, or an ONNX model: .onnx.",
+    ),
     declared(
         ConvertOptions,
         "target",
@@ -41,7 +47,7 @@ build_options = options(
     click.option(
         "--emit-header",
         "header",
-        type=OutputFile(),
+        type=OutputFile(".h", ".hh", ".hpp", ".hxx", NO_SUFFIX),
         metavar="FILE.h",
         help="Also write a C++ header with the names, types and shapes of inputs and outputs, and the recurrent pairs.",
     ),

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import click
 
+from prototrt.converter.commandline.options.data import data_options, image_options
 from prototrt.converter.commandline.options.groups import declared, options
-from prototrt.converter.commandline.options.parameter_types import InputFile, Numbers, OutputFile, Sizes
-from prototrt.converter.options import CalibrateOptions
+from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile
+from prototrt.converter.options import NO_SUFFIX, CalibrateOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,37 +48,15 @@ class KnownScales:
 
 
 calibrate_options = options(
-    click.option("-o", "target", type=OutputFile(), help="The file of scales: JSON."),
-    declared(
-        CalibrateOptions,
-        "inputs",
-        type=InputFile(),
-        metavar="DATA",
-        help="An npz file as for run, or a folder of .npz and .npy files, or of images.",
-    ),
-    declared(
-        CalibrateOptions,
-        "data_loader",
-        metavar="FILE.py:FUNCTION",
-        help="A Python function that yields inputs, as in Polygraphy: dictionaries of arrays by blob.",
-    ),
+    click.option("-o", "target", type=OutputFile(".json", NO_SUFFIX), help="The file of scales: JSON."),
+    data_options,
     declared(
         CalibrateOptions,
         "method",
         metavar="METHOD",
         help="How a range is chosen: max, percentile:99.99 (the default), mse or entropy.",
     ),
-    declared(
-        CalibrateOptions, "mean", type=Numbers(), help="Of images: subtract this from pixels of 0 to 255."
-    ),
-    declared(CalibrateOptions, "scale", type=float, help="Of images: multiply by this after that."),
-    declared(CalibrateOptions, "channels", help="Of images: the order of their channels."),
-    declared(
-        CalibrateOptions,
-        "resize",
-        type=Sizes(),
-        help="Of images: resize to this height and width, or to this shorter side, and crop the middle.",
-    ),
+    image_options,
     click.option(
         "--export-cache",
         type=OutputFile(),

@@ -50,6 +50,13 @@ common_options = options(
     click.version_option(prototrt.__version__, prog_name="prototrt"),
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-text_target_option = click.option(
-    "-o", "target", type=OutputFile(), help="The file to write; the default is standard output."
-)
+
+
+def text_target_option(*suffixes: str) -> Callable[[F], F]:
+    """``-o FILE``, for a file whose name ends in one of these, if there are any."""
+    return click.option(
+        "-o",
+        "target",
+        type=OutputFile(*suffixes),
+        help="The file to write; the default is standard output.",
+    )

@@ -72,7 +72,8 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
             "--output",
             multiple=True,
             metavar="BLOB",
-            help="Cut the net at this blob; repeatable. auto: before layers that cannot be converted.",
+            help="Cut the net at this blob; repeatable. auto: before layers that cannot be converted;"
+            " all: every blob becomes an output.",
         ),
         declared(
             RewriteOptions,

@@ -90,6 +90,13 @@ class Definition(Read):
     reader = staticmethod(definition_from_text)
 
 
+class Blobs(Read):
+    """``conv1,fc7``"""
+
+    name = "BLOB,...|all"
+    reader = staticmethod(words_from_text)
+
+
 class Ways(Read):
     """``network,onnx``"""
 
@@ -108,17 +115,22 @@ class InputFile(click.Path):
 
 
 class OutputFile(Written):
-    """A file that can be written, checked before the work begins."""
+    """A file that can be written, checked before the work begins: its name ends in one of the suffixes, if any."""
 
     name = "FILE"
+
+    def __init__(self, *suffixes: str) -> None:
+        self.suffixes = suffixes
 
     def files(self, target: str) -> list[str]:
         """All files that are written for the sake of this one."""
         return [target]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from prototrt.converter.files import why_unwritable
+        from prototrt.converter.files import why_misnamed, why_unwritable
 
+        if problem := why_misnamed(value, self.suffixes):
+            self.fail(problem, param, ctx)
         if problem := why_unwritable(value):
             self.fail(f'cannot write "{value}": {problem}', param, ctx)
         for file in self.files(value):

@@ -2,37 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
 
+from prototrt.converter.commandline.options.data import data_options, image_options
 from prototrt.converter.commandline.options.groups import options
-from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile
+from prototrt.converter.commandline.options.parameter_types import Blobs, InputFile, OutputFile
 from prototrt.converter.commandline.options.refusals import refuse_options_beside
-from prototrt.converter.options import MOST_CALLS, WAY_NAMES
+from prototrt.converter.options import MOST_CALLS, NO_SUFFIX, WAY_NAMES
 
 if TYPE_CHECKING:
     from prototrt.converter.sessions.session import Session
+    from prototrt.surgery.options import RewriteOptions
 
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """The calls that ``prototrt run`` makes: ``inputs``, ``target`` and ``draw`` are files."""
+    """The calls that ``prototrt run`` makes: ``target`` and ``draw`` are files."""
 
-    inputs: str
     target: str
     on: str | None
     calls: int | None
     draw: str | None
+    shown: tuple[str, ...] | None
+
+    def watching(self, rewriting: RewriteOptions) -> RewriteOptions:
+        """The options of the net, with the blobs that ``--outputs`` names as outputs."""
+        if self.shown is None:
+            return rewriting
+        if rewriting.outputs is not None:
+            raise click.UsageError("--outputs and --output both name blobs: give one of them")
+        return replace(rewriting, outputs=self.shown)
 
 
 call_options = options(
+    data_options,
+    image_options,
     click.option(
-        "--inputs", type=InputFile(), required=True, metavar="FILE.npz", help="The inputs, by blob name."
-    ),
-    click.option(
-        "-o", "target", type=OutputFile(), required=True, metavar="FILE.npz", help="Outputs go here."
+        "-o",
+        "target",
+        type=OutputFile(".npz", NO_SUFFIX),
+        required=True,
+        metavar="FILE.npz",
+        help="Outputs go here.",
     ),
     click.option(
         "--on",
@@ -42,13 +56,19 @@ call_options = options(
         " engine: TensorRT, on a GPU.",
     ),
     click.option(
+        "--outputs",
+        "shown",
+        type=Blobs(),
+        help="Write these blobs instead of the outputs of the net, or all of its blobs.",
+    ),
+    click.option(
         "--calls",
         type=click.IntRange(min=1, max=MOST_CALLS),
         help="Number of calls; state carries over from call to call.",
     ),
     click.option(
         "--draw",
-        type=OutputFile(),
+        type=OutputFile(".png"),
         metavar="FILE.png",
         help="Also draw the boxes of a detector (SSD, YOLO) on its input images. Needs Pillow.",
     ),

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from prototrt.converter.commandline.options.data import data_options, image_options
 from prototrt.converter.commandline.options.groups import declared, options
 from prototrt.converter.commandline.options.parameter_types import InputFile, Ways
 from prototrt.converter.options import WAY_NAMES, VerifyOptions
 
 verify_options = options(
     declared(VerifyOptions, "ways", "--on", type=Ways(), help=f"Some of {', '.join(WAY_NAMES)}."),
-    declared(
-        VerifyOptions,
-        "inputs",
-        type=InputFile(),
-        metavar="FILE.npz",
-        help="The inputs, as for run; by default random inputs.",
-    ),
+    data_options,
+    image_options,
     declared(
         VerifyOptions,
         "expect",

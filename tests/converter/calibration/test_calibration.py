@@ -102,9 +102,9 @@ def test_data_that_the_range_clips(tmp_path: Path) -> None:
 def test_without_data(tmp_path: Path) -> None:
     net = model(tmp_path)
     fix = '  fix: give inputs="FILE" or data_loader="FILE.py"'
-    assert failure(lambda: calibrate(net, CalibrateOptions())) == f"there are no data\n{fix}"
+    assert failure(lambda: calibrate(net, CalibrateOptions())) == f"there are no inputs\n{fix}"
     both = CalibrateOptions(inputs="a.npz", data_loader="b.py")
-    assert failure(lambda: calibrate(net, both)) == f"there are two sources of data\n{fix}"
+    assert failure(lambda: calibrate(net, both)) == f"there are two sources of inputs\n{fix}"
 
 
 def test_a_net_without_products(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import prototrt
 from prototrt.caffe_proto.errors import BuildError, NetError
 from prototrt.converter.calibration import collecting
 from prototrt.converter.calibration.collecting import blobs, collect
-from prototrt.converter.calibration.data import Call, Data, data_of
+from prototrt.converter.data.data import Call, Data, data_of
 from prototrt.converter.sessions.session import WAYS
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Graph, Recurrence, Value

@@ -115,7 +115,7 @@ def test_nets_that_leave_nothing_to_draw(layers: str, message: str) -> None:
 
 def test_only_png_files_are_written() -> None:
     assert refused("boxes.jpg").endswith(
-        "Error: --draw boxes.jpg writes PNG files only\n  fix: use a name that ends in .png\n"
+        "Error: Invalid value for '--draw': \"boxes.jpg\" ends in .jpg, expected .png\n"
     )
 
 

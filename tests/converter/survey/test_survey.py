@@ -91,7 +91,7 @@ def test_the_page_shows_what_users_wrote_as_text() -> None:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "told"),
     [
-        (["nets", "-o", "report.pdf"], 2, "ends neither in .html nor in .json"),
+        (["nets", "-o", "report.pdf"], 2, "ends in .pdf, expected .html or .json"),
         (["empty"], 3, "there are no nets here"),
         (["nets", "-o", "report.html"], 0, "8 nets: "),
     ],

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from prototrt.caffe_proto.errors import ConversionError
-from prototrt.converter.calibration.data import Call, Data, data_of
-from prototrt.converter.calibration.images import Preparation
+from prototrt.converter.data.data import Call, Data, data_of
+from prototrt.converter.data.images import Preparation
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Array, DType, Value
 from prototrt.tests.small_nets import failure

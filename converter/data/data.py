@@ -1,4 +1,4 @@
-"""Data to calibrate with, as calls of the net: from an npz, a folder of arrays or images, or a Python function."""
+"""Data as calls of a net: from files and folders of arrays or images, and from Python functions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from prototrt.caffe_proto.errors import ConversionError, NetError, UnreadableFileError
 from prototrt.caffe_proto.files import open_regular
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.converter.calibration.images import IMAGE_SUFFIXES, ImageFolder, Preparation
-from prototrt.converter.calibration.loaders import loader_of
+from prototrt.converter.data.images import IMAGE_SUFFIXES, ImageFolder, Preparation
+from prototrt.converter.data.loaders import loader_of
 from prototrt.converter.sessions.arrays import host_array
 from prototrt.converter.sessions.feeds import Feeds, read_feeds, refuse_misfits, unread_arrays
 from prototrt.converter.sessions.signature import Signature
@@ -42,6 +42,15 @@ class Data:
     read: Callable[[], Iterator[Sequence[Call]]]
     parts: int | None = None
     warnings: tuple[str, ...] = ()
+
+    def calls(self) -> Iterator[Call]:
+        for part in self.read():
+            yield from part
+
+
+def starts(calls: Iterable[Call]) -> list[int]:
+    """The numbers of the calls before which state is forgotten."""
+    return [number for number, call in enumerate(calls) if call.starts_anew]
 
 
 def data_of(

@@ -1,0 +1,34 @@
+"""Where the inputs of calls come from: ``DataOptions``."""
+
+from __future__ import annotations
+
+from prototrt.converter.commandline.options.groups import declared, options
+from prototrt.converter.commandline.options.parameter_types import InputFile, Numbers, Sizes
+from prototrt.converter.options import DataOptions
+
+data_options = options(
+    declared(
+        DataOptions,
+        "inputs",
+        type=InputFile(),
+        metavar="DATA",
+        help="The inputs: an npz file with arrays by blob name, an npy file, an image, or a folder of such files.",
+    ),
+    declared(
+        DataOptions,
+        "data_loader",
+        metavar="FILE.py:FUNCTION",
+        help="A Python function that yields inputs, as in Polygraphy: dictionaries of arrays by blob.",
+    ),
+)
+image_options = options(
+    declared(DataOptions, "mean", type=Numbers(), help="Of images: subtract this from pixels of 0 to 255."),
+    declared(DataOptions, "scale", type=float, help="Of images: multiply by this after that."),
+    declared(DataOptions, "channels", help="Of images: the order of their channels."),
+    declared(
+        DataOptions,
+        "resize",
+        type=Sizes(),
+        help="Of images: resize to this height and width, or to this shorter side, and crop the middle.",
+    ),
+)

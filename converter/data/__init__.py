@@ -1,0 +1,1 @@
+"""The inputs of calls: from arrays, folders, images, and Python functions."""

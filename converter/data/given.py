@@ -1,0 +1,81 @@
+"""The calls that a user asks for, whichever way their inputs are given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.files import head_of
+from prototrt.caffe_proto.recognition import NPY, kind_of
+from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.data.data import Call, Data, data_of
+from prototrt.converter.data.images import Preparation
+from prototrt.converter.options import DataOptions
+from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays
+from prototrt.converter.sessions.signature import Signature
+
+
+def all_data(options: DataOptions, signature: Signature) -> Data:
+    """All that a file, a folder, a function or arrays hold, as calls of the net. Raises ``ConversionError``."""
+    options.refuse_no_source()
+    if not isinstance(options.inputs, str | os.PathLike | None):
+        return _of_arrays(options.inputs, signature)
+    resize = tuple(options.resize) if options.resize else None
+    preparation = Preparation(tuple(options.mean), options.scale, options.channels, resize)
+    inputs = None if options.inputs is None else os.fspath(options.inputs)
+    return data_of(inputs, options.data_loader, signature, preparation)
+
+
+def some_calls(options: DataOptions, signature: Signature, count: int | None) -> Data:
+    """The calls to run: ``count`` of them, by default as many as the data hold.
+
+    The arrays of an npz file may be for one call each, or for all; a single call of other data is repeated.
+    Raises ``ConversionError``.
+    """
+    if isinstance(options.inputs, str | os.PathLike) and options.data_loader is None:
+        file = os.fspath(options.inputs)
+        if _is_npz(file):
+            names = [value.name for value in signature.inputs]
+            feeds = read_feeds(file, names, count, signature)
+            told = tuple(unread_arrays(file, names))
+            return Data(lambda: ([Call(file, feed)] for feed in feeds), len(feeds), told)
+    data = all_data(options, signature)
+    return data if count is None else Data(lambda: _counted(data, count), count, data.warnings)
+
+
+def _is_npz(file: str) -> bool:
+    """Whether it is to be read as an npz file, and refused if it is none."""
+    if os.path.isdir(file) or not os.path.exists(file):
+        return False
+    kind = kind_of(head_of(file, "an npz file"))
+    return kind is not NPY and not (kind is not None and kind.words.endswith("image"))
+
+
+def _of_arrays(given: Mapping[str, object] | Sequence[Mapping[str, object]], signature: Signature) -> Data:
+    """Arrays of one call, or of several."""
+    from prototrt.converter.sessions.arrays import host_array
+
+    feeds = [
+        {name: host_array(array, name) for name, array in feed.items()}
+        for feed in ([given] if isinstance(given, Mapping) else given)
+    ]
+    refuse_misfits("inputs", feeds, signature)
+    return Data(lambda: ([Call(f"call {number}", feed)] for number, feed in enumerate(feeds)), len(feeds))
+
+
+def _counted(data: Data, count: int) -> Iterator[Sequence[Call]]:
+    """The first calls, or a single one again and again."""
+    found: list[Call] = []
+    for part in data.read():
+        for call in part:
+            found.append(call)
+            if len(found) == count:
+                yield from ([each] for each in found)
+                return
+    if len(found) != 1:
+        raise NetError(
+            f"there are inputs for {len(found)} calls, expected {count}",
+            fix=Worded("leave out {}, or use {}", Option("calls"), Option("calls", max(len(found), 1))),
+        )
+    yield from ([found[0]] for _ in range(count))
