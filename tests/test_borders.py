@@ -168,7 +168,7 @@ def test_svg_is_drawn_as_it_is_written(texts: Sequence[str]) -> None:
     drawing = Drawing("".join(texts))
     for text in texts:
         drawing.edge(drawing.node(text, (f"({text})",), USER), drawing.node(text, ("other",), USER), text)
-        with drawing.frame(text, (text,), True, text):
+        with drawing.frame(text, (text,), True):
             drawing.node(text, (text,), USER)
     text = drawing.text()
     assert hidden_in(text) == []
@@ -225,7 +225,6 @@ def described(text: str) -> str:
         "verification": {"holds": False, "comparisons": [{**check, **numbers}]},
         "drawings": [drawing, drawing],
         "layers": [{"name": text}],
-        "costs": [{"name": text}],
         "pairs": [{"output": text, "input": text, "shape": "2"}],
         "warnings": [text],
     }

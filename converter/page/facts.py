@@ -9,7 +9,7 @@ from typing import Any
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.errors import ConversionError, Origin
 from prototrt.caffe_proto.weights import StoredBlob
 from prototrt.caffe_proto.wording import Worded
 from prototrt.converter.page.pieces import nodes_in, pieces_of
@@ -43,23 +43,29 @@ def page_facts(
         "stages": ["As it is written", title],
         "verification": verification,
     }
+    numbers = {layer.origin: number for number, layer in enumerate(model.layers)}
     if isinstance(graph, ConversionError):
         return {
             **facts,
-            "drawings": [_drawing(drawing_of_model(model, {}))],
+            "drawings": [_drawing(drawing_of_model(model, {}), numbers)],
             "layers": [_layer(model, layer, {}) for layer in model.layers],
-            "costs": [],
             "pairs": [],
             "warnings": [*model.warnings, Worded("the net cannot be rewritten: {}", graph.text)],
         }
     expansion = expand(model, options=options.topology)
     inspection = inspection_of(model, expansion, options.layout)
+    costs = {(layer.name, layer.line): _cost(layer) for layer in inspection.layers}
     shapes = {name: value.shape for name, value in expansion.tops.items()}
     return {
         **facts,
-        "drawings": [_drawing(drawing_of_model(model, shapes)), _drawing(drawing_of_graph(graph))],
-        "layers": [_layer(model, layer, shapes) for layer in model.layers],
-        "costs": [_cost(layer) for layer in inspection.layers],
+        "drawings": [
+            _drawing(drawing, numbers)
+            for drawing in (drawing_of_model(model, shapes), drawing_of_graph(graph))
+        ],
+        "layers": [
+            _layer(model, layer, shapes) | costs.get((layer.name, layer.origin.line), {})
+            for layer in model.layers
+        ],
         "pairs": [_pair(pair.output, pair.input, pair.shape) for pair in inspection.recurrences],
         "warnings": list(graph.warnings),
     }
@@ -72,15 +78,13 @@ def _pair(output: str, source: str, shape: Sequence[Any]) -> dict[str, str]:
 def _cost(layer: LayerFacts) -> dict[str, Any]:
     """Memory is what the weights and the tops take as float32."""
     elements = sum(math.prod(dim for dim in top.shape if isinstance(dim, int)) for top in layer.tops)
-    return {
-        "name": layer.name,
-        "type": layer.type,
-        "line": layer.line,
+    cost = {
         "multiply_adds": layer.multiply_adds,
         "per_step": layer.multiply_adds_per_step,
         "weights": layer.parameters * _FLOAT32,
         "tops": elements * _FLOAT32,
     }
+    return {"cost": cost}
 
 
 # ---------------------------------------------------------------- what a layer says
@@ -142,15 +146,18 @@ def _text(shape: Sequence[Any] | None) -> str:
 # ---------------------------------------------------------------- drawings
 
 
-def _drawing(drawing: Drawing) -> dict[str, Any]:
-    """Items in pieces, and arrows between nodes by their numbers: their places among all nodes."""
+def _drawing(drawing: Drawing, layers: Mapping[Origin, int]) -> dict[str, Any]:
+    """Items in pieces, and arrows between nodes by their numbers: their places among all nodes.
+
+    ``layers`` are the numbers of the layers. Operators in a step net of Caffe2 are no layers.
+    """
     shown = with_constants_inside(drawing)
     pieces = pieces_of(shown)
     nodes = [node for piece in pieces for item in piece for node in nodes_in(item)]
     numbers = {node.id: number for number, node in enumerate(nodes)}
     return {
         "title": drawing.title,
-        "pieces": [list(map(_item, piece)) for piece in pieces],
+        "pieces": [[_item(item, layers) for item in piece] for piece in pieces],
         "edges": [
             [numbers[edge.source], numbers[edge.target], edge.label, edge.kind] for edge in shown.edges
         ],
@@ -179,9 +186,12 @@ def with_constants_inside(drawing: Drawing) -> Drawing:
     return replace(drawing, items=inside(drawing.items), edges=edges)
 
 
-def _item(item: Item) -> dict[str, Any]:
+def _item(item: Item, layers: Mapping[Origin, int]) -> dict[str, Any]:
+    def number(origin: Origin | None) -> int | None:
+        return None if origin is None else layers.get(origin)
+
     if isinstance(item, DrawnFrame):
-        own = {"lines": item.lines, "dashed": item.is_dashed, "layer": item.layer}
-        return {**own, "items": list(map(_item, item.items))}
-    parts = [[part.layer, part.lines] for part in item.parts]
+        own = {"parts": [[number(item.origin), item.lines]], "dashed": item.is_dashed}
+        return {**own, "items": [_item(inner, layers) for inner in item.items]}
+    parts = [[number(part.origin), part.lines] for part in item.parts]
     return {"kind": item.kind, "parts": parts, "notes": item.notes}

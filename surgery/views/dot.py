@@ -109,7 +109,7 @@ def _part(layer: Layer, is_first: bool) -> Part:
     """The lines of a layer in its box; one that works in place has a single one if it can."""
     head = (layer.name, layer.type) if is_first else (f"{layer.name} ({layer.type})",)
     settings = () if layer.type == "Input" else wrapped(settings_of(layer))
-    return Part((*head, *_at_most(list(settings), _MOST_LINES)), layer.name)
+    return Part((*head, *_at_most(list(settings), _MOST_LINES)), layer.origin)
 
 
 def _at_most(lines: list[str], most: int) -> list[str]:
@@ -151,7 +151,7 @@ def _draw_nodes(page: Drawing, graph: Graph, sources: dict[Value, str]) -> None:
 def _draw_node(page: Drawing, node: Node, sources: dict[Value, str]) -> None:
     kind = SURGICAL if node.is_surgical else USER
     lines = (node.name, *_op_lines(node.op))
-    drawn = page.node(node.name, lines, kind, node.origin.layer, _node_notes(node))
+    drawn = page.node(node.name, lines, kind, node.origin, _node_notes(node))
     for position, value in enumerate(node.inputs):
         if value.is_constant:
             constant = page.node(f"{node.name} constant {position}", (_constant(value),), CONSTANT)
@@ -191,7 +191,7 @@ def _draw_loop(
 ) -> None:
     """Draw the body in a frame. Values fed back come first among its outputs, as states do among its inputs."""
     inside: dict[Value, str] = {}
-    with page.frame(node.name, (node.name, title), node.is_surgical, node.origin.layer):
+    with page.frame(node.name, (node.name, title), node.is_surgical, node.origin):
         for value, role in zip(body.inputs, roles, strict=True):
             inside[value] = page.node(f"input {value.name}", (value.name, role), END)
         _draw_nodes(page, body, inside)

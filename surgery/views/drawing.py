@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from prototrt.caffe_proto.errors import Origin
 from prototrt.caffe_proto.naming import Names
 from prototrt.caffe_proto.visible import visible
 
@@ -35,10 +36,10 @@ _FONTS = (
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The lines of a box that are of one Caffe layer; ``layer`` is its name."""
+    """The lines of a box that are of one Caffe layer, which ``origin`` names."""
 
     lines: tuple[str, ...]
-    layer: str | None = None
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class DrawnFrame:
     id: str
     lines: tuple[str, ...]
     is_dashed: bool
-    layer: str | None
+    origin: Origin | None
     items: list[DrawnNode | DrawnFrame]
 
 
@@ -95,16 +96,16 @@ class Drawing:
         wanted: str,
         lines: tuple[str, ...],
         kind: str,
-        layer: str | None = None,
+        origin: Origin | None = None,
         notes: Iterable[str] = (),
     ) -> str:
         """Draw a node of one part. Its id is the wanted one, with a number if that is in use."""
-        return self.box(wanted, [Part(lines, layer)], kind, notes)
+        return self.box(wanted, [Part(lines, origin)], kind, notes)
 
     def box(self, wanted: str, parts: Iterable[Part], kind: str, notes: Iterable[str] = ()) -> str:
         """Draw a node of several parts."""
         name = self._ids.free(visible(wanted))
-        shown = tuple(Part(_visible(part.lines), part.layer and visible(part.layer)) for part in parts)
+        shown = tuple(replace(part, lines=_visible(part.lines)) for part in parts)
         self._here.append(DrawnNode(name, shown, kind, _visible(notes)))
         return name
 
@@ -112,10 +113,12 @@ class Drawing:
         self.edges.append(DrawnEdge(source, target, visible(label), kind))
 
     @contextmanager
-    def frame(self, wanted: str, lines: tuple[str, ...], is_dashed: bool, layer: str) -> Iterator[None]:
+    def frame(
+        self, wanted: str, lines: tuple[str, ...], is_dashed: bool, origin: Origin | None = None
+    ) -> Iterator[None]:
         """Put everything that is drawn in this block into a frame."""
         name = self._ids.free(visible(f"cluster {wanted}"))
-        frame = DrawnFrame(name, _visible(lines), is_dashed, visible(layer), [])
+        frame = DrawnFrame(name, _visible(lines), is_dashed, origin, [])
         self._here.append(frame)
         self._open.append(frame.items)
         yield

@@ -125,7 +125,7 @@ def test_layers_in_place_share_the_box_of_what_they_write_over(tmp_path: Path) -
     drawing = drawing_of_model(model, {})
     conv = drawing.items[1]
     assert isinstance(conv, DrawnNode)
-    assert [(part.layer, part.lines) for part in conv.parts] == [
+    assert [(part.origin and part.origin.layer, part.lines) for part in conv.parts] == [
         ("conv", ("conv", "Convolution", "num_output 2, kernel_size 1")),
         ("scale", ("scale (Scale)", "bias_term true")),
         ("relu", ("relu (ReLU)",)),

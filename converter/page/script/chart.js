@@ -1,10 +1,10 @@
 // What each layer costs, as bars.
 import { button, bytes, grouped, html } from "./elements.js";
-import { facts, layers } from "./facts.js";
+import { costs } from "./facts.js";
 
 const SHOWN_ROWS = 60;
-const memory = ({ weights, tops }) => weights + tops;
-const ORDERS = { order: null, multiply_adds: (a, b) => b.multiply_adds - a.multiply_adds, memory: (a, b) => memory(b) - memory(a) };
+const work = ({ cost }) => cost.multiply_adds, memory = ({ cost }) => cost.weights + cost.tops;
+const ORDERS = { order: () => 0, multiply_adds: (a, b) => work(b) - work(a), memory: (a, b) => memory(b) - memory(a) };
 
 function bar(parts, largest, text) {
   const strips = parts.map(([name, size]) => {
@@ -18,17 +18,17 @@ function bar(parts, largest, text) {
 /** Fill the chart; `goTo(box)` brings the box of a layer into view. */
 export function chartOf(section, { goTo }) {
   const body = section.querySelector("tbody"), every = document.getElementById("every");
-  const { costs } = facts, sum = (name) => costs.reduce((total, layer) => total + layer[name], 0);
-  const most = Math.max(...costs.map((layer) => layer.multiply_adds)), largest = Math.max(...costs.map(memory));
+  const sum = (name) => costs.reduce((total, { cost }) => total + cost[name], 0);
+  const most = Math.max(...costs.map(work)), largest = Math.max(...costs.map(memory));
   let order = "order", isComplete = false;
 
   function fill() {
-    const rows = ORDERS[order] ? [...costs].sort(ORDERS[order]) : costs;
+    const rows = [...costs].sort(ORDERS[order]);
     body.replaceChildren(...(isComplete ? rows : rows.slice(0, SHOWN_ROWS)).map((layer) => html("tr", {},
-      html("td", {}, button(layer.name, () => goTo(layers.get(layer.name).boxes[0]), { class: "link", title: `${layer.name}, line ${layer.line}` })),
+      html("td", {}, button(layer.name, () => goTo(layer.boxes[0]), { class: "link", title: `${layer.name}, ${layer.place}` })),
       html("td", {}, layer.type),
-      bar([["work", layer.multiply_adds]], most, layer.multiply_adds ? grouped(layer.multiply_adds) : ""),
-      bar([["weights", layer.weights], ["tops", layer.tops]], largest, bytes(memory(layer))),
+      bar([["work", work(layer)]], most, work(layer) ? grouped(work(layer)) : ""),
+      bar([["weights", layer.cost.weights], ["tops", layer.cost.tops]], largest, bytes(memory(layer))),
     )));
     every.hidden = isComplete || rows.length <= SHOWN_ROWS;
     every.textContent = `Show all ${rows.length} layers`;

@@ -2,26 +2,27 @@
 
 export const facts = JSON.parse(document.getElementById("facts").textContent);
 
-/** Every layer by its name: what it says, its cost, its checks, and the boxes of both drawings that are of it. */
-export const layers = new Map(facts.layers.map((layer) => [layer.name, { ...layer, boxes: [], checks: [] }]));
-for (const cost of facts.costs) layers.get(cost.name).cost = cost;
-for (const check of facts.verification?.comparisons ?? []) layers.get(check.layer)?.checks.push(check);
+/** Every layer: what it says, its cost if that is known, its checks, and the boxes of both drawings that are of it. */
+export const layers = facts.layers.map((layer) => ({
+  ...layer, boxes: [], checks: (facts.verification?.comparisons ?? []).filter((check) => check.layer === layer.name),
+}));
+export const costs = layers.filter(({ cost }) => cost);
 
 /**
  * A drawing is a list of pieces, each a list of boxes. A box is a node or a frame around others: `key` names it in
- * its drawing, `parts` are its lines by layer, `frames` are the frames that it stands in, the outermost first.
+ * its drawing, `parts` are its lines by the number of their layer, `layers` are these layers, `frames` are the frames that it stands in, the outermost first.
  */
 export const drawings = facts.drawings.map(({ title, pieces, edges }, index) => {
   const drawing = { index, title, stage: facts.stages[index], boxes: [], nodes: [], folded: new Set() };
   const box = (item, frames, piece) => {
-    const parts = item.parts ?? [[item.layer, item.lines]];
-    const made = { drawing: index, piece, frames, parts, kind: item.kind, notes: item.notes ?? [], isDashed: item.dashed };
-    made.name = parts[0][1][0];
-    made.layers = parts.map(([layer]) => layer).filter((layer) => layers.has(layer));
-    made.text = [...parts.flatMap(([layer, lines]) => [layer ?? "", ...lines]), ...made.notes].join("\n").toLowerCase();
+    const { parts, kind, notes = [], dashed: isDashed } = item, lines = parts.flatMap(([, texts]) => texts);
+    const stated = parts.map(([layer]) => layers[layer]).filter(Boolean);
+    const own = stated.length ? stated : frames.at(-1)?.layers ?? []; // a step net has no layers: its operator has
+    const made = { drawing: index, piece, frames, parts, kind, notes, isDashed, name: lines[0], layers: own };
+    made.text = [...lines, ...stated.map(({ name }) => name), ...notes].join("\n").toLowerCase();
     made.key = item.items ? `f${drawing.boxes.length}` : `n${drawing.nodes.length}`;
     drawing.boxes.push(made);
-    for (const layer of made.layers) layers.get(layer).boxes.push(made);
+    for (const layer of own) layer.boxes.push(made);
     if (item.items) {
       drawing.folded.add(made);
       made.items = item.items.map((inner) => box(inner, [...frames, made], piece));
@@ -44,7 +45,7 @@ export const nodeCount = (frame) => frame.items.reduce((sum, inner) => sum + (in
 /** The boxes of the other drawing that are of the same layers, with the one first that is called so; or the same input or output. */
 export function counterparts(box) {
   const isSurgical = ({ kind, isDashed }) => Boolean(isDashed || kind === "surgical");
-  const others = [...new Set(box.layers.flatMap((name) => layers.get(name).boxes))]
+  const others = [...new Set(box.layers.flatMap(({ boxes }) => boxes))]
     .filter(({ drawing }) => drawing !== box.drawing)
     .sort((a, b) => a.frames.length - b.frames.length || isSurgical(a) - isSurgical(b));
   const isSameEnd = (other) => other.kind === "end" && !other.frames.length && other.name === box.name;

@@ -5,7 +5,7 @@ import { standIn } from "./facts.js";
 
 const POINTS_PER_INCH = 72, BESIDE_ARROWS = 5, MOST_STUBS = 2, MOST_TRIED = 120, TRIED = 3;
 
-const STEPS = 16; // of a curve, where a label is looked for
+const CLOSE = 4; // pixels between the points of an arrow that are held against its label
 const SHIFTS = [[0, 0], [0.25, 0], [-0.25, 0], [0, -0.75], [0, 0.75], [0.5, 0], [-0.5, 0], [0, -1.25], [0, 1.25]]; // in sizes of the label
 
 const quoted = (attributes) => `[${Object.entries(attributes).map(([name, value]) => `${name}=${value}`).join(",")}]`;
@@ -137,8 +137,10 @@ function lineOf(pos, point) {
 /** A place for a label that its own arrow does not cross: Graphviz lets flat arrows cross theirs. */
 function beside(points, at, { width, height }) {
   const passed = [];
-  for (let start = 0; start + 3 < points.length; start += 3)
-    for (let t = 0; t <= 1; t += 1 / STEPS) passed.push(onCurve(points.slice(start, start + 4), t));
+  for (let start = 0; start + 3 < points.length; start += 3) {
+    const curve = points.slice(start, start + 4), steps = Math.ceil(Math.hypot(curve[3].x - curve[0].x, curve[3].y - curve[0].y) / CLOSE) + 1;
+    for (let step = 0; step <= steps; step += 1) passed.push(onCurve(curve, step / steps));
+  }
   const isFree = ([right, down]) =>
     !passed.some(({ x, y }) => Math.abs(x - at.x - right) < width / 2 + 2 && Math.abs(y - at.y - down) < height / 2 + 1);
   const [right, down] = SHIFTS.map(([x, y]) => [x * width, y * height]).find(isFree) ?? [0, 0];

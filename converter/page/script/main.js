@@ -1,7 +1,7 @@
 // The page: both drawings beside each other, linked both ways, with a panel, a search, and tables.
 import { chartOf } from "./chart.js";
 import { bytes, grouped, html } from "./elements.js";
-import { drawings, layers } from "./facts.js";
+import { costs, drawings } from "./facts.js";
 import { paneOf } from "./pane.js";
 import { panelOf } from "./panel.js";
 import { searchOf } from "./search.js";
@@ -61,10 +61,8 @@ function hovered(box, event) {
   hint.hidden = !box || !event;
   if (hint.hidden) return;
   const lines = box.parts.flatMap(([, texts]) => texts).slice(1);
-  for (const name of box.layers) {
-    const { cost } = layers.get(name);
+  for (const { name, cost } of box.layers)
     if (cost?.multiply_adds) lines.push(`${name}: ${grouped(cost.multiply_adds)} multiply-adds, weights ${bytes(cost.weights)}`);
-  }
   hint.replaceChildren(html("b", {}, box.name), lines.join("\n"));
   hint.style.left = `${Math.max(8, Math.min(event.clientX + 14, innerWidth - hint.offsetWidth - 8))}px`;
   hint.style.top = `${Math.max(8, Math.min(event.clientY + 14, innerHeight - hint.offsetHeight - 8))}px`;
@@ -75,8 +73,7 @@ const panes = drawings.map((drawing) =>
 const shownPanes = () => panes.filter((pane) => pane.isShown());
 const tabs = tabsOf(() => { for (const pane of shownPanes()) pane.begin(); });
 const input = searchOf({ found: (test) => panes.forEach((pane) => pane.setMarks({ found: test })), goTo });
-const costs = document.getElementById("costs");
-if (costs) chartOf(costs, { goTo });
+if (costs.length) chartOf(document.getElementById("costs"), { goTo });
 
 document.getElementById("theme").addEventListener("click", () => {
   const { dataset } = document.documentElement;

@@ -1,9 +1,9 @@
 // All about the box that the reader opened: fields, blobs, what it became, cost, checks.
 import { button, bytes, grouped, html, short, svg } from "./elements.js";
-import { counterparts, facts, layers } from "./facts.js";
+import { costs, counterparts, facts } from "./facts.js";
 
 const MOST_PRIMITIVES = 60;
-const total = facts.costs.reduce((sum, { multiply_adds }) => sum + multiply_adds, 0);
+const total = costs.reduce((sum, { cost }) => sum + cost.multiply_adds, 0);
 
 /** Bars for how many numbers lie in each part of the range. */
 function histogram({ counts, low, high }) {
@@ -98,7 +98,7 @@ export function panelOf(element, { goTo, closed }) {
   const title = element.querySelector("h2"), body = element.querySelector(".body");
 
   function open(box) {
-    const own = box.layers.map((name) => layers.get(name));
+    const { layers: own } = box;
     const isNode = box.drawing === 1, [other] = counterparts(box);
     const parts = isNode ? nodeParts(box) : [];
     if (other) parts.push(html("p", {}, button(`Show in “${facts.stages[other.drawing]}”`, () => goTo(other), { class: "other" })));

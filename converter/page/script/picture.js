@@ -1,9 +1,9 @@
 // A column that has been laid out, as SVG.
 import { svg } from "./elements.js";
-import { layers } from "./facts.js";
+import { costs } from "./facts.js";
 import { LABEL_LINE } from "./boxes.js";
 
-const mostMultiplyAdds = Math.max(1, ...[...layers.values()].map(({ cost }) => cost?.multiply_adds ?? 0));
+const mostMultiplyAdds = Math.max(1, ...costs.map(({ cost }) => cost.multiply_adds));
 
 /** A name for those who cannot see the box. */
 function spoken({ thing, isFrame }) {
@@ -17,7 +17,7 @@ const state = (checks) => (checks.length ? (checks.every(({ holds }) => holds) ?
 /** A box: a focusable button with its text. `title` of a frame is where its lines begin. */
 function boxOf(drawing, placed) {
   const { thing, face, isFrame, x, y, width, height } = placed;
-  const own = (thing.layers ?? []).map((name) => layers.get(name));
+  const own = thing.layers ?? [];
   const checked = state(own.flatMap(({ checks }) => checks));
   const kind = thing.word ? "stub" : thing.items ? `frame ${isFrame ? "open" : "folded"} ${thing.isDashed ? "surgical" : ""}` : thing.kind;
   const group = svg("g", {

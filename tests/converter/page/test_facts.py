@@ -15,7 +15,7 @@ from prototrt.tests.command_line import DEPLOY, WEIGHTS
 
 def test_constants_are_lines_of_their_readers() -> None:
     drawing = Drawing("net")
-    with drawing.frame("scan", ("scan",), True, "lstm"):
+    with drawing.frame("scan", ("scan",), True):
         inner = drawing.node("add", ("add",), USER)
         for text in ("3x3", "0.5"):
             drawing.edge(drawing.node(text, (text,), CONSTANT), inner, "", FROM_CONSTANT)
@@ -66,3 +66,18 @@ def test_weights_of_caffe2_have_their_names() -> None:
 def layer_inputs(model: object, name: str) -> list[str]:
     (layer,) = (layer for layer in model.layers if layer.name == name)  # type: ignore[attr-defined]
     return list(layer.message.input)
+
+
+def test_layers_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    file = tmp_path / "net.prototxt"
+    file.write_text(
+        'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 } } }\n'
+        'layer { name: "twice" type: "TanH" bottom: "x" top: "y" }\n'
+        'layer { name: "twice" type: "Sigmoid" bottom: "y" top: "z" }\n'
+    )
+    model = load(str(file))
+    facts = page_facts(model, rewrite(model), RewriteOptions(), None)
+    for drawing in facts["drawings"]:
+        boxes = [box for piece in drawing["pieces"] for box in piece if box["kind"] == USER]
+        numbers = [number for box in boxes for number, _ in box["parts"]]
+        assert [facts["layers"][number]["type"] for number in numbers] == ["TanH", "Sigmoid"]

@@ -340,6 +340,7 @@ LAYOUT = """() => ({
 def test_narrow_windows_show_a_drawing_at_a_time(opened: Any, digits: Path, width: int, height: int) -> None:
     page = opened(digits)
     page.set_viewport_size({"width": width, "height": height})
+    page.get_by_role("tab", name="Rewritten in primitives").wait_for()
     tabs = page.locator("[role=tab]:visible")
     assert tabs.all_inner_texts()[:2] == ["As it is written", "Rewritten in primitives"]
     for shown in (0, 1):
@@ -357,7 +358,7 @@ def test_narrow_windows_show_a_drawing_at_a_time(opened: Any, digits: Path, widt
     page.locator("#panel .other").click()
     assert page.locator("#drawing-0 .here text").first.text_content() == "score"
     page.set_viewport_size({"width": 1400, "height": 900})
-    assert tabs.all_inner_texts()[0] == "Graphs"
+    page.get_by_role("tab", name="Graphs").wait_for()
     assert min(page.evaluate(LAYOUT)["panes"]) > 500
 
 

@@ -72,7 +72,7 @@ def test_inputs_and_outputs_stand_with_what_reads_or_writes_them() -> None:
 
 def test_a_frame_is_never_cut() -> None:
     drawing = Drawing("net")
-    with drawing.frame("scan", ("scan",), False, "lstm"):
+    with drawing.frame("scan", ("scan",), False):
         for index in range(3 * MOST):
             drawing.node(f"n{index}", (f"n{index}",), USER)
     (piece,) = pieces_of(drawing)
