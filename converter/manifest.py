@@ -15,6 +15,7 @@ from prototrt.converter.script import write_script
 from prototrt.converter.sessions.indices import IndexRange, index_ranges
 from prototrt.surgery.ir import AtMost, Graph, LeftOut, OpenSize, Value, symbols_of
 from prototrt.surgery.ir.layout import Layout
+from prototrt.surgery.ir.lengths import SEGMENTS
 from prototrt.surgery.ops import Scan, While
 from prototrt.surgery.passes.precision import precision_of
 
@@ -125,6 +126,7 @@ def _input(value: Value, layout: Layout, ranges: Sequence[IndexRange]) -> dict[s
             "every": each.every,
             "start": each.start,
             **({"lengths": True} if each.are_lengths else {}),
+            **({"fill": True} if each.reader == SEGMENTS else {}),
         }
         for each in ranges
         if each.input == value.name

@@ -19,7 +19,8 @@ from prototrt.converter.sessions.indices import IndexRange
 from prototrt.converter.sessions.signature import Signature, stream_axes_of
 from prototrt.converter.signing import Keys, TrustedKeys
 from prototrt.surgery.ir import AtMost, DType, Range, Recurrence, Size, Value, fixed, size_from_text
-from prototrt.surgery.ops import Gather, ReverseSequence
+from prototrt.surgery.ir.lengths import LengthsRule
+from prototrt.surgery.ops import Gather
 
 _GIVE_PLAN = "give a plan written by prototrt convert"
 BACKENDS = ("rtx", "enterprise")
@@ -219,7 +220,7 @@ def _indices(name: str, stated: Mapping[str, Any], symbols: Mapping[str, Range])
     if not (is_known and isinstance(every, int) and isinstance(start, int) and 0 <= start < every):
         raise ValueError(f"the indices of {name!r}: below is {below!r}, every {every!r}, start {start!r}")
     below = size_from_text(below, symbols) if isinstance(below, str) else below
-    reader = ReverseSequence() if stated.get("lengths") else Gather()
+    reader = LengthsRule(bool(stated.get("fill"))) if stated.get("lengths") else Gather()
     return IndexRange(name, below, every, start, reader)
 
 

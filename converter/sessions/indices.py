@@ -1,7 +1,7 @@
 """Inputs whose numbers pick rows of a table, or are lengths: a number outside is refused before anything runs.
 
 The ways to run a net disagree on such a number: an engine reads zeros beyond the last row, and ONNX counts negative
-numbers from the end. Nor do all of them refuse a length above the number of steps.
+numbers from the end. Nor do all of them refuse a length above the number of steps, or lengths that do not add up.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from prototrt.caffe_proto.errors import ConversionError, Origin
 from prototrt.surgery.ir import Array, Dim, Graph, Node, Value, size_at
+from prototrt.surgery.ir.lengths import SEGMENTS, LengthsRule
 from prototrt.surgery.ops import Cast, Gather, Identity, Reshape, ReverseSequence, Scatter, Slice, Transpose
 
 
@@ -18,7 +19,7 @@ from prototrt.surgery.ops import Cast, Gather, Identity, Reshape, ReverseSequenc
 class IndexRange:
     """Numbers of an input that must be from 0 to ``below - 1``. ``below`` is a size, which may vary.
 
-    Lengths (``reader`` is a ``ReverseSequence``) may also be ``below`` itself. They are every ``every``-th number
+    Lengths (``reader`` is a ``LengthsRule``) may also be ``below`` itself. They are every ``every``-th number
     from ``start`` on, in the order of memory: of rois, the first of each five.
     """
 
@@ -26,13 +27,13 @@ class IndexRange:
     below: Dim
     every: int = 1
     start: int = 0
-    reader: Gather | Scatter | ReverseSequence = Gather()  # noqa: RUF009  it is frozen
+    reader: Gather | Scatter | LengthsRule = Gather()  # noqa: RUF009  it is frozen
     origin: Origin | None = None
 
     @property
     def are_lengths(self) -> bool:
         """Whether they count steps, and pick no rows."""
-        return isinstance(self.reader, ReverseSequence)
+        return isinstance(self.reader, LengthsRule)
 
     def refuse(self, array: Array, sizes: Mapping[str, int]) -> None:
         """Raise ``ShapeError`` for a number in the input's array that is outside."""
@@ -57,7 +58,12 @@ def _ranges(graph: Graph) -> Iterator[IndexRange]:
             if found is not None and found[0] in graph.inputs:
                 source, every, start = found
                 below = node.op.size if isinstance(node.op, Scatter) else node.inputs[0].shape[0]
-                yield IndexRange(source.name, below, every, start, node.op, node.origin)
+                reader = LengthsRule() if isinstance(node.op, ReverseSequence) else node.op
+                yield IndexRange(source.name, below, every, start, reader, node.origin)
+    inputs = {value.name for value in graph.inputs}
+    for each in graph.segments:
+        if each.input in inputs:
+            yield IndexRange(each.input, each.size, reader=SEGMENTS, origin=each.origin)
 
 
 def _source(index: Value, writers: Mapping[Value, Node]) -> tuple[Value, int, int] | None:

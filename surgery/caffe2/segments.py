@@ -85,6 +85,7 @@ def _bagged(build: Builder, operator: Operator, rows: Value, lengths: Value, ind
         fixed(lengths.shape[0], "the number of segments N"),
         fixed(rows.shape[0], "the number of rows"),
     )
+    build.expect_segments(lengths, size)
     each = build.reshape(build.add(Cast(DType.FLOAT32), lengths), (1, count))
     refuse_too_many(count * count, (count, count), "the segments, each with each other")
     refuse_too_many(count * size, (count, size), "the segments with all rows")

@@ -16,6 +16,7 @@ from prototrt.surgery.ir import (
     Array,
     AtMost,
     DataSize,
+    Dim,
     DType,
     Graph,
     Node,
@@ -29,6 +30,7 @@ from prototrt.surgery.ir import (
     fixed,
     walk,
 )
+from prototrt.surgery.ir.lengths import SEGMENTS, Segments
 from prototrt.surgery.ir.uniform_constants import MOST_WRITTEN_OUT, is_repeated, stacked
 from prototrt.surgery.ops import (
     ADD,
@@ -60,6 +62,7 @@ class Builder:
         self._writers: dict[Value, int] = {}
         self._readers: dict[Value, list[int]] = {}
         self._listed: set[Value] = set()  # those of recurrences and counts
+        self._segments: list[Segments] = []
         self.recurrences: list[Recurrence] = []
         self.exposed: list[Recurrence] = []
         self.counts: dict[str, Value] = {}
@@ -143,6 +146,19 @@ class Builder:
         """The node that writes the value; None for inputs and constants."""
         place = self._writers.get(value)
         return None if place is None else self.nodes[place]
+
+    def expect_segments(self, lengths: Value, size: Dim) -> None:
+        """Say that a value holds the lengths of segments, which add up to the size of an axis.
+
+        Constants are checked at once: raises ``ShapeError``. Sessions check inputs before anything runs. Lengths
+        that the net itself computes are not checked.
+        """
+        while (node := self.writer(lengths)) is not None and isinstance(node.op, (Cast, Identity, Reshape)):
+            lengths = node.inputs[0]
+        if lengths.data is not None and isinstance(size, int):
+            SEGMENTS.refuse_outside(lengths.data, size)
+        elif lengths in self.inputs:
+            self._segments.append(Segments(lengths.name, size, self.origin))
 
     def reshape(self, x: Value, shape: Shape, hint: str | None = None) -> Value:
         """``x`` in another shape, or ``x`` itself. A size that varies is copied from ``x`` if ``x`` has it."""
@@ -308,6 +324,7 @@ class Builder:
             (*self.recurrences, *exposed),
             dict(self.symbols),
             tuple(self.warnings),
+            segments=tuple(self._segments),
         )
 
     def _counts_of(self, outputs: Sequence[Value]) -> list[Value]:

@@ -14,6 +14,7 @@ from prototrt.caffe_proto.files import Identity
 from prototrt.caffe_proto.wording import Surface, worded
 from prototrt.surgery.ir.dimensions import OpenSize, Range
 from prototrt.surgery.ir.layout import Layout
+from prototrt.surgery.ir.lengths import Segments
 from prototrt.surgery.ir.shapes import Shape, sizes
 from prototrt.surgery.ir.types import FLOATS, HALVES, Array, DType
 
@@ -205,7 +206,8 @@ class Graph:
     """Nodes in topological order between inputs and outputs.
 
     ``outputs`` end with the outputs of the ``recurrences`` that are not exposed. ``net_inputs`` are the names of the
-    inputs of the net, also those that no output needs.
+    inputs of the net, also those that no output needs. ``segments`` are the inputs that hold
+    the lengths of segments.
     """
 
     name: str
@@ -219,6 +221,7 @@ class Graph:
     left_out: tuple[LeftOut, ...] = ()
     net_inputs: tuple[str, ...] = ()
     layout: Layout = field(default_factory=Layout)
+    segments: tuple[Segments, ...] = ()
 
     @property
     def unread_inputs(self) -> tuple[str, ...]:

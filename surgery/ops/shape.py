@@ -9,6 +9,7 @@ import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
 from prototrt.surgery.ir import Array, DataSize, Op, Shape, Size, computable, fixed, open_count, range_of
+from prototrt.surgery.ir.lengths import LengthsRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +137,8 @@ class ReverseSequence(Op):
             )
         return [x]
 
-    def refuse_outside(self, lengths: Array, steps: int) -> None:
-        """Raise ``ShapeError`` for a length that is negative or exceeds the steps. Floats lose their fraction."""
-        outside = lengths[~((lengths > -1) & (lengths < steps + 1))]
-        if outside.size:
-            raise ShapeError(
-                f"length {outside[0]:g} is not one of 0 to {steps}",
-                fix="correct the lengths: none may exceed the number of steps",
-            )
-
     def evaluate(self, x: Array, lengths: Array) -> list[Array]:
-        self.refuse_outside(lengths, len(x))
+        LengthsRule().refuse_outside(lengths, len(x))
         y = np.array(x)
         for column, length in enumerate(lengths):
             y[:length, column] = x[:length, column][::-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from prototrt.converter.runtime.plan_file import plan_with_manifest
 from prototrt.converter.sessions.indices import IndexRange, index_ranges
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Graph
+from prototrt.tests.caffe2_nets import Arrays, operator, refusal
+from prototrt.tests.caffe2_nets import graph_of as graph_of_operators
 from prototrt.tests.converter.runtime.fake_gpu import fake_engine, gpu_of
 
 WAYS = [
@@ -201,3 +204,52 @@ def test_a_manifest_of_nonsense(change: dict[str, Any], tmp_path: Any) -> None:
     wrong = {**STATED, **change}
     told = f"below is {wrong['below']!r}, every {wrong['every']!r}, start {wrong['start']!r}"
     assert f"because it is wrong or missing: the indices of 'i': {told}" in str(caught.value)
+
+
+ROWS, LENGTHS_OF_SEGMENTS = np.ones((4, 3), np.float32), np.array([1, 0, 3], np.int32)
+PICKED = {"i": np.array([1, 0, 3, 3], np.int32), "lengths": LENGTHS_OF_SEGMENTS}
+SEGMENTED: dict[str, Arrays] = {
+    "LengthsSum": {"rows": ROWS, "lengths": LENGTHS_OF_SEGMENTS},
+    "LengthsMean": {"rows": ROWS, "lengths": LENGTHS_OF_SEGMENTS},
+    "SparseLengthsSum": {"table": ROWS, **PICKED},
+    "SparseLengthsMean": {"table": ROWS, **PICKED},
+    "SparseLengthsWeightedSum": {"table": ROWS, "weights": np.ones(4, np.float32), **PICKED},
+}
+WRONG_SEGMENTS = [
+    ([1, 0, 2], "the lengths add up to 3, expected 4"),
+    ([1, 1, 3], "the lengths add up to 5, expected 4"),
+    ([5, 0, -1], "length 5 is not one of 0 to 4"),
+]
+ADD_UP = "fix: correct the lengths: they must add up to the number of rows"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", SEGMENTED)
+def test_lengths_of_segments_that_do_not_add_up(kind: str, way: str) -> None:
+    given = SEGMENTED[kind]
+    graph = graph_of_operators([operator(kind, list(given), ["y"])], given, {})
+    with session_of(graph, way) as session:
+        session.run(given)
+        for wrong, problem in WRONG_SEGMENTS:
+            with pytest.raises(ConversionError) as caught:
+                session.run({**given, "lengths": np.array(wrong, np.int32)})
+            told = str(caught.value).partition("predict_net.pb: ")[2]
+            assert told == f"operator 0 ({kind}): {problem}\n  {ADD_UP}"
+
+
+def test_stored_lengths_of_segments_are_refused_at_once() -> None:
+    lengths = {"lengths": np.array([1, 0, 2], np.int32)}
+    told = refusal(operator("LengthsSum", ["rows", "lengths"], ["y"]), {"rows": ROWS}, lengths)
+    assert told == f"operator 0 (LengthsSum): the lengths add up to 3, expected 4\n  {ADD_UP}"
+
+
+def test_a_plan_knows_segments_from_its_manifest() -> None:
+    given = SEGMENTED["LengthsSum"]
+    graph = replace(graph_of_operators([operator("LengthsSum", list(given), ["y"])], given, {}), sources=())
+    (own,) = (binding for binding in graph_facts(graph)["inputs"] if binding["name"] == "lengths")
+    assert own["indices"] == [{"below": 4, "every": 1, "start": 0, "lengths": True, "fill": True}]
+    signature = planned(graph)
+    assert signature is not None
+    signature.refuse_indices(given, {})
+    with pytest.raises(ConversionError, match="the lengths add up to 3, expected 4"):
+        signature.refuse_indices({"lengths": np.array([1, 0, 2])}, {})
