@@ -13,6 +13,7 @@ import prototrt
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.builder_options import refuse_for, stated
 from prototrt.converter.files import product_files, refuse_overwriting
 from prototrt.converter.options import (
     BuildOptions,
@@ -105,11 +106,7 @@ class Product:
             target.refuse_file(self.file)
             target.refuse_backend(building.backend)
             target.refuse_precision(self.precision)
-        builds = not self.is_onnx or (target is not None and target.uses_trtexec)
-        if not builds and (building.tf32 or building.backend != BuildOptions.backend):
-            raise OptionsError(
-                Worded("{} and {} are for engines, but FILE ends in .onnx", Option("backend"), Option("tf32"))
-            )
+        self._refuse_builder_options()
         if self.is_onnx and building.tile == "plugin":
             raise OptionsError(Worded("{} is for engines, but FILE ends in .onnx", Option("tile", "plugin")))
         if self.converting.verify and building.tile == "plugin":
@@ -128,6 +125,29 @@ class Product:
                 Worded('{} describes a file, but "{}" is a device', Option("header"), self.file),
                 fix=Worded("write {} to a file", Option("file")),
             )
+
+    def _refuse_builder_options(self) -> None:
+        """Refuse options of engines for models, and what the backend, or the target, does not take."""
+        building, target = self.building, self.target
+        if self.is_onnx and (target is None or not target.uses_trtexec):
+            given = [option.name for option, _ in stated(building)]
+            given += ["tf32"] * building.tf32 + ["backend"] * (building.backend != BuildOptions.backend)
+            if given:
+                raise OptionsError(
+                    Worded(
+                        "{} {} for engines, but FILE ends in .onnx",
+                        Worded.joined(", ", map(Option, given)),
+                        "is" if len(given) == 1 else "are",
+                    ),
+                    fix=Worded(
+                        "let FILE end in .plan, or use {} for an engine elsewhere",
+                        Option("target", "datacenter"),
+                    ),
+                )
+        if target is not None:
+            refuse_for(target.choice, building)
+        if building.backend != BuildOptions.backend:
+            refuse_for(Option("backend", building.backend), building)
 
     @property
     def is_onnx(self) -> bool:

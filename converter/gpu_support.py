@@ -92,7 +92,13 @@ def where_it_runs(tensorrt: Mapping[str, Any]) -> str:
     backend, release = tensorrt["flavour"], tensorrt["version"]
     if backend == "rtx":
         oldest = _support(backend, _version(release)).oldest
-        gpus = f"GeForce and RTX GPUs of compute capability {_dotted(oldest)} and newer"
+        chosen = tensorrt.get("compute_capabilities")
+        which = ", ".join(chosen) if chosen else f"{_dotted(oldest)} and newer"
+        gpus = f"GeForce and RTX GPUs of compute capability {which}"
+    elif tensorrt.get("hardware_compatibility_level") == "ampere+":
+        gpus = "GPUs of compute capability 8.0 and newer"
+    elif tensorrt.get("hardware_compatibility_level") and "gpu" in tensorrt:
+        gpus = f"GPUs of compute capability {tensorrt['gpu']['compute_capability']}"
     elif "gpu" in tensorrt:
         gpus = f"{tensorrt['gpu']['name']}, the kind of GPU that it was built on"
     else:

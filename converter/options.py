@@ -19,9 +19,12 @@ from prototrt.caffe_proto.options import (
     only_in_python,
 )
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.builder_options import CAPABILITIES, COMPATIBILITY, VERBOSITIES, refuse_contradictions
 from prototrt.converter.targets import TARGETS
 
 BACKENDS = ("auto", "rtx", "enterprise")
+PoolSizes: TypeAlias = Mapping[str, str | int]
+"""Sizes of pools of memory by the names of ``POOLS``: bytes, or a text with a unit."""
 WAY_NAMES = ("reference", "network", "onnx", "onnx-lstm", "engine")
 """The ways to run a graph; see ``Session``."""
 
@@ -57,13 +60,38 @@ class BuildOptions(Options):
     ``tf32`` lets float32 matrix products round their factors to 10 bits. ``tile`` says what becomes of
     the Tiles that are left in the graph: our ``"plugin"``, which RTX does not take, or else ``"native"``
     layers. ``progress`` hears how the build goes on.
+
+    The others are options of TensorRT's builder, which not every backend has: see docs/building.md.
+    ``timing_cache_file`` is read and written. ``mem_pool_size`` limits pools of memory, as in
+    ``{"workspace": "512MiB"}``. ``builder_optimization_level`` is 0 to 5, TensorRT's default is 3.
+    ``version_compatible`` engines run with later releases of TensorRT, those of a ``hardware_compatibility_level`` on
+    other GPUs; ``compute_capabilities`` are the GPUs that TensorRT for RTX builds for. ``strip_weights`` leaves weights
+    out, which must then be refitted, and ``refit`` lets them be replaced. ``profiling_verbosity`` is what an engine
+    tells of its layers, and ``export_layer_info`` the JSON file that this is written to. ``use_dla_core`` builds for a
+    DLA, and ``allow_gpu_fallback`` leaves to the GPU what the DLA cannot run.
     """
 
     backend: str = one_of(BACKENDS)
     _: KW_ONLY
     tf32: bool = False
     tile: str = one_of(("broadcast", "native", "plugin"))
+    timing_cache_file: str | None = None
+    mem_pool_size: PoolSizes | None = None
+    builder_optimization_level: int | None = at_least(0, most=5)
+    version_compatible: bool = False
+    hardware_compatibility_level: str = one_of(tuple(COMPATIBILITY))
+    compute_capabilities: Names = one_of(CAPABILITIES, default=())
+    strip_weights: bool = False
+    refit: bool = False
+    profiling_verbosity: str = one_of(VERBOSITIES)
+    export_layer_info: str | None = None
+    use_dla_core: int | None = at_least(0)
+    allow_gpu_fallback: bool = False
     progress: Progress | None = only_in_python(None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_contradictions(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.converter.builder_options import trtexec_words
 from prototrt.converter.options import BuildOptions
 from prototrt.converter.script import plan_of
 from prototrt.converter.tensorrt.lowering import refuse_data_dependent, refuse_many_axes
@@ -32,7 +33,7 @@ def trtexec_command(graph: Graph, path: str | os.PathLike[str], building: BuildO
         words.append("--stronglyTyped")  # the model says which number has which type
     if not building.tf32:
         words.append("--noTF32")
-    return [*words, *_shapes(graph)]
+    return [*words, *trtexec_words(building), *_shapes(graph)]
 
 
 def _shapes(graph: Graph) -> Iterator[str]:

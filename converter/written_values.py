@@ -45,6 +45,16 @@ def definition_from_text(text: str) -> tuple[str, str]:
     return name, value
 
 
+def pools_from_text(text: str) -> dict[str, str]:
+    """``workspace:512MiB,dlaSRAM:1MiB``: pools of memory and their sizes."""
+    pairs = [part.replace("=", ":").partition(":") for part in text.split(",")]
+    if not all(pool and size for pool, _, size in pairs):
+        raise ValueError(
+            f'"{text}" is not a list of pools: write a pool, a colon, and a size with its unit, as in workspace:512MiB'
+        )
+    return {pool: size for pool, _, size in pairs}
+
+
 def words_from_text(text: str) -> tuple[str, ...]:
     """``network,onnx``, each once."""
     return tuple(dict.fromkeys(text.split(",")))

@@ -67,7 +67,7 @@ def test_convert_writes_nothing_that_fails_its_verification(
 @pytest.mark.parametrize(
     ("suffix", "option", "message"),
     [
-        ("onnx", "--tf32", "--backend and --tf32 are for engines, but FILE ends in .onnx"),
+        ("onnx", "--tf32", "--tf32 is for engines, but FILE ends in .onnx"),
         ("plan", "--onnx-lstm", "--onnx-lstm is for ONNX models, but FILE does not end in .onnx"),
     ],
 )

@@ -25,12 +25,13 @@ from prototrt.caffe_proto.wording import worded
 from prototrt.converter.batch.tree import Place
 from prototrt.converter.batch.wording import list_words
 from prototrt.converter.conversion import Product
-from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions, VerifyOptions
+from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions, PoolSizes, VerifyOptions
 from prototrt.converter.sessions.feeds import ArraysOfFile
 from prototrt.converter.written_values import (
     definition_from_text,
     file_of_state,
     override_from_text,
+    pools_from_text,
     shape_from_text,
     state_from_text,
     with_state_file,
@@ -52,7 +53,18 @@ OWN_KEYS = (
     "file-size",
     "matrix",
 )
-FILES = ("inputs", "expect", "state", "rules", "settings", "scales", "calibration_cache", "sign")
+FILES = (
+    "inputs",
+    "expect",
+    "state",
+    "rules",
+    "settings",
+    "scales",
+    "calibration_cache",
+    "sign",
+    "timing_cache_file",
+    "export_layer_info",
+)
 """Options that name files: relative to the YAML file, as prototxt and weights are."""
 
 GROUPS = (LoadOptions, RewriteOptions, BuildOptions, ExportOptions, ConvertOptions, VerifyOptions)
@@ -231,6 +243,12 @@ def _definitions(name: str, place: Place) -> dict[str, str]:
     return dict(map(definition_from_text, _texts(name, place, ",")))
 
 
+def _pools(name: str, place: Place) -> dict[str, str]:
+    if isinstance(place.content, dict):
+        return {pool: value.text(shown(name)) for pool, value in place.content.items()}
+    return pools_from_text(place.text(shown(name)))
+
+
 def _state(name: str, place: Place) -> str:
     return state_from_text(place.text(shown(name)))
 
@@ -259,5 +277,6 @@ _READERS: Mapping[Any, Callable[[str, Place], Any]] = {
     Shapes: _shapes,
     Overrides: _overrides,
     Definitions: _definitions,
+    PoolSizes: _pools,
     States: _state,
 }

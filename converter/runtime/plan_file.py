@@ -116,6 +116,13 @@ def _stated(file: str, manifest: Mapping[str, Any]) -> PlanFile:
     where = f"{file}.json"
     try:
         tensorrt = manifest["tensorrt"]
+        if tensorrt.get("strip_weights"):
+            raise EngineError(
+                "has no weights",
+                where=file,
+                because="it was built to get them from the application that runs it",
+                fix=Worded("convert the model without {}", Option("strip_weights")),
+            )
         return PlanFile(
             file,
             b"",

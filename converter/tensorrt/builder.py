@@ -12,15 +12,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from prototrt.caffe_proto.errors import BuildError
 from prototrt.caffe_proto.options import takes_options
 from prototrt.caffe_proto.subjects import refuse_other
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter import black_box
-from prototrt.converter.files import HashedStream
+from prototrt.converter.builder_options import refuse_for, refuse_without_gpu, stated
+from prototrt.converter.files import HashedStream, atomic_write
 from prototrt.converter.manifest import describe, graph_facts, refuse_changed
 from prototrt.converter.options import BuildOptions, Progress
 from prototrt.converter.publication import publication
 from prototrt.converter.signing import Signer
 from prototrt.converter.tensorrt.api import Backend, find_backend
+from prototrt.converter.tensorrt.configuration import configure, layer_info, timing_cache_of
 from prototrt.converter.tensorrt.lowering import lower, refuse_not_run
 from prototrt.converter.tensorrt.network import Network
 from prototrt.surgery.ir import Graph, computable, node_count, range_of, sha256_of_graph
@@ -76,6 +80,8 @@ def _unpickled(plan: bytes, facts: Mapping[str, Any]) -> Plan:
     return Plan(memoryview(plan), facts)
 
 
+_ONLY_ON_TURING = "FP32 GEMM is not supported"
+"""What TensorRT for RTX says of float32 products for compute capability 7.5."""
 STREAMED_FROM = 1 << 28
 """Bytes of weights: a few pieces of a stream, one of which is held twice."""
 
@@ -86,6 +92,9 @@ def build(graph: Graph, options: BuildOptions) -> Plan:
     refuse_other("build", graph, Graph)
     with _prepared(graph, options) as job:
         plan = job.serialized()
+        for file, content in job.companions(plan).items():
+            with atomic_write(file) as stream:
+                stream.write(content)
         return Plan(plan, job.facts())
 
 
@@ -105,8 +114,11 @@ def build_file(
     """
     with _prepared(graph, options) as job, publication(path) as files:
         with files.create(path) as file, HashedStream(file) as stream:
-            job.stream(stream.write)
+            plan = job.stream(stream.write)
             manifest = _manifest({**job.facts(), **(notes or {})}, stream.bytes, stream.sha256)
+        for companion, content in job.companions(plan).items():
+            with files.create(companion) as written:
+                written.write(content)
         if signer is not None:
             manifest = signer.signed(manifest)
         describe(files, path, manifest, header)
@@ -124,7 +136,7 @@ class _Job:
     graph: Graph
     network: Network
     config: Any
-    tf32: bool
+    options: BuildOptions
     graph_facts: Future[dict[str, Any]]
     graph_sha256: Future[str]
     seconds: float = 0.0
@@ -134,22 +146,35 @@ class _Job:
         with self._timed():
             plan = self.network.builder.build_serialized_network(self.network.definition, self.config)
         if plan is None:
-            raise self.network.error("built no engine")
+            raise self._failure()
         return memoryview(plan).cast("B")  # the bindings call its bytes floats
 
-    def stream(self, write: Callable[[Any], None]) -> None:
-        """Build the plan and write it: a large one piece by piece, where this TensorRT can."""
+    def stream(self, write: Callable[[Any], None]) -> memoryview | None:
+        """Build the plan and write it: a large one piece by piece, where this TensorRT can. Else return it as well."""
         build = getattr(self.network.builder, "build_serialized_network_to_stream", None)
-        if build is None or self.network.weights_bytes < STREAMED_FROM:
-            write(self.serialized())
-            return
+        is_small = self.network.weights_bytes < STREAMED_FROM
+        if build is None or is_small or self.options.export_layer_info is not None:
+            plan = self.serialized()
+            write(plan)
+            return plan
         writer = _stream_writer(self.network.trt, write)
         with self._timed():
             done = build(self.network.definition, self.config, writer)
         if writer.failure is not None:
             raise writer.failure
         if not done:
-            raise self.network.error("built no engine")
+            raise self._failure()
+        return None
+
+    def companions(self, plan: memoryview | None) -> dict[str, bytes]:
+        """The content of further files that were asked for, by name."""
+        files = {}
+        if self.options.timing_cache_file is not None:
+            files[self.options.timing_cache_file] = timing_cache_of(self.config)
+        if self.options.export_layer_info is not None:
+            assert plan is not None, "it is not streamed"
+            files[self.options.export_layer_info] = layer_info(self.network, plan).encode()
+        return files
 
     def facts(self) -> dict[str, Any]:
         """The manifest without the facts that need the finished plan."""
@@ -160,7 +185,8 @@ class _Job:
             "tensorrt": {
                 "flavour": self.network.backend.name,
                 "version": self.network.backend.version,
-                "tf32": self.tf32,
+                "tf32": self.options.tf32,
+                **{option.name: value for option, value in stated(self.options) if option.is_of_the_engine},
                 **_place(self.network.backend),
             },
             "plan": {"build_seconds": round(self.seconds, 3)},
@@ -168,6 +194,14 @@ class _Job:
             "layers": self.network.definition.num_layers,
             **({"plugins": sorted(self.network.needs)} if self.network.needs else {}),
         }
+
+    def _failure(self) -> BuildError:
+        """What TensorRT has said about an engine that it did not build."""
+        error = self.network.error("built no engine")
+        if _ONLY_ON_TURING in str(error.because):
+            without = Option("compute_capabilities")
+            error.fix = Worded("use {}, or leave 7.5 out of {}", Option("precision", "fp16"), without)
+        return error
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
@@ -194,6 +228,9 @@ def _place(backend: Backend) -> dict[str, Any]:
 @contextmanager
 def _prepared(graph: Graph, options: BuildOptions) -> Iterator[_Job]:
     found = find_backend(options.backend)
+    refuse_for(Option("backend", found.name), options)
+    if not _has_gpu():
+        refuse_without_gpu(found.name, options)
     if options.tile == "plugin":
         from prototrt.converter.tensorrt.tile_plugin import refuse_tile_plugin  # few engines have it
 
@@ -204,7 +241,14 @@ def _prepared(graph: Graph, options: BuildOptions) -> Iterator[_Job]:
         refuse_not_run(graph, found)
         network = network_of(graph, found, options.tile)
         digest = background.submit(sha256_of_graph, graph)
-        yield _Job(graph, network, _config(graph, network, options), options.tf32, facts, digest)
+        yield _Job(graph, network, _config(graph, network, options), options, facts, digest)
+
+
+def _has_gpu() -> bool:
+    from prototrt.converter.runtime.driver import find_driver
+
+    driver = find_driver()
+    return driver is not None and bool(driver.gpus)
 
 
 def network_of(graph: Graph, backend: Backend, tile: str = "native") -> Network:
@@ -217,12 +261,10 @@ def network_of(graph: Graph, backend: Backend, tile: str = "native") -> Network:
 
 
 def _config(graph: Graph, network: Network, options: BuildOptions) -> Any:
-    trt = network.trt
     config = network.builder.create_builder_config()
-    if not options.tf32:
-        config.clear_flag(trt.BuilderFlag.TF32)
+    configure(config, network, options)
     if options.progress is not None:
-        config.progress_monitor = _monitor(trt, options.progress)
+        config.progress_monitor = _monitor(network.trt, options.progress)
     profile = _profile(graph, network)
     if profile is not None:
         config.add_optimization_profile(profile)

@@ -216,7 +216,8 @@ BUILT_THERE = "because trtexec builds the engine from an ONNX model, on the"
         (
             "a.onnx",
             ["--target", "onnx", "--tf32"],
-            "--backend and --tf32 are for engines, but FILE ends in .onnx\n",
+            "--tf32 is for engines, but FILE ends in .onnx\n"
+            "  fix: let FILE end in .plan, or use --target datacenter for an engine elsewhere\n",
         ),
         (
             "a.onnx",

@@ -5,7 +5,13 @@ from __future__ import annotations
 import click
 
 from prototrt.converter.commandline.options.groups import declared, options
-from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile, ProductFile
+from prototrt.converter.commandline.options.parameter_types import (
+    Capabilities,
+    InputFile,
+    OutputFile,
+    Pools,
+    ProductFile,
+)
 from prototrt.converter.options import NO_SUFFIX, PRODUCT_NAMES, BuildOptions, ConvertOptions, ExportOptions
 
 build_options = options(
@@ -35,6 +41,52 @@ build_options = options(
         " that wraps, or as a plugin, which TensorRT for RTX does not support.",
     ),
     declared(BuildOptions, "tf32", help="Allow TF32: faster, but not Caffe's float32."),
+    declared(
+        BuildOptions,
+        "timing_cache_file",
+        type=OutputFile(),
+        help="Read the times of kernels from this file, if it exists, and add those of this build.",
+    ),
+    declared(
+        BuildOptions,
+        "mem_pool_size",
+        type=Pools(),
+        help="The most memory that the builder may use, as in workspace:512MiB.",
+    ),
+    declared(
+        BuildOptions,
+        "builder_optimization_level",
+        help="How long TensorRT searches for faster kernels; its own default is 3.",
+    ),
+    declared(BuildOptions, "version_compatible", help="Build an engine that later releases of TensorRT run."),
+    declared(
+        BuildOptions,
+        "hardware_compatibility_level",
+        help="Build an engine for more GPUs than the one here: those of compute capability 8.0 and newer, or those of"
+        " the same compute capability.",
+    ),
+    declared(
+        BuildOptions,
+        "compute_capabilities",
+        type=Capabilities(),
+        help="The GPUs that TensorRT for RTX builds for, as in 7.5,8.9; by default all from 8.0 on.",
+    ),
+    declared(
+        BuildOptions,
+        "strip_weights",
+        help="Leave out weights that the application puts back into the engine.",
+    ),
+    declared(BuildOptions, "refit", help="Let the application replace weights in the engine."),
+    declared(BuildOptions, "profiling_verbosity", help="What the engine tells of its layers."),
+    declared(
+        BuildOptions,
+        "export_layer_info",
+        type=OutputFile(),
+        metavar="FILE.json",
+        help="Write the layers of the engine to this file; needs a GPU.",
+    ),
+    declared(BuildOptions, "use_dla_core", help="Build for this core of the DLA of a Jetson."),
+    declared(BuildOptions, "allow_gpu_fallback", help="Run on the GPU what the DLA cannot."),
     declared(ExportOptions, "onnx_lstm", help="Use ONNX's LSTM operator where a recurrence equals it."),
     declared(ConvertOptions, "verify", help="Compare the network with our primitives before writing it."),
     declared(

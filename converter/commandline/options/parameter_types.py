@@ -13,6 +13,7 @@ from prototrt.converter.written_values import (
     file_of_state,
     numbers_from_text,
     override_from_text,
+    pools_from_text,
     shape_from_text,
     sizes_from_text,
     state_from_text,
@@ -60,6 +61,20 @@ class BlobShapes(Read):
     @staticmethod
     def reader(text: str) -> dict[str, tuple[int, ...]]:
         return dict(map(shape_from_text, text.split(",")))
+
+
+class Pools(Read):
+    """``workspace:512MiB,dlaSRAM:1MiB``, as trtexec writes pools of memory."""
+
+    name = "POOL:SIZE,..."
+    reader = staticmethod(pools_from_text)
+
+
+class Capabilities(Read):
+    """``8.6,8.9``"""
+
+    name = "CAPABILITY,..."
+    reader = staticmethod(words_from_text)
 
 
 class Numbers(Read):

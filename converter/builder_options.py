@@ -1,0 +1,213 @@
+"""The builder's options: what TensorRT for RTX, TensorRT itself and trtexec make of each. Light to import.
+
+The names are those of trtexec and Polygraphy. Each option is passed on, or refused with a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from prototrt.caffe_proto.errors import OptionsError
+from prototrt.caffe_proto.sizes import bytes_from_text
+from prototrt.caffe_proto.suggestions import close_names
+from prototrt.caffe_proto.wording import Option, Worded
+
+if TYPE_CHECKING:
+    from prototrt.converter.options import BuildOptions
+
+POOLS = {
+    "workspace": "WORKSPACE",
+    "dlaSRAM": "DLA_MANAGED_SRAM",
+    "dlaLocalDRAM": "DLA_LOCAL_DRAM",
+    "dlaGlobalDRAM": "DLA_GLOBAL_DRAM",
+    "tacticSharedMem": "TACTIC_SHARED_MEMORY",
+}
+"""Pools of memory as trtexec calls them, and TensorRT's own names."""
+COMPATIBILITY = {
+    "none": "NONE",
+    "ampere+": "AMPERE_PLUS",
+    "same_compute_capability": "SAME_COMPUTE_CAPABILITY",
+}
+CAPABILITIES = ("7.5", "8.0", "8.6", "8.9", "12.0", "12.1")
+"""Compute capabilities that TensorRT for RTX builds for."""
+VERBOSITIES = ("layer_names_only", "detailed", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a builder does not take an option, and what helps."""
+
+    because: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuilderOption:
+    """An option by the name of its field.
+
+    ``words`` are those of trtexec for a value. ``refused`` is by the name of a backend or a target; ``needs_gpu`` are
+    the backends that take it only where they find a GPU. ``is_of_the_engine``: who runs the engine must know it.
+    """
+
+    name: str
+    words: Callable[[Any], Sequence[str]]
+    refused: Mapping[str, Refusal] = field(default_factory=dict)
+    needs_gpu: tuple[str, ...] = ()
+    is_of_the_engine: bool = False
+
+
+def _flag(spelling: str) -> Callable[[Any], Sequence[str]]:
+    return lambda value: [f"--{spelling}"]
+
+
+def _value(spelling: str) -> Callable[[Any], Sequence[str]]:
+    return lambda value: [f"--{spelling}={value}"]
+
+
+def _pools(sizes: Mapping[str, str | int]) -> Sequence[str]:
+    return _value("memPoolSize")(",".join(f"{pool}:{pool_bytes(sizes, pool)}B" for pool in sizes))
+
+
+def _compatibility(level: str) -> Sequence[str]:
+    spelling = {"same_compute_capability": "sameComputeCapability"}
+    return _value("hardwareCompatibilityLevel")(spelling.get(level, level))
+
+
+_WITH_ENTERPRISE = Worded("build with {}", Option("backend", "enterprise"))
+_NO_DLA = Refusal(
+    "only Jetson and DRIVE have a DLA", Worded("leave it out, or use {}", Option("target", "jetson"))
+)
+_ONE_GPU = Refusal(
+    "TensorRT itself builds for the GPU that it finds",
+    Worded("use {}", Option("hardware_compatibility_level", "ampere+")),
+)
+_NO_JETSON = Refusal("TensorRT does not offer that on Jetson", "leave it out")
+
+BUILDER_OPTIONS = (
+    BuilderOption(
+        "timing_cache_file",
+        _value("timingCacheFile"),
+        {
+            "rtx": Refusal(
+                "TensorRT for RTX times no kernels when it builds",
+                Worded(
+                    "leave it out; {} keeps what is compiled when the engine runs", Option("runtime_cache")
+                ),
+            )
+        },
+    ),
+    BuilderOption("mem_pool_size", _pools),
+    BuilderOption("builder_optimization_level", _value("builderOptimizationLevel")),
+    BuilderOption(
+        "version_compatible",
+        _flag("versionCompatible"),
+        {"rtx": Refusal("TensorRT for RTX comes without the lean runtime that this needs", _WITH_ENTERPRISE)},
+        is_of_the_engine=True,
+    ),
+    BuilderOption(
+        "hardware_compatibility_level",
+        _compatibility,
+        {
+            "rtx": Refusal(
+                "engines of TensorRT for RTX run on all GPUs from compute capability 8.0 on as they are",
+                Worded("leave it out, or choose GPUs with {}", Option("compute_capabilities")),
+            ),
+            "jetson": _NO_JETSON,
+        },
+        is_of_the_engine=True,
+    ),
+    BuilderOption(
+        "compute_capabilities",
+        list,
+        {"enterprise": _ONE_GPU, "datacenter": _ONE_GPU, "jetson": _ONE_GPU},
+        is_of_the_engine=True,
+    ),
+    BuilderOption("strip_weights", _flag("stripWeights"), needs_gpu=("rtx",), is_of_the_engine=True),
+    BuilderOption("refit", _flag("refit"), needs_gpu=("rtx",), is_of_the_engine=True),
+    BuilderOption("profiling_verbosity", _value("profilingVerbosity")),
+    BuilderOption("export_layer_info", _value("exportLayerInfo"), needs_gpu=("rtx", "enterprise")),
+    BuilderOption("use_dla_core", _value("useDLACore"), {"rtx": _NO_DLA, "datacenter": _NO_DLA}),
+    BuilderOption("allow_gpu_fallback", _flag("allowGPUFallback"), {"rtx": _NO_DLA, "datacenter": _NO_DLA}),
+)
+
+
+def stated(building: BuildOptions) -> Iterator[tuple[BuilderOption, Any]]:
+    """The builder's options that differ from their defaults, with their values."""
+    defaults = {each.name: each.default for each in fields(building)}
+    for option in BUILDER_OPTIONS:
+        value = getattr(building, option.name)
+        if value != defaults[option.name]:
+            yield option, value
+
+
+def trtexec_words(building: BuildOptions) -> list[str]:
+    """The builder's options as trtexec spells them."""
+    return [word for option, value in stated(building) for word in option.words(value)]
+
+
+def refuse_for(place: Option, building: BuildOptions) -> None:
+    """Raise ``OptionsError`` for what this backend, or this target, does not take."""
+    for option, _ in stated(building):
+        refusal = option.refused.get(str(place.value))
+        if refusal is not None:
+            raise OptionsError(
+                Worded("{} is not for {}", Option(option.name), place),
+                because=refusal.because,
+                fix=refusal.fix,
+            )
+
+
+def refuse_without_gpu(backend: str, building: BuildOptions) -> None:
+    """Raise ``OptionsError`` for what this backend takes only on a machine with a GPU."""
+    for option, _ in stated(building):
+        if backend in option.needs_gpu:
+            raise OptionsError(
+                Worded("{} needs a GPU, and there is none here", Option(option.name)),
+                because=Worded("{} asks one when it builds", Option("backend", backend))
+                if option.name != "export_layer_info"
+                else "TensorRT tells the layers of an engine that a GPU has loaded",
+                fix=Worded("build on a machine with a GPU, or leave out {}", Option(option.name)),
+            )
+
+
+def pool_bytes(sizes: Mapping[str, str | int], pool: str) -> int:
+    """The size of a pool. Raises ``OptionsError`` for an unknown pool, and for a size without a unit."""
+    if pool not in POOLS:
+        likely = [*close_names(pool, POOLS), "workspace"][0]
+        raise OptionsError(
+            Worded(
+                "{} has the pool {}, expected one of {}",
+                Option("mem_pool_size"),
+                repr(pool),
+                ", ".join(POOLS),
+            ),
+            fix=Worded("use {}", Option("mem_pool_size", f"{likely}:{sizes[pool]}")),
+        )
+    size = sizes[pool]
+    if isinstance(size, int):
+        return size
+    count = None if size.strip().isdecimal() else bytes_from_text(size)
+    if not count:
+        raise OptionsError(
+            Worded(
+                "{} of {} is {}, expected a size with its unit", Option("mem_pool_size"), pool, repr(size)
+            ),
+            fix=Worded("write it as in {}", Option("mem_pool_size", f"{pool}:512MiB")),
+        )
+    return count
+
+
+def refuse_contradictions(building: BuildOptions) -> None:
+    """Raise ``OptionsError`` for options of the builder that make no sense together."""
+    for pool in building.mem_pool_size or {}:
+        pool_bytes(building.mem_pool_size or {}, pool)
+    if building.allow_gpu_fallback and building.use_dla_core is None:
+        raise OptionsError(
+            Worded(
+                "{} is for layers that a DLA cannot run, but no DLA is asked for",
+                Option("allow_gpu_fallback"),
+            ),
+            fix=Worded("also give {}", Option("use_dla_core", 0)),
+        )

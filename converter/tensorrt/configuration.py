@@ -1,0 +1,100 @@
+"""The builder's options as TensorRT's ``IBuilderConfig`` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.builder_options import COMPATIBILITY, POOLS, pool_bytes
+from prototrt.converter.options import BuildOptions
+from prototrt.converter.tensorrt.network import Network
+
+
+def configure(config: Any, network: Network, options: BuildOptions) -> None:
+    """Set everything that differs from TensorRT's defaults. Raises ``BuildError`` for what TensorRT refuses.
+
+    Its setters may fail without raising, so what they have set is read back.
+    """
+    trt = network.trt
+    if not options.tf32:
+        config.clear_flag(trt.BuilderFlag.TF32)
+    flags = {
+        trt.BuilderFlag.VERSION_COMPATIBLE: options.version_compatible,
+        trt.BuilderFlag.STRIP_PLAN: options.strip_weights,
+        trt.BuilderFlag.REFIT: options.refit,
+        trt.BuilderFlag.GPU_FALLBACK: options.allow_gpu_fallback,
+    }
+    for flag in (flag for flag, is_set in flags.items() if is_set):
+        config.set_flag(flag)
+    if options.builder_optimization_level is not None:
+        config.builder_optimization_level = options.builder_optimization_level
+    for pool in options.mem_pool_size or {}:
+        size = pool_bytes(options.mem_pool_size or {}, pool)
+        kind = _member(trt, "MemoryPoolType", POOLS[pool])
+        config.set_memory_pool_limit(kind, size)
+        if config.get_memory_pool_limit(kind) != size:
+            raise network.error(f"does not take {size} bytes for the pool {pool}")
+    if options.hardware_compatibility_level != BuildOptions.hardware_compatibility_level:
+        level = COMPATIBILITY[options.hardware_compatibility_level]
+        config.hardware_compatibility_level = _member(trt, "HardwareCompatibilityLevel", level)
+        if config.hardware_compatibility_level != _member(trt, "HardwareCompatibilityLevel", level):
+            raise network.error(f"does not take the hardware compatibility level {level}")
+    if options.profiling_verbosity != BuildOptions.profiling_verbosity:
+        config.profiling_verbosity = _member(trt, "ProfilingVerbosity", options.profiling_verbosity.upper())
+    if options.use_dla_core is not None:
+        config.default_device_type, config.DLA_core = trt.DeviceType.DLA, options.use_dla_core
+        if (config.default_device_type, config.DLA_core) != (trt.DeviceType.DLA, options.use_dla_core):
+            raise network.error(f"has no DLA core {options.use_dla_core} here")
+    if options.compute_capabilities:
+        _set_capabilities(config, trt, options.compute_capabilities)
+    if options.timing_cache_file is not None:
+        _read_timing_cache(config, network, options.timing_cache_file)
+
+
+def _member(trt: Any, kind: str, name: str) -> Any:
+    """A member of one of TensorRT's enumerations. Raises ``BuildError`` where this release lacks it."""
+    found = getattr(getattr(trt, kind), name, None)
+    if found is None:
+        raise BuildError(
+            f"{trt.__name__} {trt.__version__} has no {kind}.{name}", fix="install a newer release"
+        )
+    return found
+
+
+def _set_capabilities(of_rtx: Any, trt: Any, capabilities: Sequence[str]) -> None:
+    """Choose the GPUs; only the configuration of TensorRT for RTX has this choice."""
+    of_rtx.num_compute_capabilities = len(capabilities)
+    for place, capability in enumerate(capabilities):
+        known = _member(trt, "ComputeCapability", f"SM{capability.replace('.', '')}")
+        if not of_rtx.set_compute_capability(known, place):
+            raise BuildError(
+                f"{trt.__name__} {trt.__version__} does not build for compute capability {capability}",
+                fix=Worded("leave it out of {}", Option("compute_capabilities")),
+            )
+
+
+def _read_timing_cache(config: Any, network: Network, file: str) -> None:
+    """A file that does not exist yet is an empty cache."""
+    path = Path(file)
+    cache = config.create_timing_cache(path.read_bytes() if path.exists() else b"")
+    if cache is None or not config.set_timing_cache(cache, False):
+        error = network.error(f'does not take the timing cache "{file}"')
+        error.fix = Worded("give another file as {}, or remove this one", Option("timing_cache_file"))
+        raise error
+
+
+def timing_cache_of(config: Any) -> bytes:
+    """What was in the cache, and what the build has added."""
+    return bytes(config.get_timing_cache().serialize())
+
+
+def layer_info(network: Network, plan: bytes | memoryview) -> str:
+    """What an engine tells of its layers, as JSON. Needs a GPU, on which it is loaded."""
+    trt = network.trt
+    engine = trt.Runtime(network.logger).deserialize_cuda_engine(plan)
+    if engine is None:
+        raise network.error("could not load the engine to list its layers")
+    return str(engine.create_engine_inspector().get_engine_information(trt.LayerInformationFormat.JSON))

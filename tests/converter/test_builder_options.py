@@ -1,0 +1,453 @@
+"""The builder's options: passed on to each TensorRT and to trtexec, or refused with a reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import prototrt
+from prototrt.caffe_proto.errors import BuildError, EngineError, OptionsError
+from prototrt.caffe_proto.wording import Option
+from prototrt.converter.batch.spec import read_models
+from prototrt.converter.builder_options import (
+    BUILDER_OPTIONS,
+    COMPATIBILITY,
+    POOLS,
+    VERBOSITIES,
+    refuse_for,
+    refuse_without_gpu,
+    stated,
+    trtexec_words,
+)
+from prototrt.converter.conversion import Product
+from prototrt.converter.options import BuildOptions, ConvertOptions
+from prototrt.converter.runtime.plan_file import load_plan
+from prototrt.converter.tensorrt import builder, configuration
+from prototrt.converter.tensorrt.api import find_backend
+from prototrt.converter.tensorrt.configuration import configure
+from prototrt.converter.tensorrt.network import Network
+from prototrt.surgery.ir import Graph
+from prototrt.tests.command_line import DEPLOY, WEIGHTS, run
+from prototrt.tests.golden_cases import GOLDENS
+from prototrt.tests.small_nets import inputs_of, loaded, op
+
+OF_PROTOTRT = {"backend", "tf32", "tile", "progress"}
+EACH: dict[str, Any] = {
+    "timing_cache_file": "times.cache",
+    "mem_pool_size": {"workspace": "512MiB", "dlaSRAM": 1 << 20},
+    "builder_optimization_level": 0,
+    "version_compatible": True,
+    "hardware_compatibility_level": "ampere+",
+    "compute_capabilities": ("7.5", "8.9"),
+    "strip_weights": True,
+    "refit": True,
+    "profiling_verbosity": "detailed",
+    "export_layer_info": "layers.json",
+    "use_dla_core": 0,
+    "allow_gpu_fallback": True,
+}
+"""A value for each option that is not its default."""
+
+
+def options(name: str) -> BuildOptions:
+    """Options with that one, and what it needs."""
+    needed = {"use_dla_core": 0} if name == "allow_gpu_fallback" else {}
+    return BuildOptions(**{name: EACH[name], **needed})
+
+
+def net(folder: Path) -> Graph:
+    return prototrt.rewrite(loaded(folder, inputs_of({"x": (2, 3)}) + op("TanH")))
+
+
+def test_every_option_is_in_the_table() -> None:
+    names = [option.name for option in BUILDER_OPTIONS]
+    assert names == [each.name for each in fields(BuildOptions) if each.name not in OF_PROTOTRT]
+    assert {*names} == EACH.keys()
+    assert list(stated(BuildOptions())) == []
+    for name in names:
+        assert (name, EACH[name]) in [(option.name, value) for option, value in stated(options(name))]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"timing_cache_file": "a b"}, ["--timingCacheFile=a b"]),
+        ({"mem_pool_size": EACH["mem_pool_size"]}, ["--memPoolSize=workspace:536870912B,dlaSRAM:1048576B"]),
+        ({"builder_optimization_level": 0}, ["--builderOptimizationLevel=0"]),
+        ({"version_compatible": True}, ["--versionCompatible"]),
+        ({"hardware_compatibility_level": "ampere+"}, ["--hardwareCompatibilityLevel=ampere+"]),
+        (
+            {"hardware_compatibility_level": "same_compute_capability"},
+            ["--hardwareCompatibilityLevel=sameComputeCapability"],
+        ),
+        ({"strip_weights": True, "refit": True}, ["--stripWeights", "--refit"]),
+        ({"profiling_verbosity": "none"}, ["--profilingVerbosity=none"]),
+        ({"export_layer_info": "l.json"}, ["--exportLayerInfo=l.json"]),
+        ({"use_dla_core": 1, "allow_gpu_fallback": True}, ["--useDLACore=1", "--allowGPUFallback"]),
+    ],
+)
+def test_trtexec_is_told(given: dict[str, Any], words: list[str], tmp_path: Path) -> None:
+    assert trtexec_words(BuildOptions(**given)) == words
+    target = "datacenter" if "hardware_compatibility_level" in given else "jetson"
+    product = Product(
+        file=str(tmp_path / "a.onnx"),
+        building=BuildOptions(**given),
+        converting=ConvertOptions(target=target),
+    )
+    command = product.write(net(tmp_path))["trtexec"]
+    assert command == ["trtexec", "--onnx=a.onnx", "--saveEngine=a.plan", "--noTF32", *words]
+
+
+# ---------------------------------------------------------------- what builders are told
+
+
+SETTINGS: dict[str, Callable[[Any, Any], bool]] = {
+    "mem_pool_size": lambda trt, config: (
+        config.get_memory_pool_limit(trt.MemoryPoolType.WORKSPACE) == 512 << 20
+        and config.get_memory_pool_limit(trt.MemoryPoolType.DLA_MANAGED_SRAM) == 1 << 20
+    ),
+    "builder_optimization_level": lambda trt, config: config.builder_optimization_level == 0,
+    "version_compatible": lambda trt, config: config.get_flag(trt.BuilderFlag.VERSION_COMPATIBLE),
+    "hardware_compatibility_level": lambda trt, config: (
+        config.hardware_compatibility_level == trt.HardwareCompatibilityLevel.AMPERE_PLUS
+    ),
+    "compute_capabilities": lambda trt, config: (
+        [config.get_compute_capability(place) for place in range(config.num_compute_capabilities)]
+        == [trt.ComputeCapability.SM75, trt.ComputeCapability.SM89]
+    ),
+    "strip_weights": lambda trt, config: config.get_flag(trt.BuilderFlag.STRIP_PLAN),
+    "refit": lambda trt, config: config.get_flag(trt.BuilderFlag.REFIT),
+    "profiling_verbosity": lambda trt, config: config.profiling_verbosity == trt.ProfilingVerbosity.DETAILED,
+    "use_dla_core": lambda trt, config: (
+        (config.default_device_type, config.DLA_core) == (trt.DeviceType.DLA, 0)
+    ),
+    "allow_gpu_fallback": lambda trt, config: config.get_flag(trt.BuilderFlag.GPU_FALLBACK),
+}
+"""Whether a configuration has the values of ``EACH``. It takes them all, whatever the builder then says."""
+
+
+NOT_OF_RTX = {
+    "mem_pool_size": "does not take 1048576 bytes for the pool dlaSRAM",
+    "hardware_compatibility_level": "does not take the hardware compatibility level AMPERE_PLUS",
+    "use_dla_core": "has no DLA core 0 here",
+}
+"""What the configuration of TensorRT for RTX does not hold, although it has the names."""
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("name", SETTINGS.keys() - NOT_OF_RTX.keys() - {"allow_gpu_fallback"})
+def test_rtx_is_told(name: str) -> None:
+    network = Network(find_backend("rtx"))
+    config = network.builder.create_builder_config()
+    assert not SETTINGS[name](network.trt, config)
+    configure(config, network, options(name))
+    assert SETTINGS[name](network.trt, config)
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("name", NOT_OF_RTX)
+def test_what_is_not_set_is_no_silence(name: str) -> None:
+    network = Network(find_backend("rtx"))
+    with pytest.raises(BuildError, match=f"^TensorRT {NOT_OF_RTX[name]}\n"):
+        configure(network.builder.create_builder_config(), network, options(name))
+
+
+class Enterprise:
+    """A configuration that takes everything, as that of TensorRT itself does on a Jetson."""
+
+    def __init__(self) -> None:
+        self.flags: set[object] = set()
+        self.pools: dict[object, int] = {}
+        self.get_flag, self.set_flag, self.clear_flag = (
+            self.flags.__contains__,
+            self.flags.add,
+            self.flags.discard,
+        )
+        self.get_memory_pool_limit, self.set_memory_pool_limit = self.pools.get, self.pools.__setitem__
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("name", SETTINGS.keys() - {"compute_capabilities"})
+def test_tensorrt_itself_is_told(name: str) -> None:
+    network, config = Network(find_backend("rtx")), Enterprise()
+    configure(config, network, options(name))
+    assert SETTINGS[name](network.trt, config)
+
+
+class FakeCache:
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    def serialize(self) -> bytes:
+        return self.content + b" and this build"
+
+
+class FakeConfig:
+    """The part of a configuration that keeps times; ``refuses`` what another GPU measured."""
+
+    def __init__(self, refuses: bool = False) -> None:
+        self.refuses, self.cache = refuses, FakeCache(b"")
+
+    def clear_flag(self, flag: object) -> None: ...
+
+    def create_timing_cache(self, content: bytes) -> FakeCache:
+        return FakeCache(content)
+
+    def set_timing_cache(self, cache: FakeCache, ignore_mismatch: bool) -> bool:
+        assert not ignore_mismatch
+        self.cache = cache
+        return not self.refuses
+
+    def get_timing_cache(self) -> FakeCache:
+        return self.cache
+
+
+@pytest.mark.trt
+def test_a_timing_cache_is_read_and_grows(tmp_path: Path) -> None:
+    network, config, file = Network(find_backend("rtx")), FakeConfig(), tmp_path / "times"
+    asked = BuildOptions(timing_cache_file=str(file))
+    configure(config, network, asked)
+    assert config.cache.content == b""
+    file.write_bytes(b"old times")
+    configure(config, network, asked)
+    assert configuration.timing_cache_of(config) == b"old times and this build"
+
+
+@pytest.mark.trt
+def test_a_timing_cache_of_another_gpu_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "times"
+    network = Network(find_backend("rtx"))
+    network.logger.last.clear()
+    with pytest.raises(BuildError) as caught:
+        configure(FakeConfig(refuses=True), network, BuildOptions(timing_cache_file=str(file)))
+    assert str(caught.value) == (
+        f'TensorRT does not take the timing cache "{file}"\n'
+        "  because it gave no reason\n"
+        "  fix: give another file as timing_cache_file, or remove this one"
+    )
+
+
+@pytest.mark.trt
+def test_what_a_release_lacks_is_told() -> None:
+    network = Network(find_backend("rtx"))
+    config = network.builder.create_builder_config()
+    with pytest.raises(BuildError, match=r"^tensorrt_rtx [\d.]+ has no ComputeCapability\.SM90\n"):
+        configuration._set_capabilities(config, network.trt, ["9.0"])
+
+
+LISTINGS = sorted((GOLDENS / "tensorrt_api").glob("*.json"))
+NEWER = {"10.0.1": {"SAME_COMPUTE_CAPABILITY"}}
+"""What a release lacks, which a message then says."""
+
+
+@pytest.mark.parametrize("listing", LISTINGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    ("kind", "members"),
+    [
+        ("MemoryPoolType", POOLS.values()),
+        ("HardwareCompatibilityLevel", COMPATIBILITY.values()),
+        ("ProfilingVerbosity", map(str.upper, VERBOSITIES)),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_tensorrt_has_these_names(listing: Path, kind: str, members: Any) -> None:
+    facts = json.loads(listing.read_text())
+    assert {*members} - {*facts["names"][kind]["members"]} <= NEWER.get(facts["version"], set())
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize(
+    ("given", "facts"),
+    [
+        ({"builder_optimization_level": 1}, {}),
+        ({"mem_pool_size": {"workspace": "1GB"}}, {}),
+        ({"profiling_verbosity": "none"}, {}),
+        ({"compute_capabilities": ["8.6", "8.9"]}, {"compute_capabilities": ["8.6", "8.9"]}),
+    ],
+)
+def test_rtx_builds_with_it(given: dict[str, Any], facts: dict[str, Any], tmp_path: Path) -> None:
+    tensorrt = prototrt.build(net(tmp_path), backend="rtx", **given).manifest["tensorrt"]
+    assert {
+        name: value for name, value in tensorrt.items() if name not in ("flavour", "version", "tf32")
+    } == facts
+
+
+@pytest.mark.trt
+def test_turing_needs_float16(tmp_path: Path) -> None:
+    text = inputs_of({"x": (2, 3)}) + op("InnerProduct", "inner_product_param { num_output: 4 }")
+    (tmp_path / "net.prototxt").write_text(text)
+    model = prototrt.load(tmp_path / "net.prototxt", random_weights=1)
+    with pytest.raises(BuildError) as caught:
+        prototrt.build(prototrt.rewrite(model), backend="rtx", compute_capabilities=["7.5"])
+    assert str(caught.value).endswith(
+        '\n  fix: use precision="fp16", or leave 7.5 out of compute_capabilities'
+    )
+    prototrt.build(prototrt.rewrite(model, precision="fp16"), backend="rtx", compute_capabilities=["7.5"])
+
+
+# ---------------------------------------------------------------- further files
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("streamed", [False, True])
+def test_layers_appear_together_with_the_engine(
+    streamed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = []
+
+    def layer_info(network: Network, plan: memoryview) -> str:
+        plans.append(bytes(plan))
+        return '{"Layers": []}'
+
+    monkeypatch.setattr(builder, "layer_info", layer_info)
+    monkeypatch.setattr(builder, "_has_gpu", lambda: True)
+    if streamed:
+        monkeypatch.setattr(builder, "STREAMED_FROM", 0)
+    asked = BuildOptions("rtx", export_layer_info=str(tmp_path / "layers.json"))
+    builder.build_file(net(tmp_path), tmp_path / "a.plan", asked)
+    assert (tmp_path / "layers.json").read_text() == '{"Layers": []}'
+    assert plans == [(tmp_path / "a.plan").read_bytes()]
+    monkeypatch.setattr(builder, "layer_info", lambda network, plan: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        builder.build_file(net(tmp_path), tmp_path / "b.plan", asked)
+    assert not (tmp_path / "b.plan").exists()
+
+
+@pytest.mark.trt
+def test_layers_are_written_for_an_engine_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(builder, "layer_info", lambda network, plan: "{}")
+    monkeypatch.setattr(builder, "_has_gpu", lambda: True)
+    prototrt.build(net(tmp_path), backend="rtx", export_layer_info=str(tmp_path / "layers.json"))
+    assert (tmp_path / "layers.json").read_text() == "{}"
+
+
+def test_an_engine_without_weights_does_not_run(tmp_path: Path) -> None:
+    (tmp_path / "a.plan").write_bytes(b"ptrt")
+    manifest = {"format": 1, "tensorrt": {"flavour": "rtx", "version": "1.7.1", "strip_weights": True}}
+    (tmp_path / "a.plan.json").write_text(json.dumps(manifest))
+    with pytest.raises(EngineError) as caught:
+        load_plan(tmp_path / "a.plan")
+    assert str(caught.value) == (
+        f"{tmp_path}/a.plan: has no weights\n"
+        "  because it was built to get them from the application that runs it\n"
+        "  fix: convert the model without strip_weights"
+    )
+
+
+# ---------------------------------------------------------------- refusals
+
+REFUSED = {
+    "rtx": {
+        "timing_cache_file",
+        "version_compatible",
+        "hardware_compatibility_level",
+        "use_dla_core",
+        "allow_gpu_fallback",
+    },
+    "enterprise": {"compute_capabilities"},
+    "datacenter": {"compute_capabilities", "use_dla_core", "allow_gpu_fallback"},
+    "jetson": {"compute_capabilities", "hardware_compatibility_level"},
+}
+
+
+@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("place", REFUSED)
+def test_an_option_is_passed_on_or_refused(place: str, name: str) -> None:
+    where = Option("backend" if place in ("rtx", "enterprise") else "target", place)
+    if name not in REFUSED[place]:
+        refuse_for(where, options(name))
+        return
+    with pytest.raises(
+        OptionsError, match=rf'^{re.escape(name)}|^use_dla_core is not for {where.name}="{place}"\n'
+    ):
+        refuse_for(where, options(name))
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_some_options_need_a_gpu(name: str) -> None:
+    for backend, needs in (
+        ("rtx", {"strip_weights", "refit", "export_layer_info"}),
+        ("enterprise", {"export_layer_info"}),
+    ):
+        if name in needs:
+            with pytest.raises(OptionsError, match=rf"^{name} needs a GPU, and there is none here\n"):
+                refuse_without_gpu(backend, options(name))
+        else:
+            refuse_without_gpu(backend, options(name))
+
+
+@pytest.mark.parametrize(
+    ("file", "given", "message"),
+    [
+        (
+            "a.plan",
+            ["--backend", "rtx", "--timing-cache-file", "t"],
+            "--timing-cache-file is not for --backend rtx\n"
+            "  because TensorRT for RTX times no kernels when it builds\n"
+            "  fix: leave it out; --runtime-cache keeps what is compiled when the engine runs\n",
+        ),
+        (
+            "a.onnx",
+            ["--refit", "--tf32"],
+            "--refit, --tf32 are for engines, but FILE ends in .onnx\n"
+            "  fix: let FILE end in .plan, or use --target datacenter for an engine elsewhere\n",
+        ),
+        (
+            "a.plan",
+            ["--mem-pool-size", "workspace:512"],
+            "--mem-pool-size of workspace is '512', expected a size with its unit\n"
+            "  fix: write it as in --mem-pool-size workspace:512MiB\n",
+        ),
+        (
+            "a.plan",
+            ["--mem-pool-size", "workspce:1GB"],
+            "--mem-pool-size has the pool 'workspce', expected one of workspace, dlaSRAM, dlaLocalDRAM, dlaGlobalDRAM,"
+            " tacticSharedMem\n"
+            "  fix: use --mem-pool-size workspace:1GB\n",
+        ),
+        (
+            "a.plan",
+            ["--mem-pool-size", "1GB"],
+            "Invalid value for '--mem-pool-size': \"1GB\" is not a list of pools: write a pool, a colon, and a size"
+            " with its unit, as in workspace:512MiB\n",
+        ),
+        (
+            "a.plan",
+            ["--compute-capabilities", "9.0"],
+            "--compute-capabilities is '9.0', expected one of 7.5, 8.0, 8.6, 8.9, 12.0, 12.1\n"
+            "  fix: use --compute-capabilities 7.5\n",
+        ),
+        (
+            "a.plan",
+            ["--allow-gpu-fallback"],
+            "--allow-gpu-fallback is for layers that a DLA cannot run, but no DLA is asked for\n"
+            "  fix: also give --use-dla-core 0\n",
+        ),
+    ],
+)
+def test_messages(file: str, given: list[str], message: str, tmp_path: Path) -> None:
+    result = run("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / file), *given)
+    assert result.stderr.partition("Error: ")[2] == message
+    assert result.exit_code == 2
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_list_of_models_has_them(tmp_path: Path) -> None:
+    (tmp_path / "list.yaml").write_text(
+        f"models:\n- prototxt: {DEPLOY}\n  weights: {WEIGHTS}\n  mem-pool-size: {{workspace: 1GB}}\n"
+        "  compute-capabilities: [7.5, 8.9]\n  builder-optimization-level: 4\n  timing-cache-file: times\n"
+        f"- prototxt: {DEPLOY}\n  weights: {WEIGHTS}\n  name: b\n  mem-pool-size: 'workspace:1GB,dlaSRAM:1MB'\n"
+    )
+    first, second = read_models(str(tmp_path / "list.yaml"), "out")
+    assert first.options["mem_pool_size"] == {"workspace": "1GB"}
+    assert first.options["compute_capabilities"] == ("7.5", "8.9")
+    assert first.options["builder_optimization_level"] == 4
+    assert first.options["timing_cache_file"] == str(tmp_path / "times")
+    assert second.options["mem_pool_size"] == {"workspace": "1GB", "dlaSRAM": "1MB"}
