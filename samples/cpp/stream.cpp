@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -129,7 +130,7 @@ public:
     /// Read the inputs of a call. False at the end of the frames.
     bool read(std::istream& frames) {
         for (const auto& [name, bytes, device, host] : inputs_) {
-            if (&name == &inputs_.front().name && frames.peek() == EOF) return false;
+            if (&name == &inputs_.front().name && frames.peek() == std::char_traits<char>::eof()) return false;
             if (!frames.read(static_cast<char*>(host.get()), static_cast<std::streamsize>(bytes)))
                 fail("the frames end in the middle of " + name);
         }

@@ -87,7 +87,9 @@ public:
         return std::string(name) == "is_large" ? DataType::kBOOL : DataType::kFLOAT;
     }
 
-    Dims getTensorShape(const char* name) const { return std::string(name) == "cont" ? Dims{1, {1}} : Dims{2, {-1, 2}}; }
+    Dims getTensorShape(const char* name) const {
+        return std::string(name) == "cont" ? Dims{1, {1}} : Dims{2, {-1, 2}};
+    }
 
     Dims getProfileShape(const char*, std::int32_t, OptProfileSelector select) const {
         const std::int64_t rows[] = {1, 2, 8};
