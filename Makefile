@@ -6,6 +6,7 @@
 #   make coverage  runs every test, and lists the lines that none of them reaches
 #   make gpu-kit   packs the checks for a GPU, for a machine without internet
 #   make oracle    holds random nets against real Caffe, if CAFFE_PYTHON is a command that has it
+#   make docs      makes the site, build/docs/site/index.html
 #   make wheel     builds the wheel, and the list of what it consists of
 #   make sdist     builds the source distribution
 #   make locked    installs the versions of locks/dev.txt; make lock updates them
@@ -19,7 +20,7 @@ FUZZ_SECONDS ?= 120
 TILE := plugins/tile
 PTX ?= $(TILE)/tile.ptx
 
-.PHONY: convert test test-slow test-lowest coverage lint bench precision gpu-kit oracle fuzz proto ptx man vendor wheel sdist lock locked pin clean
+.PHONY: convert test test-slow test-lowest coverage lint bench precision gpu-kit oracle fuzz proto ptx man docs vendor wheel sdist lock locked pin clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -110,6 +111,10 @@ $(ACTIONLINT):
 
 man: $(VENV)/installed-dev
 	$(BIN)/python docs/make_man.py build/man
+
+docs: $(VENV)/installed-dev
+	$(BIN)/python docs/make_site.py build/docs/pages
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs build/docs/pages build/docs/site
 
 # The wheel of the last commit, the same bytes from any clone, and what it consists of (CycloneDX). The tree is a
 # copy: setuptools would also pack what an earlier build left behind, with the permissions that files have here.

@@ -10,7 +10,7 @@ from configparser import ConfigParser
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DECISIONS = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("*.md"))
+DECISIONS = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("0*.md"))
 ROWS = [line for line in (ROOT / "docs" / "design.md").read_text().splitlines() if line.startswith("| `")]
 ROOMS = {room.rstrip("/") for row in ROWS for room in re.findall(r"`([\w/]+/)`", row.split("|")[1])}
 

@@ -1,0 +1,105 @@
+"""Puts together the pages that Sphinx makes a site of, in the folder given.
+
+    python docs/make_site.py build/docs/pages
+
+README.md, docs and samples keep their places, so that the links between them lead where they lead in the
+repository. Added are the contents, in `index.md`, and a page of the public names, from their docstrings.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import prototrt
+
+ROOT = Path(__file__).parents[1]
+SUFFIXES = frozenset((".cpp", ".ipynb", ".json", ".md", ".png", ".py", ".svg", ".txt", ".yaml", ".yml"))
+"""Of pages, and of what they show or link to."""
+CONTENTS = {
+    "Use": [
+        "docs/recurrent",
+        "docs/caffe2",
+        "docs/forks",
+        "docs/running",
+        "docs/precision",
+        "docs/calibration",
+        "docs/onnx",
+        "docs/batch",
+        "docs/pictures",
+        "docs/json",
+        "samples/ci/README",
+    ],
+    "Deploy": ["docs/deploy", "samples/cpp/README", "docs/coming-from-nvidias-caffe-parser"],
+    "Look up": [
+        "docs/layers",
+        "docs/api",
+        "docs/manifest",
+        "docs/tile",
+        "docs/glossary",
+        "samples/digits/README",
+    ],
+    "How it is made": [
+        "docs/design",
+        "docs/decisions/README",
+        "docs/testing",
+        "docs/gpu-results",
+        "CONTRIBUTING",
+        "SECURITY",
+        "CHANGELOG",
+    ],
+}
+"""The pages by section; Sphinx refuses a page that is not here."""
+
+
+def make_site(target: Path) -> None:
+    """Copy all pages, and write those that are made here."""
+    shutil.rmtree(target, ignore_errors=True)
+    found = [*ROOT.glob("*.md"), ROOT / "LICENSE"]
+    found += [
+        path for part in ("docs", "samples") for path in (ROOT / part).rglob("*") if path.suffix in SUFFIXES
+    ]
+    for path in found:
+        copy = target / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".md":
+            copy.write_text(path.read_text().replace("/README.md#", "/index.md#"))
+        else:
+            shutil.copyfile(path, copy)
+    with (target / "README.md").rename(target / "index.md").open("a") as page:
+        page.write(contents())
+    (target / "docs" / "api.md").write_text(reference())
+    decisions = sorted(path.stem for path in (ROOT / "docs" / "decisions").glob("0*.md"))
+    with (target / "docs" / "decisions" / "README.md").open("a") as page:
+        page.write(tree(decisions))
+
+
+def contents() -> str:
+    return "".join(tree(pages, section) for section, pages in CONTENTS.items())
+
+
+def tree(pages: list[str], caption: str = "") -> str:
+    """A table of contents beside the pages; the text of the page has its own links."""
+    options = ":hidden:\n" + (f":caption: {caption}\n" if caption else "")
+    return "\n```{toctree}\n" + options + "\n".join(["", *pages]) + "\n```\n"
+
+
+def reference() -> str:
+    """All public names, under the names that callers use."""
+    parts = [
+        "# Python API",
+        "Every name is imported when it is first used: `import prototrt` alone costs nothing.",
+    ]
+    for name in sorted(prototrt.__all__, key=str.lower):
+        thing = getattr(prototrt, name)
+        kind = (
+            "class" if isinstance(thing, type) else "module" if isinstance(thing, type(sys)) else "function"
+        )
+        members = "" if kind == "function" else "\n   :members:"
+        parts.append(f"## {name}\n\n```{{eval-rst}}\n.. auto{kind}:: prototrt.{name}{members}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    make_site(Path(sys.argv[1]))

@@ -1,0 +1,63 @@
+"""`make docs`: every page is in the site, every link leads somewhere, and reading it needs no network."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from prototrt.tests.fresh_python import ROOT, run_python
+
+DOCS = ROOT / "docs"
+FETCHED = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=["'](?:https?:)?//""")
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("docs") / "pages"
+    run_python(DOCS / "make_site.py", folder)
+    return folder
+
+
+def sphinx(pages: Path) -> subprocess.CompletedProcess[str]:
+    """Sphinx, for which every warning is an error: a page that no contents list, or a link that leads nowhere."""
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going"]
+    places = ["-c", str(DOCS), str(pages), str(pages.parent / "site")]
+    return subprocess.run([*command, *places], check=False, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_the_site_is_whole_and_needs_no_network(pages: Path) -> None:
+    for package in ("sphinx", "furo", "myst_parser", "sphinx_copybutton"):
+        pytest.importorskip(package, reason="makes the site")
+    done = sphinx(pages)
+    assert (done.stderr, done.returncode) == ("", 0)
+    made = list((pages.parent / "site").rglob("*.html"))
+    assert {"index.html", "api.html", "recurrent.html"} <= {path.name for path in made}
+    assert [path.name for path in made if FETCHED.search(path.read_text())] == []
+    assert "takes_options" not in (pages.parent / "site" / "docs" / "api.html").read_text()
+
+    with (pages / "docs" / "recurrent.md").open("a") as page:
+        page.write("\n[nothing](nowhere.md)\n")
+    (pages / "docs" / "forgotten.md").write_text("# Forgotten\n")
+    done = sphinx(pages)
+    assert done.returncode == 1
+    assert "'nowhere.md'" in done.stderr
+    assert "forgotten.md: WARNING: document isn't included in any toctree" in done.stderr
+
+
+def test_every_public_name_is_on_its_page(pages: Path) -> None:
+    import prototrt
+
+    text = (pages / "docs" / "api.md").read_text()
+    assert [name for name in prototrt.__all__ if f":: prototrt.{name}\n" not in text] == []
+
+
+def test_every_decision_is_listed() -> None:
+    listed = (DOCS / "decisions" / "README.md").read_text()
+    for path in sorted((DOCS / "decisions").glob("0*.md")):
+        number, title = path.read_text().splitlines()[0].removeprefix("# ").split(": ", 1)
+        assert f"- [{number}]({path.name}): {title[0].upper()}{title[1:]}\n" in listed
