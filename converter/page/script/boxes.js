@@ -6,7 +6,9 @@ const FONTS = { name: `600 12px ${FAMILY}`, line: `11px ${FAMILY}`, label: `10px
 export const LINE = 15;
 export const LABEL_LINE = 13;
 export const MARGIN = 8;
-const WIDEST = 250, WIDE_ENOUGH = 110, BETWEEN_PARTS = 5;
+const WIDEST = 250;
+const WIDE_ENOUGH = 110;
+const BETWEEN_PARTS = 5;
 
 const canvas = document.createElement("canvas").getContext("2d");
 const widths = new Map();
@@ -33,8 +35,10 @@ function shortened(text, font, widest) {
 export function faceOf(drawing, box) {
   const isFolded = box.items && drawing.folded.has(box);
   const parts = isFolded ? [...box.parts, [null, [`${nodeCount(box)} nodes; click to unfold`]]] : box.parts;
-  const lines = [], rules = [];
-  let y = MARGIN, widest = WIDEST;
+  const lines = [];
+  const rules = [];
+  let y = MARGIN;
+  let widest = WIDEST;
   parts.forEach(([, texts], part) => {
     if (part && !isFolded) {
       rules.push(y + BETWEEN_PARTS / 2);

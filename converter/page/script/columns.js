@@ -2,15 +2,18 @@
 import { faceOf } from "./boxes.js";
 import { standIn } from "./facts.js";
 
-const BETWEEN_RANKS = 36, BETWEEN_BOXES = 18, MOST_COLUMNS = 24, FOR_EACH_CUT = 0.96;
+const BETWEEN_RANKS = 36;
+const BETWEEN_BOXES = 18;
+const MOST_COLUMNS = 24;
+const FOR_EACH_CUT = 0.96; // what a reader would rather lose in size than follow an arrow to another column
 export const BETWEEN_COLUMNS = 44;
 
-/** About how large Graphviz will draw a column: its boxes in ranks, by the longest ways to them. */
+/** A column without pieces. Its size will be about what Graphviz draws: boxes in ranks, by the longest ways to them. */
 function columnFrom(first) {
   return { first, end: first, width: 0, height: 0, ranks: new Map(), rows: [] };
 }
 
-/** The sizes of a column with one more piece. */
+/** The column with one more piece. */
 function withPiece({ first, end, ranks, rows }, piece, before) {
   for (const { box, width, height } of piece) {
     const rank = Math.max(-1, ...(before.get(box) ?? []).map((source) => ranks.get(source) ?? -1)) + 1;
@@ -20,7 +23,10 @@ function withPiece({ first, end, ranks, rows }, piece, before) {
     row.height = Math.max(row.height, height);
   }
   return {
-    first, end: end + 1, ranks, rows,
+    first,
+    end: end + 1,
+    ranks,
+    rows,
     width: Math.max(...rows.map((row) => row.width)),
     height: rows.reduce((sum, row) => sum + row.height + BETWEEN_RANKS, 0),
   };
@@ -44,8 +50,8 @@ function packed(pieces, most, before) {
 }
 
 /**
- * Ways to divide a drawing into columns, as ranges of pieces with about their sizes: those that show it largest in the
- * sheet first. Each is worth more columns than the ones after it.
+ * Ways to divide a drawing into columns, as ranges of pieces with about their sizes. Those that are worth most come
+ * first.
  */
 export function divisions(drawing, sheet) {
   const before = new Map();
@@ -53,10 +59,13 @@ export function divisions(drawing, sheet) {
     const [from, to] = [standIn(drawing, source), standIn(drawing, target)];
     if (kind !== "fed back" && from !== to) before.set(to, [...(before.get(to) ?? []), from]);
   }
-  const pieces = drawing.pieces.map((piece) => piece.flatMap(function shown(box) {
-    return box.items && !drawing.folded.has(box) ? box.items.flatMap(shown) : [{ box, ...faceOf(drawing, box) }];
-  }));
-  const [whole] = packed(pieces, Infinity, before), found = [];
+  const pieces = drawing.pieces.map((piece) =>
+    piece.flatMap(function shown(box) {
+      return box.items && !drawing.folded.has(box) ? box.items.flatMap(shown) : [{ box, ...faceOf(drawing, box) }];
+    }),
+  );
+  const [whole] = packed(pieces, Infinity, before);
+  const found = [];
   for (let count = 1; count <= Math.min(MOST_COLUMNS, pieces.length); count += 1) {
     const columns = packed(pieces, (1.1 * whole.height) / count, before);
     if (found.at(-1)?.length !== columns.length) found.push(columns);

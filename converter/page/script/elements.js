@@ -7,7 +7,8 @@ const filled = (element, attributes, children) => {
   return element;
 };
 
-export const html = (tag, attributes = {}, ...children) => filled(document.createElement(tag), attributes, children);
+export const html = (tag, attributes = {}, ...children) =>
+  filled(document.createElement(tag), attributes, children);
 
 export const svg = (tag, attributes = {}, ...children) =>
   filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
@@ -22,7 +23,11 @@ export function button(text, act, attributes = {}) {
 export const grouped = (number) => number.toLocaleString("en");
 
 export const bytes = (number) =>
-  number < 1e3 ? `${number} B` : number < 1e6 ? `${(number / 1e3).toFixed(1)} kB` : `${(number / 1e6).toFixed(1)} MB`;
+  number < 1e3
+    ? `${number} B`
+    : number < 1e6
+      ? `${(number / 1e3).toFixed(1)} kB`
+      : `${(number / 1e6).toFixed(1)} MB`;
 
 /** A number with four digits. */
 export const short = (number) => Number(number.toPrecision(4)).toString();

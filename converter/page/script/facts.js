@@ -2,22 +2,26 @@
 
 export const facts = JSON.parse(document.getElementById("facts").textContent);
 
-/** Every layer: what it says, its cost if that is known, its checks, and the boxes of both drawings that are of it. */
+/** Every layer: what it says, its cost if that is known, its checks, and its boxes in both drawings. */
 export const layers = facts.layers.map((layer) => ({
-  ...layer, boxes: [], checks: (facts.verification?.comparisons ?? []).filter((check) => check.layer === layer.name),
+  ...layer,
+  boxes: [],
+  checks: (facts.verification?.comparisons ?? []).filter((check) => check.layer === layer.name),
 }));
 export const costs = layers.filter(({ cost }) => cost);
 
 /**
  * A drawing is a list of pieces, each a list of boxes. A box is a node or a frame around others: `key` names it in
- * its drawing, `parts` are its lines by the number of their layer, `layers` are these layers, `frames` are the frames that it stands in, the outermost first.
+ * its drawing, `parts` are its lines by the number of their layer, `layers` are these layers, `frames` are the frames
+ * that it stands in, the outermost first.
  */
 export const drawings = facts.drawings.map(({ title, pieces, edges }, index) => {
   const drawing = { index, title, stage: facts.stages[index], boxes: [], nodes: [], folded: new Set() };
   const box = (item, frames, piece) => {
-    const { parts, kind, notes = [], dashed: isDashed } = item, lines = parts.flatMap(([, texts]) => texts);
+    const { parts, kind, notes = [], dashed: isDashed } = item;
+    const lines = parts.flatMap(([, texts]) => texts);
     const stated = parts.map(([layer]) => layers[layer]).filter(Boolean);
-    const own = stated.length ? stated : frames.at(-1)?.layers ?? []; // a step net has no layers: its operator has
+    const own = stated.length ? stated : (frames.at(-1)?.layers ?? []); // nodes of a step net are of its operator
     const made = { drawing: index, piece, frames, parts, kind, notes, isDashed, name: lines[0], layers: own };
     made.text = [...lines, ...stated.map(({ name }) => name), ...notes].join("\n").toLowerCase();
     made.key = item.items ? `f${drawing.boxes.length}` : `n${drawing.nodes.length}`;
@@ -31,7 +35,10 @@ export const drawings = facts.drawings.map(({ title, pieces, edges }, index) => 
   };
   drawing.pieces = pieces.map((items, piece) => items.map((item) => box(item, [], piece)));
   drawing.edges = edges.map(([source, target, label, kind]) => ({
-    source: drawing.nodes[source], target: drawing.nodes[target], label, kind,
+    source: drawing.nodes[source],
+    target: drawing.nodes[target],
+    label,
+    kind,
   }));
   return drawing;
 });
@@ -40,14 +47,17 @@ export const drawings = facts.drawings.map(({ title, pieces, edges }, index) => 
 export const standIn = (drawing, box) => box.frames.find((frame) => drawing.folded.has(frame)) ?? box;
 
 /** How many nodes there are in a frame and in the frames in it. */
-export const nodeCount = (frame) => frame.items.reduce((sum, inner) => sum + (inner.items ? nodeCount(inner) : 1), 0);
+export const nodeCount = (frame) =>
+  frame.items.reduce((sum, inner) => sum + (inner.items ? nodeCount(inner) : 1), 0);
 
-/** The boxes of the other drawing that are of the same layers, with the one first that is called so; or the same input or output. */
+/** The boxes of the same layers in the other drawing, those first that surgery did not make; or the same input or output. */
 export function counterparts(box) {
   const isSurgical = ({ kind, isDashed }) => Boolean(isDashed || kind === "surgical");
   const others = [...new Set(box.layers.flatMap(({ boxes }) => boxes))]
     .filter(({ drawing }) => drawing !== box.drawing)
     .sort((a, b) => a.frames.length - b.frames.length || isSurgical(a) - isSurgical(b));
   const isSameEnd = (other) => other.kind === "end" && !other.frames.length && other.name === box.name;
-  return others.length || box.kind !== "end" ? others : drawings.filter(({ index }) => index !== box.drawing).flatMap(({ boxes }) => boxes.filter(isSameEnd));
+  return others.length || box.kind !== "end"
+    ? others
+    : drawings.filter(({ index }) => index !== box.drawing).flatMap(({ boxes }) => boxes.filter(isSameEnd));
 }

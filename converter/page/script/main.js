@@ -52,26 +52,31 @@ async function goTo(box) {
 
 /** Mark what is of the same layers as a box on both sides. */
 function relate(box) {
-  for (const pane of panes) pane.setMarks({ same: (other) => Boolean(box) && other.layers.some((layer) => box.layers.includes(layer)) });
+  for (const pane of panes)
+    pane.setMarks({ same: (other) => Boolean(box) && other.layers.some((layer) => box.layers.includes(layer)) });
 }
 
-/** Mark the layers of the box under the pointer, or else those of the opened one, and tell the most important of it. */
+/** Mark the layers of the box under the pointer, or else of the opened one, and tell what matters most of it. */
 function hovered(box, event) {
   relate(box ?? opened);
   hint.hidden = !box || !event;
   if (hint.hidden) return;
   const lines = box.parts.flatMap(([, texts]) => texts).slice(1);
   for (const { name, cost } of box.layers)
-    if (cost?.multiply_adds) lines.push(`${name}: ${grouped(cost.multiply_adds)} multiply-adds, weights ${bytes(cost.weights)}`);
+    if (cost?.multiply_adds)
+      lines.push(`${name}: ${grouped(cost.multiply_adds)} multiply-adds, weights ${bytes(cost.weights)}`);
   hint.replaceChildren(html("b", {}, box.name), lines.join("\n"));
   hint.style.left = `${Math.max(8, Math.min(event.clientX + 14, innerWidth - hint.offsetWidth - 8))}px`;
   hint.style.top = `${Math.max(8, Math.min(event.clientY + 14, innerHeight - hint.offsetHeight - 8))}px`;
 }
 
 const panes = drawings.map((drawing) =>
-  paneOf(drawing, document.querySelector(`.pane[data-drawing="${drawing.index}"]`), graphviz, { chosen, hovered }));
+  paneOf(drawing, document.querySelector(`.pane[data-drawing="${drawing.index}"]`), graphviz, { chosen, hovered }),
+);
 const shownPanes = () => panes.filter((pane) => pane.isShown());
-const tabs = tabsOf(() => { for (const pane of shownPanes()) pane.begin(); });
+const tabs = tabsOf(() => {
+  for (const pane of shownPanes()) pane.begin();
+});
 const input = searchOf({ found: (test) => panes.forEach((pane) => pane.setMarks({ found: test })), goTo });
 if (costs.length) chartOf(document.getElementById("costs"), { goTo });
 

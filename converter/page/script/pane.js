@@ -2,6 +2,7 @@
 import { BETWEEN_COLUMNS } from "./columns.js";
 import { svg } from "./elements.js";
 import { counterparts } from "./facts.js";
+import { isArrow, neighbour } from "./keyboard.js";
 import { laidOut, planned } from "./layout.js";
 import { drawnColumn } from "./picture.js";
 import { viewport } from "./viewport.js";
@@ -9,19 +10,26 @@ import { viewport } from "./viewport.js";
 const READABLE = 0.9;
 
 /**
- * Draws into the section of the page. `graphviz` lays out; `chosen(box)` is called when the reader opens a box, and
- * `hovered(box or null, event)` when the pointer comes to one.
+ * Draws into the section of the page. `graphviz` lays out; `chosen(box)` is called when the reader opens a box,
+ * and `hovered(box or null, event)` when the pointer comes to one.
  */
 export function paneOf(drawing, section, graphviz, { chosen, hovered }) {
-  const sheet = section.querySelector(".sheet"), zoomText = section.querySelector(".zoom");
+  const sheet = section.querySelector(".sheet");
+  const zoomText = section.querySelector(".zoom");
   const root = svg("g");
-  const picture = svg("svg", { role: "group", "aria-label": `${drawing.stage}: ${drawing.nodes.length} boxes` }, root);
+  const picture = svg(
+    "svg",
+    { role: "group", "aria-label": `${drawing.stage}: ${drawing.nodes.length} boxes` },
+    root,
+  );
   sheet.append(picture);
   const view = viewport(sheet, root, (scale) => {
     zoomText.textContent = `${Math.round(scale * 100)} %`;
     picture.classList.toggle("far", scale < 0.35);
   });
-  let columns = [], isDrawn = false, current = null;
+  let columns = [];
+  let isDrawn = false;
+  let current = null;
   let marks = { found: () => false, same: () => false };
 
   const places = () => columns.flatMap(({ elements }) => [...elements.values()]);
@@ -29,7 +37,8 @@ export function paneOf(drawing, section, graphviz, { chosen, hovered }) {
   const columnOf = (box) => columns.find(({ first, end }) => box.piece >= first && box.piece < end);
 
   function fill(column) {
-    const layout = column.layout ?? laidOut(graphviz, drawing, column), drawn = drawnColumn(drawing, layout);
+    const layout = column.layout ?? laidOut(graphviz, drawing, column);
+    const drawn = drawnColumn(drawing, layout);
     delete column.layout; // it is drawn; folding asks for another
     column.root.replaceChildren(drawn.column);
     Object.assign(column, { width: layout.width, height: layout.height, elements: drawn.elements });
@@ -42,14 +51,21 @@ export function paneOf(drawing, section, graphviz, { chosen, hovered }) {
       column.root.setAttribute("transform", `translate(${x} 0)`);
       x += column.width + BETWEEN_COLUMNS;
     }
-    view.resize({ width: Math.max(1, x - BETWEEN_COLUMNS), height: Math.max(1, ...columns.map(({ height }) => height)) });
+    view.resize({
+      width: Math.max(1, x - BETWEEN_COLUMNS),
+      height: Math.max(1, ...columns.map(({ height }) => height)),
+    });
   }
 
   /** Lay everything out for the size that the sheet has now, and show all of it. */
   async function draw() {
     isDrawn = true;
     sheet.setAttribute("aria-busy", "true");
-    const mine = planned(graphviz, drawing, sheet.getBoundingClientRect()).map((column) => ({ ...column, root: svg("g"), elements: new Map() }));
+    const mine = planned(graphviz, drawing, sheet.getBoundingClientRect()).map((column) => ({
+      ...column,
+      root: svg("g"),
+      elements: new Map(),
+    }));
     columns = mine;
     root.replaceChildren(...mine.map((column) => column.root));
     arrange();
@@ -73,12 +89,15 @@ export function paneOf(drawing, section, graphviz, { chosen, hovered }) {
 
   async function ready() {
     begin();
-    if (sheet.hasAttribute("aria-busy")) await new Promise((resume) => sheet.addEventListener("drawn", resume, { once: true }));
+    if (sheet.hasAttribute("aria-busy"))
+      await new Promise((resume) => sheet.addEventListener("drawn", resume, { once: true }));
   }
 
-  function rectangleOf(box) {
-    const place = placeOf(box), column = columnOf(box);
-    return { x: column.x + place.x, y: place.y, width: place.width, height: place.height };
+  /** Where a box or a stub is in the whole picture. */
+  function rectangleOf(thing) {
+    const column = columns.find(({ elements }) => elements.has(thing));
+    const { x, y, width, height } = column.elements.get(thing);
+    return { x: column.x + x, y, width, height };
   }
 
   function refill(column) {
@@ -137,26 +156,16 @@ export function paneOf(drawing, section, graphviz, { chosen, hovered }) {
     }
   }
 
-  /** The nearest box in the direction of an arrow key: what is aside counts twice. */
-  function neighbour(thing, [right, down]) {
-    const middle = ({ x, y, width, height }, column) => [column.x + x + width / 2, y + height / 2];
-    const all = columns.flatMap((column) => [...column.elements.values()].map((place) => ({ place, at: middle(place, column) })));
-    const [x, y] = all.find(({ place }) => place.thing === thing).at;
-    const distance = ({ at }) => {
-      const along = (at[0] - x) * right + (at[1] - y) * down, aside = (at[0] - x) * down + (at[1] - y) * right;
-      return along > 1 ? along + 2 * Math.abs(aside) : Infinity;
-    };
-    const best = all.map((one) => [distance(one), one.place.thing]).sort(([a], [b]) => a - b)[0];
-    return best[0] < Infinity ? best[1] : undefined;
-  }
-
-  const DIRECTIONS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
   sheet.addEventListener("keydown", (event) => {
     const thing = thingAt(event.target);
     if (!thing) return;
     if (event.key === "Enter" || event.key === " ") open(thing);
-    else if (event.key in DIRECTIONS) {
-      const next = neighbour(thing, DIRECTIONS[event.key]);
+    else if (isArrow(event.key)) {
+      const next = neighbour(
+        thing,
+        event.key,
+        new Map(places().map((place) => [place.thing, rectangleOf(place.thing)])),
+      );
       if (!next) return;
       focusable(next);
       placeOf(next).element.focus({ preventScroll: true });
@@ -166,8 +175,7 @@ export function paneOf(drawing, section, graphviz, { chosen, hovered }) {
   sheet.addEventListener("focusin", ({ target }) => {
     const thing = thingAt(target);
     if (!thing || !target.matches(":focus-visible")) return;
-    const place = placeOf(thing), column = columns.find(({ elements }) => elements.has(thing));
-    const rectangle = { x: column.x + place.x, y: place.y, width: place.width, height: place.height };
+    const rectangle = rectangleOf(thing);
     if (!view.sees(rectangle)) view.show(rectangle);
   });
   sheet.addEventListener("click", (event) => {
@@ -182,16 +190,34 @@ export function paneOf(drawing, section, graphviz, { chosen, hovered }) {
   });
   sheet.addEventListener("pointerleave", () => hovered(null));
 
-  const commands = { fold: () => foldAll(true), unfold: () => foldAll(false), fit: view.fit, larger: view.larger, smaller: view.smaller };
+  const commands = {
+    fold: () => foldAll(true),
+    unfold: () => foldAll(false),
+    fit: view.fit,
+    larger: view.larger,
+    smaller: view.smaller,
+  };
   section.querySelector(".tools").addEventListener("click", ({ target }) => commands[target.dataset.do]?.());
-  if (!drawing.folded.size) section.querySelectorAll("[data-do=fold], [data-do=unfold]").forEach((each) => { each.hidden = true; });
+  if (!drawing.folded.size)
+    section.querySelectorAll("[data-do=fold], [data-do=unfold]").forEach((each) => {
+      each.hidden = true;
+    });
 
   return {
-    drawing, begin, goTo, fit: view.fit, commands,
-    select: (box) => { current = box; mark(); },
+    drawing,
+    begin,
+    goTo,
+    commands,
+    select: (box) => {
+      current = box;
+      mark();
+    },
     isShown: () => sheet.offsetParent !== null,
     holds: (element) => section.contains(element),
-    setMarks: (given) => { marks = { ...marks, ...given }; mark(); },
+    setMarks: (given) => {
+      marks = { ...marks, ...given };
+      mark();
+    },
     counterpart: (box) => counterparts(box)[0],
   };
 }

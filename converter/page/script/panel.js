@@ -7,14 +7,28 @@ const total = costs.reduce((sum, { cost }) => sum + cost.multiply_adds, 0);
 
 /** Bars for how many numbers lie in each part of the range. */
 function histogram({ counts, low, high }) {
-  const width = 168, height = 36, most = Math.max(...counts), bar = width / counts.length;
+  const width = 168;
+  const height = 36;
+  const most = Math.max(...counts);
+  const bar = width / counts.length;
   const picture = svg("svg", {
-    class: "histogram", viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
+    class: "histogram",
+    viewBox: `0 0 ${width} ${height}`,
+    width,
+    height,
+    role: "img",
     "aria-label": `distribution from ${short(low)} to ${short(high)}`,
   });
   counts.forEach((count, index) => {
     const top = count ? Math.max(1, (height * count) / most) : 0;
-    picture.append(svg("rect", { x: (index * bar).toFixed(2), y: (height - top).toFixed(2), width: (bar - 0.8).toFixed(2), height: top.toFixed(2) }));
+    picture.append(
+      svg("rect", {
+        x: (index * bar).toFixed(2),
+        y: (height - top).toFixed(2),
+        width: (bar - 0.8).toFixed(2),
+        height: top.toFixed(2),
+      }),
+    );
   });
   return picture;
 }
@@ -25,11 +39,18 @@ const section = (title, ...children) => html("section", {}, html("h3", {}, title
 
 function fieldsOf({ fields }) {
   if (!fields.length) return section("Fields", html("p", { class: "soft" }, "This layer has no fields."));
-  const stated = fields.filter(([, , isStated]) => isStated), others = fields.filter(([, , isStated]) => !isStated);
-  return section("Fields", table([
-    ...stated.map(([name, text]) => row([name, text, ""], { class: "stated" })),
-    ...others.map(([name, text]) => row([name, text, "default"], { class: "default" })),
-  ], { class: "fields" }));
+  const stated = fields.filter(([, , isStated]) => isStated);
+  const others = fields.filter(([, , isStated]) => !isStated);
+  return section(
+    "Fields",
+    table(
+      [
+        ...stated.map(([name, text]) => row([name, text, ""], { class: "stated" })),
+        ...others.map(([name, text]) => row([name, text, "default"], { class: "default" })),
+      ],
+      { class: "fields" },
+    ),
+  );
 }
 
 function blobsOf(layer) {
@@ -61,7 +82,10 @@ function checksOf({ checks }) {
   if (!checks.length) return [];
   const rows = checks.map((check) => {
     const difference = check.max_abs === null ? "∞" : check.max_abs.toExponential(1);
-    return row([check.blob, `${check.way} against ${check.against}`, difference, check.holds ? "holds" : "differs"], { class: check.holds ? "" : "bad" });
+    return row(
+      [check.blob, `${check.way} against ${check.against}`, difference, check.holds ? "holds" : "differs"],
+      { class: check.holds ? "" : "bad" },
+    );
   });
   return [section("Verification", table(rows))];
 }
@@ -70,18 +94,40 @@ function checksOf({ checks }) {
 function primitivesOf(layer, goTo) {
   if (facts.drawings.length < 2) return [];
   const made = layer.boxes.filter(({ drawing, kind, items }) => drawing === 1 && (kind || items));
-  if (!made.length) return [section(facts.stages[1], html("p", { class: "soft" }, "It has no node of its own here: it changes nothing, or another node does its work."))];
+  if (!made.length)
+    return [
+      section(
+        facts.stages[1],
+        html(
+          "p",
+          { class: "soft" },
+          "It has no node of its own here: it changes nothing, or another node does its work.",
+        ),
+      ),
+    ];
   const list = made.slice(0, MOST_PRIMITIVES).map((box) => {
     const [name, ...rest] = box.parts[0][1];
-    return html("li", {}, button(name, () => goTo(box), { class: "link" }), html("span", { class: "soft" }, ` ${rest.join(" ")}`));
+    return html(
+      "li",
+      {},
+      button(name, () => goTo(box), { class: "link" }),
+      html("span", { class: "soft" }, ` ${rest.join(" ")}`),
+    );
   });
-  if (made.length > MOST_PRIMITIVES) list.push(html("li", { class: "soft" }, `and ${made.length - MOST_PRIMITIVES} more`));
-  return [section(`${facts.stages[1]}: ${made.length} ${made.length === 1 ? "node" : "nodes"}`, html("ul", {}, ...list))];
+  if (made.length > MOST_PRIMITIVES)
+    list.push(html("li", { class: "soft" }, `and ${made.length - MOST_PRIMITIVES} more`));
+  return [
+    section(`${facts.stages[1]}: ${made.length} ${made.length === 1 ? "node" : "nodes"}`, html("ul", {}, ...list)),
+  ];
 }
 
 const layerParts = (layer, goTo) => [
   html("p", { class: "place" }, `${layer.file}, ${layer.place}`),
-  fieldsOf(layer), ...blobsOf(layer), ...primitivesOf(layer, goTo), ...costOf(layer), ...checksOf(layer),
+  fieldsOf(layer),
+  ...blobsOf(layer),
+  ...primitivesOf(layer, goTo),
+  ...costOf(layer),
+  ...checksOf(layer),
 ];
 
 /** What a node of the graph reads and writes. */
@@ -89,19 +135,30 @@ function nodeParts(box) {
   const [, ...lines] = box.parts.flatMap(([, texts]) => texts);
   return [
     ...(lines.length ? [html("p", { class: "op" }, lines.join(" "))] : []),
-    ...(box.notes.length ? [html("ul", { class: "notes" }, ...box.notes.map((note) => html("li", {}, note)))] : []),
+    ...(box.notes.length
+      ? [html("ul", { class: "notes" }, ...box.notes.map((note) => html("li", {}, note)))]
+      : []),
   ];
 }
 
 /** The panel. `goTo(box)` shows a box in its drawing; `closed()` is called when the panel closes. */
 export function panelOf(element, { goTo, closed }) {
-  const title = element.querySelector("h2"), body = element.querySelector(".body");
+  const title = element.querySelector("h2");
+  const body = element.querySelector(".body");
 
   function open(box) {
     const { layers: own } = box;
-    const isNode = box.drawing === 1, [other] = counterparts(box);
+    const isNode = box.drawing === 1;
+    const [other] = counterparts(box);
     const parts = isNode ? nodeParts(box) : [];
-    if (other) parts.push(html("p", {}, button(`Show in “${facts.stages[other.drawing]}”`, () => goTo(other), { class: "other" })));
+    if (other)
+      parts.push(
+        html(
+          "p",
+          {},
+          button(`Show in “${facts.stages[other.drawing]}”`, () => goTo(other), { class: "other" }),
+        ),
+      );
     if (!own.length && !isNode) parts.push(html("p", { class: "soft" }, "An output of the net."));
     for (const layer of own) {
       const head = html("summary", {}, html("b", {}, layer.name), ` ${layer.type}`);

@@ -19,26 +19,49 @@ function boxOf(drawing, placed) {
   const { thing, face, isFrame, x, y, width, height } = placed;
   const own = thing.layers ?? [];
   const checked = state(own.flatMap(({ checks }) => checks));
-  const kind = thing.word ? "stub" : thing.items ? `frame ${isFrame ? "open" : "folded"} ${thing.isDashed ? "surgical" : ""}` : thing.kind;
+  const kind = thing.word
+    ? "stub"
+    : thing.items
+      ? `frame ${isFrame ? "open" : "folded"} ${thing.isDashed ? "surgical" : ""}`
+      : thing.kind;
   const group = svg("g", {
-    class: `box ${kind} ${checked}`, role: "button", tabindex: -1, "aria-label": spoken(placed),
-    "aria-expanded": thing.items ? String(isFrame) : undefined, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`,
+    class: `box ${kind} ${checked}`,
+    role: "button",
+    tabindex: -1,
+    "aria-label": spoken(placed),
+    "aria-expanded": thing.items ? String(isFrame) : undefined,
+    transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`,
   });
   const round = thing.kind === "end" ? Math.min(height / 2, 16) : 4;
-  if (thing.items && !isFrame) group.append(svg("rect", { class: "behind", x: 4, y: -4, width, height, rx: round }));
+  if (thing.items && !isFrame)
+    group.append(svg("rect", { class: "behind", x: 4, y: -4, width, height, rx: round }));
   group.append(svg("rect", { class: "face", width, height, rx: round }));
-  for (const rule of face.rules) group.append(svg("line", { class: "rule", x1: 0, x2: width, y1: rule, y2: rule }));
-  const middle = isFrame ? placed.title.x - x : width / 2, top = isFrame ? placed.title.y - y : 0;
-  for (const line of face.lines) group.append(svg("text", { class: line.font, x: middle, y: top + line.y }, line.text));
+  for (const rule of face.rules)
+    group.append(svg("line", { class: "rule", x1: 0, x2: width, y1: rule, y2: rule }));
+  const middle = isFrame ? placed.title.x - x : width / 2;
+  const top = isFrame ? placed.title.y - y : 0;
+  for (const line of face.lines)
+    group.append(svg("text", { class: line.font, x: middle, y: top + line.y }, line.text));
   const work = drawing.index === 0 ? own.reduce((sum, { cost }) => sum + (cost?.multiply_adds ?? 0), 0) : 0;
-  if (work) group.append(svg("rect", { class: "work", x: 1, y: height - 4, width: Math.max(2, ((width - 2) * work) / mostMultiplyAdds), height: 3, rx: 1 }));
+  if (work)
+    group.append(
+      svg("rect", {
+        class: "work",
+        x: 1,
+        y: height - 4,
+        width: Math.max(2, ((width - 2) * work) / mostMultiplyAdds),
+        height: 3,
+        rx: 1,
+      }),
+    );
   if (checked) group.append(svg("circle", { class: "check", cx: width - 2, cy: 2, r: 5 }));
   return group;
 }
 
 /** The triangle at the end of an arrow. */
 function headOf({ tip, base }) {
-  const x = tip.x - base.x, y = tip.y - base.y;
+  const x = tip.x - base.x;
+  const y = tip.y - base.y;
   const corner = (side) => `${(base.x - side * y * 0.42).toFixed(1)},${(base.y + side * x * 0.42).toFixed(1)}`;
   return svg("polygon", { points: `${corner(1)} ${corner(-1)} ${tip.x.toFixed(1)},${tip.y.toFixed(1)}` });
 }
@@ -56,7 +79,8 @@ function arrowOf(arrow) {
 
 /** The column's element, and those of its boxes: frames lie under arrows, and arrows under boxes. */
 export function drawnColumn(drawing, layout) {
-  const elements = new Map(), column = svg("g", { class: "column" });
+  const elements = new Map();
+  const column = svg("g", { class: "column" });
   const add = (placed) => {
     const element = boxOf(drawing, placed);
     elements.set(placed.thing, { element, ...placed });

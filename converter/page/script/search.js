@@ -6,7 +6,8 @@ const SHOWN = 50;
 
 /** `found(test)` is told which boxes to mark, `goTo(box)` brings one into view. */
 export function searchOf({ found, goTo }) {
-  const input = document.getElementById("search"), results = document.getElementById("results");
+  const input = document.getElementById("search");
+  const results = document.getElementById("results");
   const boxes = drawings.flatMap((drawing) => drawing.boxes);
   let query = "";
 
@@ -20,12 +21,15 @@ export function searchOf({ found, goTo }) {
     const hits = query ? boxes.filter(({ text }) => text.includes(query)) : [];
     const isNamed = (box) => box.name.toLowerCase().includes(query);
     hits.sort((a, b) => isNamed(b) - isNamed(a)); // what is called so comes before what only mentions it
-    results.replaceChildren(...hits.slice(0, SHOWN).map((box) => {
-      const rest = html("small", {}, `  ${box.parts[0][1].slice(1).join(" ")} · ${drawings[box.drawing].stage}`);
-      const choice = button(box.name, () => go(box));
-      choice.append(rest);
-      return html("li", {}, choice);
-    }));
+    results.replaceChildren(
+      ...hits.slice(0, SHOWN).map((box) => {
+        const [, ...lines] = box.parts[0][1];
+        const rest = html("small", {}, `  ${lines.join(" ")} · ${drawings[box.drawing].stage}`);
+        const choice = button(box.name, () => go(box));
+        choice.append(rest);
+        return html("li", {}, choice);
+      }),
+    );
     if (query && !hits.length) results.append(html("p", {}, "nothing found"));
     if (hits.length > SHOWN) results.append(html("p", {}, `and ${hits.length - SHOWN} more`));
     results.hidden = !query;
@@ -34,7 +38,9 @@ export function searchOf({ found, goTo }) {
 
   const choices = () => [...results.querySelectorAll("button")];
   input.addEventListener("input", search);
-  input.addEventListener("focus", () => { results.hidden = !query; });
+  input.addEventListener("focus", () => {
+    results.hidden = !query;
+  });
   input.addEventListener("keydown", (event) => {
     if (event.key === "Enter") choices()[0]?.click();
     if (event.key === "Escape") {
@@ -49,6 +55,8 @@ export function searchOf({ found, goTo }) {
     event.preventDefault();
     (choices()[choices().indexOf(event.target) + step] ?? input).focus();
   });
-  document.addEventListener("click", ({ target }) => { if (!target.closest(".search")) results.hidden = true; });
+  document.addEventListener("click", ({ target }) => {
+    if (!target.closest(".search")) results.hidden = true;
+  });
   return input;
 }

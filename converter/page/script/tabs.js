@@ -31,7 +31,8 @@ export function tabsOf(shown) {
   for (const tab of tabs) {
     tab.addEventListener("click", () => select(tab));
     tab.addEventListener("keydown", ({ key }) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[key], all = usable();
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[key];
+      const all = usable();
       if (!step) return;
       const next = all[(all.indexOf(tab) + step + all.length) % all.length];
       select(next);

@@ -1,23 +1,36 @@
 // What part of a picture a sheet shows: wheel, drag, pinch, double click, and fitting all of it.
 
-const LARGEST = 4, SMALLEST_OF_FIT = 0.5, EDGE = 16, STEP = 1.3, DRAG = 4;
+const LARGEST = 4;
+const SMALLEST_OF_FIT = 0.5;
+const EDGE = 16;
+const STEP = 1.3;
+const DRAG = 4;
 
 /**
- * Shows `root`, whose content has a `size`, in the sheet. `changed` is told the scale. The picture stays fitted when
+ * Shows `root`, whose content has a size, in the sheet. `changed` is told the scale. The picture stays fitted when
  * the sheet changes its size, until the reader moves it.
  */
 export function viewport(sheet, root, changed) {
   const view = { x: 0, y: 0, scale: 1 };
-  let size = { width: 1, height: 1 }, isFitted = true, moved = 0;
+  let size = { width: 1, height: 1 };
+  let isFitted = true;
+  let moved = 0;
   const pointers = new Map();
 
   const box = () => sheet.getBoundingClientRect();
   const fitting = ({ width, height }) =>
-    Math.min(1.25, Math.max(0.01, (box().width - 2 * EDGE) / width), Math.max(0.01, (box().height - 2 * EDGE) / height));
+    Math.min(
+      1.25,
+      Math.max(0.01, (box().width - 2 * EDGE) / width),
+      Math.max(0.01, (box().height - 2 * EDGE) / height),
+    );
   const smallest = () => Math.min(1, fitting(size) * SMALLEST_OF_FIT);
 
   function apply() {
-    root.setAttribute("transform", `translate(${view.x.toFixed(2)} ${view.y.toFixed(2)}) scale(${view.scale.toFixed(4)})`);
+    root.setAttribute(
+      "transform",
+      `translate(${view.x.toFixed(2)} ${view.y.toFixed(2)}) scale(${view.scale.toFixed(4)})`,
+    );
     changed(view.scale);
   }
 
@@ -59,19 +72,30 @@ export function viewport(sheet, root, changed) {
 
   /** Whether a rectangle of the picture is in view. */
   function sees(rectangle) {
-    const left = rectangle.x * view.scale + view.x, top = rectangle.y * view.scale + view.y;
+    const left = rectangle.x * view.scale + view.x;
+    const top = rectangle.y * view.scale + view.y;
     const { width, height } = box();
-    return left >= 0 && top >= 0 && left + rectangle.width * view.scale <= width && top + rectangle.height * view.scale <= height;
+    return (
+      left >= 0 &&
+      top >= 0 &&
+      left + rectangle.width * view.scale <= width &&
+      top + rectangle.height * view.scale <= height
+    );
   }
 
   const at = (event) => ({ x: event.clientX - box().x, y: event.clientY - box().y });
 
-  sheet.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    const lines = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1;
-    const { x, y } = at(event);
-    zoom(Math.exp(-event.deltaY * lines * (event.ctrlKey ? 0.01 : 0.0015)), x, y); // a pinch on a touchpad is a wheel with Ctrl
-  }, { passive: false });
+  sheet.addEventListener(
+    "wheel",
+    (event) => {
+      event.preventDefault();
+      const lines = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1;
+      const { x, y } = at(event);
+      const speed = event.ctrlKey ? 0.01 : 0.0015; // a pinch on a touchpad is a wheel with Ctrl
+      zoom(Math.exp(-event.deltaY * lines * speed), x, y);
+    },
+    { passive: false },
+  );
 
   sheet.addEventListener("pointerdown", (event) => {
     if (event.button) return;
@@ -82,7 +106,8 @@ export function viewport(sheet, root, changed) {
   sheet.addEventListener("pointermove", (event) => {
     const before = pointers.get(event.pointerId);
     if (!before) return;
-    const now = at(event), other = [...pointers].find(([id]) => id !== event.pointerId)?.[1];
+    const now = at(event);
+    const other = [...pointers].find(([id]) => id !== event.pointerId)?.[1];
     const distance = Math.hypot(now.x - before.x, now.y - before.y);
     if (other) {
       const apart = (one) => Math.hypot(one.x - other.x, one.y - other.y);
@@ -90,26 +115,40 @@ export function viewport(sheet, root, changed) {
       pan((now.x - before.x) / 2, (now.y - before.y) / 2);
       moved += distance + DRAG;
     } else if (moved + distance > DRAG) {
-      if (!sheet.hasPointerCapture(event.pointerId)) sheet.setPointerCapture(event.pointerId); // not before: a click would miss its box
+      // Not before it is a drag: a click would miss its box.
+      if (!sheet.hasPointerCapture(event.pointerId)) sheet.setPointerCapture(event.pointerId);
       pan(now.x - before.x, now.y - before.y);
       moved += distance;
     } else return; // not a drag yet: the pointer is where it went down
     pointers.set(event.pointerId, now);
   });
 
-  for (const ending of ["pointerup", "pointercancel"]) sheet.addEventListener(ending, ({ pointerId }) => pointers.delete(pointerId));
-  sheet.addEventListener("click", (event) => { if (moved > DRAG) event.stopImmediatePropagation(); }, true);
+  for (const ending of ["pointerup", "pointercancel"])
+    sheet.addEventListener(ending, ({ pointerId }) => pointers.delete(pointerId));
+  sheet.addEventListener(
+    "click",
+    (event) => {
+      if (moved > DRAG) event.stopImmediatePropagation();
+    },
+    true,
+  );
   sheet.addEventListener("dblclick", (event) => {
     const { x, y } = at(event);
     zoom(view.scale < 1 ? Math.max(STEP ** 2, 1 / view.scale) : STEP ** 2, x, y);
   });
-  new ResizeObserver(() => { if (isFitted) fit(); }).observe(sheet);
+  new ResizeObserver(() => {
+    if (isFitted) fit();
+  }).observe(sheet);
 
   return {
-    fit, zoom, show, sees, pan,
+    fit,
+    show,
+    sees,
     larger: () => zoom(STEP),
     smaller: () => zoom(1 / STEP),
-    resize: (given) => { size = given; },
+    resize: (given) => {
+      size = given;
+    },
     isFitted: () => isFitted,
   };
 }
