@@ -13,6 +13,7 @@ import click
 
 from prototrt.caffe_proto.visible import visible
 from prototrt.converter.commandline.failures import failure_of
+from prototrt.converter.commandline.foreign_options import explained
 from prototrt.converter.commandline.options.common import Verbosity, verbosity
 from prototrt.converter.commandline.options.parameter_types import with_state_in_one_word
 from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
@@ -71,7 +72,10 @@ class Guarded(_Command):
     """A command whose failures become messages and exit codes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, with_state_in_one_word(args))
+        try:
+            return super().parse_args(ctx, with_state_in_one_word(args))
+        except click.NoSuchOption as error:
+            raise explained(error) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -34,32 +34,18 @@ from prototrt.converter.tensorrt.api import find_backend
 from prototrt.converter.tensorrt.configuration import configure
 from prototrt.converter.tensorrt.network import Network
 from prototrt.surgery.ir import Graph
+from prototrt.tests.builder_values import VALUES
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, run
 from prototrt.tests.golden_cases import GOLDENS
 from prototrt.tests.small_nets import inputs_of, loaded, op
 
 OF_PROTOTRT = {"backend", "tf32", "tile", "progress"}
-EACH: dict[str, Any] = {
-    "timing_cache_file": "times.cache",
-    "mem_pool_size": {"workspace": "512MiB", "dlaSRAM": 1 << 20},
-    "builder_optimization_level": 0,
-    "version_compatible": True,
-    "hardware_compatibility_level": "ampere+",
-    "compute_capabilities": ("7.5", "8.9"),
-    "strip_weights": True,
-    "refit": True,
-    "profiling_verbosity": "detailed",
-    "export_layer_info": "layers.json",
-    "use_dla_core": 0,
-    "allow_gpu_fallback": True,
-}
-"""A value for each option that is not its default."""
 
 
 def options(name: str) -> BuildOptions:
     """Options with that one, and what it needs."""
     needed = {"use_dla_core": 0} if name == "allow_gpu_fallback" else {}
-    return BuildOptions(**{name: EACH[name], **needed})
+    return BuildOptions(**{name: VALUES[name], **needed})
 
 
 def net(folder: Path) -> Graph:
@@ -69,17 +55,17 @@ def net(folder: Path) -> Graph:
 def test_every_option_is_in_the_table() -> None:
     names = [option.name for option in BUILDER_OPTIONS]
     assert names == [each.name for each in fields(BuildOptions) if each.name not in OF_PROTOTRT]
-    assert {*names} == EACH.keys()
+    assert {*names} == VALUES.keys()
     assert list(stated(BuildOptions())) == []
     for name in names:
-        assert (name, EACH[name]) in [(option.name, value) for option, value in stated(options(name))]
+        assert (name, VALUES[name]) in [(option.name, value) for option, value in stated(options(name))]
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"timing_cache_file": "a b"}, ["--timingCacheFile=a b"]),
-        ({"mem_pool_size": EACH["mem_pool_size"]}, ["--memPoolSize=workspace:536870912B,dlaSRAM:1048576B"]),
+        ({"mem_pool_size": VALUES["mem_pool_size"]}, ["--memPoolSize=workspace:536870912B,dlaSRAM:1048576B"]),
         ({"builder_optimization_level": 0}, ["--builderOptimizationLevel=0"]),
         ({"version_compatible": True}, ["--versionCompatible"]),
         ({"hardware_compatibility_level": "ampere+"}, ["--hardwareCompatibilityLevel=ampere+"]),
@@ -130,7 +116,7 @@ SETTINGS: dict[str, Callable[[Any, Any], bool]] = {
     ),
     "allow_gpu_fallback": lambda trt, config: config.get_flag(trt.BuilderFlag.GPU_FALLBACK),
 }
-"""Whether a configuration has the values of ``EACH``. It takes them all, whatever the builder then says."""
+"""Whether a configuration has the values of ``VALUES``. It takes them all, whatever the builder then says."""
 
 
 NOT_OF_RTX = {
@@ -357,7 +343,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("place", REFUSED)
 def test_an_option_is_passed_on_or_refused(place: str, name: str) -> None:
     where = Option("backend" if place in ("rtx", "enterprise") else "target", place)
@@ -370,7 +356,7 @@ def test_an_option_is_passed_on_or_refused(place: str, name: str) -> None:
         refuse_for(where, options(name))
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", VALUES)
 def test_some_options_need_a_gpu(name: str) -> None:
     for backend, needs in (
         ("rtx", {"strip_weights", "refit", "export_layer_info"}),

@@ -1,0 +1,75 @@
+"""Options as trtexec and Polygraphy spell them, for users who know these: what prototrt calls the same."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+_BY_COMMAND = "`prototrt {}`"
+_MEANINGS = {
+    "fp16": "--precision fp16",
+    "bf16": "--precision bf16",
+    "int8": "--precision int8",
+    "fp8": "--precision fp8",
+    "best": "--precision fp16, or int8",
+    "calib": "--calibration-cache",
+    "trtminshapes": "--min-shapes",
+    "trtoptshapes": "--opt-shapes",
+    "trtmaxshapes": "--max-shapes",
+    "shapes": "--shape",
+    "inputshapes": "--shape",
+    "batch": "--shape NAME:SIZExSIZE...",
+    "maxbatch": "--max-shapes",
+    "workspace": "--mem-pool-size workspace:SIZE",
+    "poollimit": "--mem-pool-size",
+    "loadtimingcache": "--timing-cache-file",
+    "savetimingcache": "--timing-cache-file",
+    "timingcache": "--timing-cache-file",
+    "refittable": "--refit",
+    "stripplan": "--strip-weights",
+    "usedla": "--use-dla-core 0",
+    "dumplayerinfo": "--export-layer-info",
+    "saveengine": "-o FILE.plan",
+    "deploy": "the prototxt as first argument, without an option",
+    "prototxt": "the prototxt as first argument, without an option",
+    "model": "the caffemodel as second argument, without an option",
+    "weights": "the caffemodel as second argument, without an option",
+    "caffemodel": "the caffemodel as second argument, without an option",
+    "onnx": "the prototxt and the caffemodel as arguments; -o FILE.onnx writes ONNX",
+    "notf32": "to leave it out: TF32 is off unless --tf32 is given",
+    "stronglytyped": "to leave it out: engines are always strongly typed",
+    "loadengine": _BY_COMMAND.format("run FILE.plan"),
+    "loadinputs": _BY_COMMAND.format("run --inputs FILE.npz"),
+    "exportoutput": _BY_COMMAND.format("run -o FILE.npz"),
+    "iterations": _BY_COMMAND.format("bench --calls"),
+    "dumpprofile": _BY_COMMAND.format("bench --profile"),
+    "exportprofile": _BY_COMMAND.format("bench --profile --json"),
+    "skipinference": "to leave it out: converting runs nothing",
+    "buildonly": "to leave it out: converting runs nothing",
+}
+"""By the spelling of others without dashes and capitals. Options of ours with the same letters need no row."""
+
+
+def explained(error: click.NoSuchOption) -> click.UsageError:
+    """The error, with the option that was meant if another program's spelling is known."""
+    if error.ctx is None or (meant := meaning(error.option_name, error.ctx.command)) is None:
+        return error
+    return click.UsageError(f"No such option '{error.option_name}'. Did you mean {meant}?", error.ctx)
+
+
+def meaning(spelling: str, command: click.Command) -> str | None:
+    """What this command calls an option that another program spells so; None if that is not known."""
+    ours = [name for parameter in command.params for name in parameter.opts if name.startswith("--")]
+    letters = _letters(spelling)
+    same = next((name for name in ours if _letters(name) == letters), None)
+    if same is not None:
+        return same
+    meant = _MEANINGS.get(letters)
+    if meant is None or meant.startswith("`"):
+        return meant
+    return meant if {*re.findall(r"--[a-z][a-z0-9-]*", meant)} <= {*ours} else None
+
+
+def _letters(spelling: str) -> str:
+    return spelling.replace("-", "").replace("_", "").lower()
