@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from prototrt.surgery.ir import Dim, Graph, Node, Op, Shape, Value, element_count, walk
+from prototrt.surgery.ir import Dim, Graph, Node, Op, Value, walk
 from prototrt.surgery.ir.layout import STEPS, STREAMS, BindingLayout, Factor, Factors
 from prototrt.surgery.ops import (
     LRN,
@@ -38,11 +38,14 @@ from prototrt.surgery.ops import (
 from prototrt.surgery.ops.elementwise import Pointwise
 from prototrt.surgery.ops.pooling import Windows
 from prototrt.surgery.ops.shape import measure
+from prototrt.surgery.passes.reshaped_axes import groups
 
 Place: TypeAlias = tuple[Value, int]
 """An axis of a value."""
 _UNCLEAR: Factors = (Factor("?", 0),)
 """The factors of an axis for which a graph says two things."""
+_UNITS = "units"
+"""The name of the factor of an axis that counts neither steps nor streams, as the hidden units of a state."""
 
 
 Tie: TypeAlias = tuple[Sequence[Place], Sequence[Place]]
@@ -53,9 +56,9 @@ Rule: TypeAlias = Callable[[Node, Any], Iterator[Tie]]
 def caffe_layout(graph: Graph) -> dict[str, BindingLayout]:
     """The layout of each input and output of a graph whose bindings are in Caffe's layout, by name.
 
-    A Scan runs over steps, the first axis of its sequences; the last but one axis of its states counts streams. Ties
-    between the axes of inputs and outputs of primitives carry that through the graph, in both directions. In a
-    net without recurrences, images (N, C, H, W) have streams on their first axis.
+    A Scan runs over steps, the first axis of its sequences; the last but one axis of its states counts streams, the
+    last one units. Ties between the axes of inputs and outputs of primitives carry that through the graph, in both
+    directions. In a net without recurrences, images (N, C, H, W) have streams on their first axis.
     """
     names = _Names(graph)
     scans = [(node, node.op) for node in graph.nodes if isinstance(node.op, Scan)]
@@ -89,7 +92,9 @@ class _Names:
     def of(self, value: Value) -> tuple[Factors, ...]:
         """The factors of each axis of a value."""
         found = (self._factors.get((value, axis), ()) for axis in range(len(value.shape)))
-        return tuple(() if factors is _UNCLEAR else factors for factors in found)
+        return tuple(
+            factors if all(factor.name in (STEPS, STREAMS) for factor in factors) else () for factors in found
+        )
 
     def learn_from(self, node: Node, scan: Scan) -> None:
         """What a Scan says of its sequences and states. One that only counts says nothing."""
@@ -98,8 +103,9 @@ class _Names:
             self.learn((value, 0), (Factor(STEPS, value.shape[0]),))
         for value in scan.named_inputs(scan.body.inputs).states if sequences else ():
             if len(value.shape) > 1:
-                axis = len(value.shape) - 2
-                self.learn((value, axis), (Factor(STREAMS, value.shape[axis]),))
+                last = len(value.shape) - 1
+                for axis, name in ((last - 1, STREAMS), (last, _UNITS)):
+                    self.learn((value, axis), (Factor(name, value.shape[axis]),))
 
     def learn(self, place: Place, factors: Factors) -> None:
         known = self._factors.get(place)
@@ -113,40 +119,62 @@ class _Names:
         while self._fresh or vague:
             if self._fresh:
                 place = self._fresh.pop()
-                for twin in self._twins.get(place, ()):
-                    if self._factors.get(twin) is not self._factors[place]:
-                        self._carry([place], [twin])
+                self._carry_to_twins(place, self._factors[place])
                 vague += self._groups.get(place, ())
             else:
                 left, right = vague.pop()
                 self._carry(left, right)
                 self._carry(right, left)
 
+    def _carry_to_twins(self, place: Place, factors: Factors) -> None:
+        for twin in self._twins.get(place, ()):
+            if self._factors.get(twin) is not factors and (part := _resized(factors, _size(twin))):
+                self.learn(twin, part)
+
     def _carry(self, source: Sequence[Place], target: Sequence[Place]) -> None:
-        """Learn on one side of a tie what the other side knows."""
-        factors = self._joined(source)
-        if factors is not None and factors != self._joined(target):
-            sizes = [value.shape[axis] for value, axis in target]
-            for place, part in zip(target, _split(factors, sizes), strict=True):
-                if part:
-                    self.learn(place, part)
-
-    def _joined(self, places: Sequence[Place]) -> Factors | None:
-        """The factors of axes that are seen as one; None unless those of all axes that matter are known."""
-        joined: list[Factor] = []
-        for value, axis in places:
-            factors = self._factors.get((value, axis), ())
-            if factors is _UNCLEAR or (not factors and value.shape[axis] != 1):
-                return _UNCLEAR if len(places) == 1 and factors else None
-            joined += factors
-        needed = [factor for factor in joined if (factor.name, factor.size) != (STEPS, 1)]
-        return tuple(joined if len(places) == 1 else needed or joined) or None
+        """Learn on one side of a tie of several axes what the other side knows."""
+        given, known = ([self._factors.get(place, ()) for place in side] for side in (source, target))
+        is_whole = all(factors or _size(place) == 1 for place, factors in zip(source, given, strict=True))
+        joined = _joined(given)
+        if not is_whole or _UNCLEAR in given or _needed(joined) == _needed(_joined(known)):
+            return
+        sizes = [_size(place) for place in target]
+        parts = _aligned(given, sizes) or _split(_needed(joined), sizes) or [()] * len(target)
+        for place, part in zip(target, parts, strict=True):
+            if part:
+                self.learn(place, part)
 
 
-def _split(factors: Factors, sizes: Sequence[Dim]) -> list[Factors]:
-    """The factors of each of several axes that have these together; of none if they do not fit."""
-    if len(sizes) == 1:
-        return [_resized(factors, sizes[0])]
+def _size(place: Place) -> Dim:
+    value, axis = place
+    return value.shape[axis]
+
+
+def _joined(parts: Iterable[Factors]) -> Factors:
+    return tuple(factor for factors in parts for factor in factors)
+
+
+def _needed(factors: Factors) -> Factors:
+    """The factors without a single step or unit, unless there is nothing else: a row of one step is a stream."""
+    return tuple(factor for factor in factors if factor.name == STREAMS or factor.size != 1) or factors
+
+
+def _aligned(parts: Sequence[Factors], sizes: Sequence[Dim]) -> list[Factors] | None:
+    """The factors of axes of size 1, for other such axes: from the last one on, or from the first one on."""
+    if any(factor.size != 1 for factor in _joined(parts)) or any(size != 1 for size in sizes):
+        return None
+    places, count = [place for place, factors in enumerate(parts) if factors], len(sizes)
+    for shift in (count - len(parts), 0):
+        if places and places[0] + shift >= 0 and places[-1] + shift < count:
+            found: list[Factors] = [()] * count
+            for place in places:
+                found[place + shift] = parts[place]
+            return found
+    return None
+
+
+def _split(factors: Factors, sizes: Sequence[Dim]) -> list[Factors] | None:
+    """The factors of each of several axes that have these together; None if they do not fit."""
     left = list(factors)
     parts: list[Factors] = []
     for size in reversed(sizes):
@@ -155,12 +183,10 @@ def _split(factors: Factors, sizes: Sequence[Dim]) -> list[Factors]:
             part.insert(0, left.pop())
         if size == 1 and left and left[-1].size == 1:
             part = [left.pop()]
+        if part and measure((size,)) != measure(tuple(factor.size for factor in part)):
+            return None
         parts.insert(0, tuple(part))
-    fits = all(
-        not part or measure((size,)) == measure(tuple(factor.size for factor in part))
-        for size, part in zip(sizes, parts, strict=True)
-    )
-    return parts if fits and not left else [()] * len(sizes)
+    return None if left else parts
 
 
 def _resized(factors: Factors, size: Dim) -> Factors:
@@ -252,7 +278,7 @@ def _transpose(node: Node, op: Transpose) -> Iterator[Tie]:
 
 def _reshape(node: Node, op: Reshape) -> Iterator[Tie]:
     x, y = node.inputs[0], node.outputs[0]
-    for left, right in () if x.is_constant else _groups(x.shape, y.shape):
+    for left, right in () if x.is_constant else groups(x.shape, y.shape):
         yield [(x, axis) for axis in left], [(y, axis) for axis in right]
 
 
@@ -306,54 +332,3 @@ _RULES: Mapping[type[Op], Rule] = {
     Windows: _images,
 }
 """Primitives that are missing here carry nothing."""
-
-
-def _groups(x: Shape, y: Shape) -> list[tuple[list[int], list[int]]]:
-    """Axes before and after a Reshape that hold the same elements, in as small groups as the sizes tell.
-
-    Axes of size 1 that remain belong to the group before them, or to the first one.
-    """
-    first = _equal_ends(x, y)
-    last = _equal_ends(x[first:][::-1], y[first:][::-1])
-    groups = [([axis], [axis]) for axis in range(first)]
-    left, right = list(range(first, len(x) - last)), list(range(first, len(y) - last))
-    groups += _middle(x, y, left, right)
-    groups += [([len(x) - axis], [len(y) - axis]) for axis in range(last, 0, -1)]
-    return _without_loose_ends(groups)
-
-
-def _equal_ends(x: Shape, y: Shape) -> int:
-    """How many sizes are equal, from the first one on."""
-    return next((at for at, (a, b) in enumerate(zip(x, y, strict=False)) if a != b), min(len(x), len(y)))
-
-
-def _middle(x: Shape, y: Shape, left: list[int], right: list[int]) -> list[tuple[list[int], list[int]]]:
-    """Groups of the axes between: each ends as soon as both sides have as many elements."""
-    if any(isinstance(dim, str) for dim in (*(x[axis] for axis in left), *(y[axis] for axis in right))):
-        return [(left, right)]
-    groups: list[tuple[list[int], list[int]]] = [([], [])]
-    while left or right:
-        a, b = groups[-1]
-        held = element_count(tuple(x[axis] for axis in a)), element_count(tuple(y[axis] for axis in b))
-        if a and b and held[0] == held[1]:
-            groups.append(([], []))
-        elif left and (held[0] <= held[1] or not right):
-            a.append(left.pop(0))
-        else:
-            b.append(right.pop(0))
-    return groups
-
-
-def _without_loose_ends(groups: Sequence[tuple[list[int], list[int]]]) -> list[tuple[list[int], list[int]]]:
-    """The groups, where axes that stand alone (all of size 1) are joined to a neighbour."""
-    joined: list[tuple[list[int], list[int]]] = []
-    loose: tuple[list[int], list[int]] = ([], [])
-    for left, right in groups:
-        if left and right:
-            joined.append(([*loose[0], *left], [*loose[1], *right]))
-            loose = ([], [])
-        elif joined:
-            joined[-1] = ([*joined[-1][0], *left], [*joined[-1][1], *right])
-        else:
-            loose = ([*loose[0], *left], [*loose[1], *right])
-    return joined

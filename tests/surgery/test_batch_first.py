@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -217,6 +218,32 @@ def test_axes(shapes: Shapes, layers: str, expected: dict[str, str], tmp_path: P
     for name, layout in moved.layout.bindings.items():
         knows_streams = any("N" in (axis or "") for axis in found[name])
         assert layout.names.index("N") == 0 if knows_streams else layout == graph.layout.bindings[name]
+
+
+SMALL_SIZES = [sizes for sizes in itertools.product([1, 2], repeat=4) if sizes[1] == 2 or sizes[2:] == (2, 2)]
+"""T, N, D, H. With one stream of one number, nothing tells which axis is which after a Reshape."""
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("sizes", SMALL_SIZES, ids=str)
+def test_axes_are_the_same_for_all_sizes(sizes: tuple[int, ...], layers: int, tmp_path: Path) -> None:
+    """Sizes do not tell axes apart: those of this net are 1 or 2."""
+    steps, streams, width, hidden = sizes
+    shapes = {
+        "x": (steps, streams, width),
+        "cont": (steps, streams),
+        "static": (streams, width),
+        "lengths": (streams,),
+    }
+    blobs = " ".join(f'bottom: "{name}"' for name in shapes)
+    fields = f"num_output: {hidden} num_layers: {layers} sequence_lengths: true bidirectional: CONCAT"
+    lstm = f'layer {{ name: "l" type: "LSTM" {blobs} top: "h" recurrent_param {{ {fields} }} }}'
+    graph = rewritten(tmp_path, shapes, lstm)
+    found = {
+        name: " ".join(axis or "." for axis in each.names) for name, each in graph.layout.bindings.items()
+    }
+    states = dict.fromkeys(("l_h_0", "l_c_0", "l_h_T", "l_c_T"), ". N .")
+    assert found == {"x": "T N .", "cont": "T N", "static": "N .", "lengths": "N", "h": "T N .", **states}
 
 
 @pytest.mark.parametrize(
