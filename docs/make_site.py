@@ -31,7 +31,7 @@ CONTENTS = {
         "docs/json",
         "samples/ci/README",
     ],
-    "Deploy": ["docs/deploy", "samples/cpp/README", "docs/coming-from-nvidias-caffe-parser"],
+    "Deploy": ["docs/deploy", "docs/building", "samples/cpp/README", "docs/coming-from-nvidias-caffe-parser"],
     "Look up": [
         "docs/layers",
         "docs/api",
