@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from prototrt.caffe_proto.weights.named_arrays import load_arrays
 from prototrt.cli import main
 from prototrt.converter.options import WAY_NAMES
+from prototrt.converter.sessions import feeds
 from prototrt.converter.sessions.session import ENGINE, WAYS
+from prototrt.surgery.ir import Array
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run, strips
 
 
@@ -101,6 +105,28 @@ def test_verify_expects_only_what_is_computed(tmp_path: Path) -> None:
         3,
         'error: the expected outputs hold "porb", which is not computed',
     )
+
+
+def test_verify_reads_no_expected_outputs_of_another_shape(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [str(tmp_path / name) for name in ("in.npz", "out.npz")]
+    np.savez(files[0], data=strips()["data"][0], cont=np.ones((40, 1)))
+    np.savez(files[1], prob=strips()["prob"][0][:-1])
+    read: list[str] = []
+
+    def load(path: str, names: Collection[str]) -> dict[str, Array]:
+        read.append(path)
+        return load_arrays(path, names)
+
+    monkeypatch.setattr(feeds, "load_arrays", load)
+    result = run("verify", DEPLOY, WEIGHTS, "--inputs", files[0], "--expect", files[1])
+    assert (result.exit_code, result.stderr) == (
+        3,
+        f'error: {files[1]}: the expected "prob" has the shape (39, 1, 11), the computed one (40, 1, 11)\n'
+        "  fix: save the outputs that were computed from these inputs\n",
+    )
+    assert read == [files[0]]
 
 
 def test_verify_refuses_to_expect_nothing(tmp_path: Path) -> None:

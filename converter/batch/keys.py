@@ -21,12 +21,12 @@ from prototrt.caffe_proto.options import (
     stated_fields,
 )
 from prototrt.caffe_proto.suggestions import choices as written
+from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 from prototrt.caffe_proto.wording import worded
 from prototrt.converter.batch.tree import Place
 from prototrt.converter.batch.wording import list_words
 from prototrt.converter.conversion import Product
 from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions, PoolSizes, VerifyOptions
-from prototrt.converter.sessions.feeds import ArraysOfFile
 from prototrt.converter.written_values import (
     definition_from_text,
     file_of_state,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from prototrt.caffe_proto.errors import NetError
 from prototrt.caffe_proto.files import head_of
@@ -37,7 +38,7 @@ def some_calls(options: DataOptions, signature: Signature, count: int | None) ->
         file = os.fspath(options.inputs)
         if _is_npz(file):
             names = [value.name for value in signature.inputs]
-            feeds = read_feeds(file, names, count, signature)
+            feeds = read_feeds(file, names, count, partial(refuse_misfits, file, signature=signature))
             told = tuple(unread_arrays(file, names))
             return Data(lambda: ([Call(file, feed)] for feed in feeds), len(feeds), told)
     data = all_data(options, signature)

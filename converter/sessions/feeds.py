@@ -4,45 +4,43 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
-from prototrt.caffe_proto.files import open_regular
-from prototrt.caffe_proto.weights.damage import SIGNS_OF_DAMAGE
-from prototrt.caffe_proto.weights.npz import Announced, announced_arrays
+from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.weights.named_arrays import announced_in, load_arrays
+from prototrt.caffe_proto.weights.npz import Announced
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.files import atomic_write
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Array
 
 Feeds = dict[str, Array]
-_NPY = b"\x93NUMPY"
 _MOST_CALLS = 1000  # where the file itself does not hold inputs for half of them
 
 
 def read_feeds(
-    path: str, inputs: Iterable[str], calls: int | None = None, signature: Signature | None = None
+    path: str,
+    inputs: Iterable[str],
+    calls: int | None = None,
+    check: Callable[[Sequence[Mapping[str, Announced]]], None] | None = None,
 ) -> list[Feeds]:
     """The inputs of each call.
 
     An array called ``NAME`` is fed in every call, ``NAME/0``, ``NAME/1``, ... only in that call.
     Without ``calls``, the numbered arrays decide their number, at least one.
 
-    Other arrays are not read. With ``signature``, all shapes are checked before any array is read.
+    Other arrays are not read. ``check`` sees the shapes of all calls before any array is read.
     """
     names = set(inputs)
-    found = announced_feeds(path)
+    found = announced_in(path)
     keys = [
         {name: key for name, key in call.items() if name in names}
         for call in _by_call(found, names, calls, path)
     ]
-    if signature is not None:
-        refuse_misfits(path, [{name: found[key] for name, key in call.items()} for call in keys], signature)
+    if check is not None:
+        check([{name: found[key] for name, key in call.items()} for call in keys])
     arrays = load_arrays(path, {key for call in keys for key in call.values()})
     return [{name: arrays[key] for name, key in call.items()} for call in keys]
 
@@ -110,7 +108,7 @@ def unread_arrays(path: str, inputs: Iterable[str]) -> list[str]:
 
 def unread_keys(path: str, names: Collection[str]) -> list[str]:
     """The keys of the arrays in the file that ``read_feeds`` reads for none of the names."""
-    return [key for key in announced_feeds(path) if key not in names and not _of_one_call(key, names)]
+    return [key for key in announced_in(path) if key not in names and not _of_one_call(key, names)]
 
 
 def write_results(path: str, results: Sequence[Mapping[str, Array]]) -> None:
@@ -126,68 +124,3 @@ def _keyed(results: Sequence[Mapping[str, Array]]) -> Iterator[tuple[str, Array]
     for call, outputs in enumerate(results):
         for name, array in outputs.items():
             yield (name if len(results) == 1 else f"{name}/{call}"), array
-
-
-def announced_feeds(path: str) -> dict[str, Announced]:
-    """The arrays of an npz file by name, as their headers state them; raises ``UnreadableFileError``."""
-    with _archive(path) as archive:
-        return announced_arrays(archive)
-
-
-def load_arrays(path: str, names: Collection[str]) -> Feeds:
-    """These arrays of an npz file; raises ``UnreadableFileError``."""
-    with _archive(path) as archive:
-        announced_arrays(archive)  # NumPy allocates any size that a header states
-        return {name: _array(archive, name) for name in names}
-
-
-def _array(archive: zipfile.ZipFile, name: str) -> Array:
-    members = archive.namelist()
-    with archive.open(name if name in members else f"{name}.npy") as stream:
-        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
-        return array
-
-
-@contextmanager
-def _archive(path: str) -> Iterator[zipfile.ZipFile]:
-    """The file, and messages for what is wrong with it."""
-    try:
-        with open_regular(path, "an npz file") as stream:
-            if stream.read(len(_NPY)) == _NPY:
-                raise ValueError("it holds one array without a name")
-            with zipfile.ZipFile(stream) as archive:
-                yield archive
-    except UnreadableFileError:
-        raise
-    except OSError as error:
-        problem = f"cannot be read: {error.strerror or error}"
-        raise UnreadableFileError(problem, where=path, fix="give an npz file") from error
-    except SIGNS_OF_DAMAGE as error:
-        raise UnreadableFileError(
-            "is not an npz file",
-            where=path,
-            because=str(error).splitlines()[0] if str(error) else "it ends too early",
-            fix=f'write it with numpy.savez("{Path(path).stem}.npz", NAME=array, ...)',
-        ) from error
-
-
-class ArraysOfFile(Mapping[str, Array]):
-    """The arrays of an npz file, each of which is read on request."""
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-
-    @cached_property
-    def _announced(self) -> Mapping[str, Announced]:
-        return announced_feeds(self.file)
-
-    def __getitem__(self, name: str) -> Array:
-        if name not in self._announced:
-            raise KeyError(name)
-        return load_arrays(self.file, [name])[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._announced)
-
-    def __len__(self) -> int:
-        return len(self._announced)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnreadableFileError, VerificationError
+from prototrt.caffe_proto.weights.npz import Announced
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.calibration.saturation import saturated
 from prototrt.converter.data.data import Call, Data, starts
@@ -15,7 +17,7 @@ from prototrt.converter.data.given import some_calls
 from prototrt.converter.options import VerifyOptions
 from prototrt.converter.sessions.feeds import read_feeds, unread_keys
 from prototrt.converter.sessions.session import Session
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.sessions.signature import Signature, concrete
 from prototrt.converter.verification.comparison import EXPECTED, REFERENCE, Comparison, difference_of
 from prototrt.converter.verification.quantization import QuantizationCost
 from prototrt.converter.verification.seeded import seeded_feeds
@@ -181,7 +183,8 @@ def verify_files(
         computed = [value.name for value in watched.outputs]
         if unknown := unread_keys(expect, computed):
             raise _not_computed(unknown[0], computed)
-        expected = read_feeds(expect, computed, len(calls))
+        check = partial(_refuse_other_shapes, expect, calls, watching_tops(compared))
+        expected = read_feeds(expect, computed, len(calls), check)
         if not any(expected):
             raise UnreadableFileError(
                 "holds no arrays, so there is nothing to compare with",
@@ -314,6 +317,25 @@ def _not_computed(name: str, computed: Iterable[str]) -> NetError:
             Option("outputs", [name]),
         ),
     )
+
+
+def _refuse_other_shapes(
+    path: str, calls: Sequence[Call], graph: Graph, expected: Sequence[Mapping[str, Announced]]
+) -> None:
+    """Raise ``ShapeError`` for expected outputs in another shape than the computed ones, before they are read."""
+    signature = Signature.of_graph(graph)
+    outputs = {value.name: value for value in graph.outputs}
+    for number, (call, arrays) in enumerate(zip(calls, expected, strict=True)):
+        sizes = signature.sizes({name: array.shape for name, array in call.feeds.items()})
+        for name, array in arrays.items():
+            wanted = concrete(outputs[name].shape, sizes)
+            pairs = zip(array.shape, wanted, strict=False)
+            if len(array.shape) != len(wanted) or any(size not in (known, -1) for known, size in pairs):
+                raise ShapeError(
+                    f'the expected "{name}" has the shape {array.shape}, the computed one {wanted}',
+                    where=path if len(calls) == 1 else f"{path}, call {number}",
+                    fix="save the outputs that were computed from these inputs",
+                )
 
 
 def _first_broken(comparisons: Sequence[Comparison]) -> list[Comparison]:

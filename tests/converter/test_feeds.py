@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
-from prototrt.converter.sessions.feeds import (
-    load_arrays,
-    read_feeds,
-    refuse_misfits,
-    unread_arrays,
-    write_results,
-)
+from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile, load_arrays, shape_in
+from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays, write_results
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Array, DType, Value
 from prototrt.tests.memory import little_memory
@@ -145,7 +141,7 @@ def test_feeds_are_held_against_the_net_before_it_runs(
     inputs = tuple(Value(name, DType.FLOAT32, (2, 3)) for name in ("x", "cont"))
     signature = Signature(inputs, (), ())
     with pytest.raises(ConversionError) as raised:
-        read_feeds("in.npz", ["x", "cont"], calls, signature)
+        read_feeds("in.npz", ["x", "cont"], calls, partial(refuse_misfits, "in.npz", signature=signature))
     assert str(raised.value) == message
     with pytest.raises(ConversionError) as raised:
         refuse_misfits("in.npz", read_feeds("in.npz", ["x", "cont"], calls), signature)
@@ -189,7 +185,7 @@ def test_arrays_that_do_not_fit_or_are_no_inputs_are_not_read(tmp_path: Path) ->
     path = member_of_zeros(tmp_path / "in.npz", zipfile.ZIP_DEFLATED, (25 << 20,), 100 << 20)
     signature = Signature((Value("x", DType.FLOAT32, (2, 3)),), (), ())
     with little_memory(), pytest.raises(ConversionError) as raised:
-        read_feeds(path, ["x"], signature=signature)
+        read_feeds(path, ["x"], check=partial(refuse_misfits, path, signature=signature))
     assert str(raised.value) == (
         f'{path}: input "x" has the shape (26214400,), expected (2, 3)\n'
         "  fix: give it this shape, or give the net the other one with shapes"
@@ -219,3 +215,10 @@ def test_a_damaged_file_is_told(damage: list[tuple[int, int]]) -> None:
         file.write_bytes(content)
         with contextlib.suppress(UnreadableFileError):
             load_arrays(str(file), ["x", "y"])
+
+
+def test_the_shape_of_an_array_in_a_file_is_known_without_reading_it(tmp_path: Path) -> None:
+    path = member_of_zeros(tmp_path / "in.npz", zipfile.ZIP_DEFLATED, (25 << 20,), 100 << 20)
+    with little_memory():
+        assert shape_in(ArraysOfFile(path), "x") == (25 << 20,)
+    assert shape_in({"x": np.zeros((2, 3))}, "x") == (2, 3)

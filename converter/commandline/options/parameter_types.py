@@ -22,7 +22,7 @@ from prototrt.converter.written_values import (
 )
 
 if TYPE_CHECKING:
-    from prototrt.converter.sessions.feeds import ArraysOfFile
+    from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 
 
 class Written(click.ParamType):  # type: ignore[type-arg]  # generic only in new versions of click
@@ -178,7 +178,7 @@ class StateSource(Read):
         file = file_of_state(state_from_text(text))
         if file is None:
             return text
-        from prototrt.converter.sessions.feeds import ArraysOfFile
+        from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 
         return ArraysOfFile(file)
 

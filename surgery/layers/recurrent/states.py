@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.weights.named_arrays import shape_in
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Array, Shape, Value
@@ -87,13 +88,12 @@ class LayerStates:
                 because=Worded("{} with arrays takes every state from them", Option("state")),
                 fix=f"add an array of shape {shape} under this name",
             )
-        array = arrays[name]
-        if directions == 1 and array.ndim == 2:
-            array = array[None]
-        if array.shape not in (shape, (directions, 1, size)):
+        stated = shape_in(arrays, name)
+        found = (1, *stated) if directions == 1 and len(stated) == 2 else stated
+        if found not in (shape, (directions, 1, size)):
             raise NetError(
-                f'the initial state "{name}" has the shape {arrays[name].shape}, expected {shape}',
+                f'the initial state "{name}" has the shape {stated}, expected {shape}',
                 because=None if isinstance(self.streams, int) else f"{self.streams} may vary",
                 fix=f"give it the shape {(directions, 1, size)}, for all streams",
             )
-        return np.ascontiguousarray(array, np.float32)
+        return np.ascontiguousarray(arrays[name], np.float32).reshape(found)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import prototrt
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 from prototrt.surgery.ir import Array
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
 from prototrt.tests.small_nets import WAYS
@@ -169,6 +170,16 @@ def test_constant_states_that_do_not_fit(tmp_path: Path) -> None:
         with pytest.raises(ConversionError) as caught:
             prototrt.rewrite(model(LSTM, tmp_path), state=arrays)
         assert str(caught.value) == expected
+
+
+def test_constant_states_in_a_file_that_do_not_fit_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez(tmp_path / "state.npz", rnn_h_0=np.zeros((2, 5)), rnn_c_0=np.zeros((2, 5)))
+    monkeypatch.setattr("prototrt.caffe_proto.weights.named_arrays.load_arrays", None)
+    told = r"has the shape \(2, 5\), expected \(2, 2, 5\)"
+    with pytest.raises(ConversionError, match=told):
+        prototrt.rewrite(model(LSTM, tmp_path), state=ArraysOfFile(str(tmp_path / "state.npz")))
 
 
 def test_exposed_state_is_an_ordinary_blob_and_a_pair(tmp_path: Path) -> None:
