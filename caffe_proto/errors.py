@@ -14,10 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from prototrt.caffe_proto.visible import visible_line
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.wording import MOST_LISTED, Option, Shortened, Worded, listed
+
+_MOST_PROBLEMS = 20
+"""How many problems a message tells at once. ``Problems.errors`` are all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +148,17 @@ class MissingShapesError(ShapeError):
         self, problem: str, *, where: str, because: str | None, shapes: Mapping[str, Sequence[int | str]]
     ) -> None:
         what = "the shapes" if len(shapes) > 1 else "its shape"
-        fix = Worded("give {}: {}", what, Option("shapes", shapes))
+        fix = Worded("give {}: {}", what, _first_shapes(shapes))
         super().__init__(problem, where=where, because=because, fix=fix)
         self.shapes = shapes
+
+
+def _first_shapes(shapes: Mapping[str, Sequence[int | str]]) -> object:
+    every = Option("shapes", shapes)
+    if len(shapes) <= MOST_LISTED:
+        return every
+    first = Option("shapes", dict(islice(shapes.items(), MOST_LISTED)))
+    return Shortened(Worded("{}, and so on", first), Worded("{}", every))
 
 
 class WeightsError(ConversionError):
@@ -181,13 +193,13 @@ class Problems(ConversionError):  # noqa: N818  it is many errors, not one
     """Several errors, reported together so that the user can fix them together."""
 
     def __init__(self, errors: Sequence[ConversionError], *, fix: str | None = None) -> None:
-        super().__init__(Worded.joined("\n", [error.text for error in errors]), fix=fix)
+        super().__init__(listed([error.text for error in errors], "\n", _MOST_PROBLEMS), fix=fix)
         self.errors = tuple(errors)
 
     @property
     def text(self) -> Worded:
         fix = Worded("\n  fix: {}", self.fix) if self.fix else ""
-        return Worded("{}\n{} problems{}", self.problem, len(self.errors), fix)
+        return Worded("{}\n{} problems{}", self.problem, f"{len(self.errors):,}", fix)
 
 
 def raise_all(errors: Sequence[ConversionError]) -> None:

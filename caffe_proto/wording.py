@@ -60,24 +60,53 @@ class Worded(str):
         each = [cls("{}", part) for part in parts]
         return cls(separator.join(["{}"] * len(each)), *each)
 
-    def by(self, surface: Surface) -> str:
-        """The text in the surface's words."""
-        return _filled(self._template, self._parts, surface)
+    def by(self, surface: Surface, *, whole: bool = False) -> str:
+        """The text in the surface's words; ``whole``: with all that it shortens."""
+        return _filled(self._template, self._parts, surface, whole)
 
 
-def worded(text: str, surface: Surface) -> str:
+class Shortened(str):
+    """A long text as a part of a ``Worded``: as a string it is ``short``."""
+
+    short: str
+    whole: str
+
+    def __new__(cls, short: str, whole: str) -> Shortened:
+        text = super().__new__(cls, short)
+        text.short, text.whole = short, whole
+        return text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Shortened, (self.short, self.whole)
+
+
+MOST_LISTED = 10
+
+
+def listed(items: Sequence[str], separator: str = ", ", most: int = MOST_LISTED) -> str:
+    """The items, or the first of them and how many more there are; a part of a ``Worded`` still has them all."""
+    if len(items) <= most:
+        return Worded.joined(separator, items)
+    first, rest = Worded.joined(separator, items[:most]), f"{len(items) - most:,}"
+    before = " " if separator == ", " else separator
+    return Shortened(Worded("{}{}and {} more", first, before, rest), Worded.joined(separator, items))
+
+
+def worded(text: str, surface: Surface, *, whole: bool = False) -> str:
     """Any text in the surface's words."""
-    return text.by(surface) if isinstance(text, Worded) else text
+    if isinstance(text, Shortened):
+        return worded(text.whole if whole else text.short, surface, whole=whole)
+    return text.by(surface, whole=whole) if isinstance(text, Worded) else text
 
 
-def _filled(template: str, parts: Sequence[object], surface: Surface) -> str:
-    return template.format(*(_part(part, surface) for part in parts))
+def _filled(template: str, parts: Sequence[object], surface: Surface, whole: bool = False) -> str:
+    return template.format(*(_part(part, surface, whole) for part in parts))
 
 
-def _part(part: object, surface: Surface) -> str:
+def _part(part: object, surface: Surface, whole: bool) -> str:
     if isinstance(part, Option):
         return surface(part)
-    return worded(part if isinstance(part, str) else str(part), surface)
+    return worded(part if isinstance(part, str) else str(part), surface, whole=whole)
 
 
 def python_words(option: Option) -> str:

@@ -13,7 +13,7 @@ from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import takes_options
 from prototrt.caffe_proto.subjects import refuse_other
 from prototrt.caffe_proto.suggestions import choices
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.forms import refuse_impossible_form
 from prototrt.surgery.ir import Graph, Node
@@ -253,7 +253,7 @@ def _without_batch(graph: Graph) -> str | None:
     bindings = [value.name for value in (*graph.inputs, *graph.outputs) if value.shape]
     others = [name for name in bindings if STREAMS not in graph.layout.bindings[name].names]
     if others and any(isinstance(node.op, Scan) for node in graph.nodes):
-        named = ", ".join(f'"{name}"' for name in others)
+        named = listed([f'"{name}"' for name in others])
         return f"batch-first leaves {named} in Caffe's layout: which axis is the batch N is not known"
     if others == bindings:
         return "batch-first has no effect: the net has no recurrent layer"

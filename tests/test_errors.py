@@ -7,6 +7,7 @@ name among the models that real Caffe refused, goldens/bad. ``command.txt`` repl
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -48,3 +49,22 @@ def test_message(
     assert result.stdout == ""
     assert sorted(tmp_path.iterdir()) == before, "a failed run leaves nothing behind"
     check_text(ERRORS / case / "stderr.txt", result.stderr)
+
+
+def lines_of(folder: Path, *options: str) -> list[str]:
+    """What a net whose layers read 2,000 blobs that no layer makes tells on stderr."""
+    net = folder / "net.prototxt"
+    layer = 'layer {{ name: "l{0}" type: "ReLU" bottom: "none{0}" top: "t{0}" }}'
+    net.write_text("\n".join(layer.format(number) for number in range(2000)))
+    result = CliRunner().invoke(main, ["inspect", *options, str(net)])
+    assert result.exit_code == 3
+    return (result.stderr if "--json" not in options else result.stdout).splitlines()
+
+
+def test_thousands_of_problems_are_told_in_part(tmp_path: Path) -> None:
+    shown = lines_of(tmp_path)
+    assert shown[-2:] == ["and 1,980 more", "2,000 problems"]
+    assert len(shown) < 100
+    everything = "\n".join(lines_of(tmp_path, "--debug"))
+    assert all(f'layer "l{number}"' in everything for number in range(2000))
+    assert len(json.loads("\n".join(lines_of(tmp_path, "--json")))["error"]["problems"]) == 2000

@@ -19,6 +19,7 @@ from prototrt.caffe_proto.caffe2.untangle import Access, Read, Untangled, refuse
 from prototrt.caffe_proto.errors import ConversionError, NetError, Origin, raise_all
 from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.schema import Message
+from prototrt.caffe_proto.wording import Worded, listed
 
 _MOST_LOOKED_AT = 1000  # operators, of a file that may be an init net of gigabytes
 _DEEPEST = 8  # nets inside nets; real ones reach 2
@@ -239,7 +240,7 @@ def _outputs(net: Message, operators: Sequence[Operator], found: Untangled, file
     missing = [name for name in net.external_output if name not in found.last]
     if missing:
         raise NetError(
-            f"no operator makes the external outputs {', '.join(missing)}",
+            Worded("no operator makes the external outputs {}", listed(missing)),
             where=file,
             fix=EXPORT_AGAIN,
         )

@@ -17,6 +17,7 @@ from prototrt.caffe_proto.errors import ConversionError, MissingBlobError, NetEr
 from prototrt.caffe_proto.naming import Names
 from prototrt.caffe_proto.suggestions import choices, close_names
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
+from prototrt.caffe_proto.wording import Worded, listed
 
 
 @dataclass(slots=True, eq=False)
@@ -133,12 +134,12 @@ def _blame_writers_of_what_others_read(walk: _Walk) -> None:
                 continue
             others.remove(new.writer)  # once: that is what it works on
             if others:
-                told = ", ".join(f'"{other.message.name}" in line {other.line}' for other in others)
+                told = listed([f'"{other.message.name}" in line {other.line}' for other in others])
                 error = NetError(
                     "the blob is written in place while others read it",
                     origin=new.writer.origin(walk.file),
                     blob=f'top "{blob}"',
-                    because=f"it is read by layer {told}: to Caffe it is written twice",
+                    because=Worded("it is read by layer {}: to Caffe it is written twice", told),
                     fix="give the top another name, and let the later layers read that",
                 )
                 walk.blame(new.writer, error)

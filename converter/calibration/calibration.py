@@ -9,7 +9,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.converter.calibration.collecting import blobs, collect
 from prototrt.converter.calibration.histogram import Histogram
 from prototrt.converter.calibration.methods import Method
@@ -23,7 +23,7 @@ from prototrt.surgery.ir.builder import names_in
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.passes.quantization_plan import quantized_values
 from prototrt.surgery.pipeline import quantizable, rewrite
-from prototrt.surgery.scales.given import given_scales, listed
+from prototrt.surgery.scales.given import given_scales
 from prototrt.surgery.scales.scales_file import INT8, Counts, DataSet, Record, Scales, read_scales
 
 

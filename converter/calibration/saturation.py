@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from prototrt.caffe_proto.wording import listed
 from prototrt.converter.calibration.collecting import collect
 from prototrt.converter.data.data import Call, Data
 from prototrt.surgery.ir import Graph, Node, bodies, walk
 from prototrt.surgery.ops import LeakyReLU, Quantize
 from prototrt.surgery.ops.quantize import LARGEST
-from prototrt.surgery.scales.given import listed
 
 MUCH = 0.01
 """Of all numbers of a value: if more are clipped, its range is hardly what the net needs."""

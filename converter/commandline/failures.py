@@ -49,15 +49,15 @@ class Failure:
             show(result_text(self.as_dict()), end="")
 
 
-def failure_of(error: Exception) -> Failure:
-    """What an exception means to whoever typed the command."""
+def failure_of(error: Exception, *, whole: bool = False) -> Failure:
+    """What an exception means to whoever typed the command; ``whole``: in a message that shortens no list."""
     from prototrt.caffe_proto.errors import ConversionError, Problems
     from prototrt.converter.commandline.wording import command_line_words
 
     kind = type(error).__name__
     if isinstance(error, ConversionError):
         single = error.errors if isinstance(error, Problems) else (error,)
-        message = f"error: {error.text.by(command_line_words)}"
+        message = f"error: {error.text.by(command_line_words, whole=whole)}"
         return Failure(kind, error.exit_code, message, tuple(map(_parts, single)))
     if isinstance(error, click.ClickException):
         # Its classes are click's own.
@@ -78,7 +78,7 @@ def _parts(error: ConversionError) -> Facts:
     from prototrt.converter.commandline.wording import command_line_words
 
     told = {"problem": error.problem, "because": error.because, "fix": error.fix}
-    words = {name: text and worded(text, command_line_words) for name, text in told.items()}
+    words = {name: text and worded(text, command_line_words, whole=True) for name, text in told.items()}
     if error.origin is None:
         return _facts(**words, where=error.where, blob=error.blob)
     origin = error.origin

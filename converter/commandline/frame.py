@@ -113,7 +113,7 @@ def _explain(error: Exception, as_json: bool) -> int:
     """Tell what went wrong; the exit code."""
     from prototrt.caffe_proto.errors import OptionsError
 
-    failure = failure_of(error)
+    failure = failure_of(error, whole=verbosity().debug)
     if verbosity().debug:
         import traceback
 

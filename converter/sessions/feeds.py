@@ -11,7 +11,7 @@ import numpy as np
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.weights.named_arrays import announced_in, load_arrays
 from prototrt.caffe_proto.weights.npz import Announced
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.converter.files import atomic_write
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Array
@@ -102,8 +102,7 @@ def unread_arrays(path: str, inputs: Iterable[str]) -> list[str]:
     others = unread_keys(path, names)
     if not others:
         return []
-    shown = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
-    return [f"{path}: not read: the inputs are {', '.join(names)}: {shown}"]
+    return [Worded("{}: not read: the inputs are {}: {}", path, listed(names), listed(others, most=5))]
 
 
 def unread_keys(path: str, names: Collection[str]) -> list[str]:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.caffe_proto.suggestions import close_names
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.converter.sessions.indices import IndexRange, index_ranges
 from prototrt.surgery.ir import (
     Array,
@@ -98,15 +98,15 @@ class Signature:
             fix = f"did you mean {' or '.join(close)}?" if close else "leave it out"
             raise NetError(
                 f'there is no input "{unknown[0]}"',
-                because=f"the inputs are {', '.join(known) or 'none'}",
+                because=Worded("the inputs are {}", listed(known) or "none"),
                 fix=fix,
             )
         missing = [
             value for value in self.inputs if value.name not in self.states and value.name not in names
         ]
         if missing:
-            told = ", ".join(f"{value.name} {value.shape}" for value in missing)
-            raise NetError(f"inputs are missing: {told}", fix="give an array for each of them")
+            told = listed([f"{value.name} {value.shape}" for value in missing])
+            raise NetError(Worded("inputs are missing: {}", told), fix="give an array for each of them")
 
     def sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
         """The values of the symbols for inputs of these shapes. Raises ``ShapeError``."""

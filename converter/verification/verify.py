@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnreadableFileError, VerificationError
 from prototrt.caffe_proto.weights.npz import Announced
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.converter.calibration.saturation import saturated
 from prototrt.converter.data.data import Call, Data, starts
 from prototrt.converter.data.given import some_calls
@@ -313,7 +313,7 @@ def _not_computed(name: str, computed: Iterable[str]) -> NetError:
         f'the expected outputs hold "{name}", which is not computed',
         fix=Worded(
             "give arrays for some of {}, or cut the net at this blob with {}",
-            ", ".join(computed),
+            listed([*computed]),
             Option("outputs", [name]),
         ),
     )

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.caffe2.loading import with_inputs
 from prototrt.caffe_proto.errors import ConversionError, MissingShapesError
+from prototrt.caffe_proto.wording import Worded, listed
 from prototrt.surgery.caffe2.operator_rule import NO_RULE, operator_rule
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.frameworks import Framework
@@ -40,10 +41,10 @@ class Caffe2(Framework):
         missing = [name for name in inputs if name not in given]
         if not missing:
             return []
-        because = f"Caffe2's nets state none; the inputs are {', '.join(inputs)}"
+        because = Worded("Caffe2's nets state none; the inputs are {}", listed(inputs))
         if model.weights.file is None:
-            because += "; without an init net, weights are inputs as well"
-        problem = f"no shape is given for {', '.join(missing)}"
+            because = Worded("{}; without an init net, weights are inputs as well", because)
+        problem = Worded("no shape is given for {}", listed(missing))
         shapes = dict.fromkeys(missing, ("SIZE", "SIZE"))
         return [MissingShapesError(problem, where=model.file, because=because, shapes=shapes)]
 

@@ -20,7 +20,7 @@ from prototrt.caffe_proto.known_forks import TYPES
 from prototrt.caffe_proto.model import input_layer
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.net.shape_examples import example_shape
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.expansion.ignored_parameters import warn_of_unread_parameters
 from prototrt.surgery.expansion.layer_builder import GIVE_THEIR_NET, LayerBuilder, LayerRule, layer_rule
@@ -98,12 +98,13 @@ class Caffe(Framework):
         ]
         if not missing:
             return []
-        told = ", ".join(f'"{layer.top_blob(index)}" (line {layer.origin.line})' for layer, index in missing)
+        told = listed([f'"{layer.top_blob(index)}" (line {layer.origin.line})' for layer, index in missing])
         shapes = {
             layer.tops[index]: example_shape(layer.tops[index], layers, model.sizes)
             for layer, index in missing
         }
-        problem = f"the file states no shape for the input{'s' * (len(missing) > 1)} {told}"
+        what = "inputs" if len(missing) > 1 else "input"
+        problem = Worded("the file states no shape for the {} {}", what, told)
         return [MissingShapesError(problem, where=model.file, because=None, shapes=shapes)]
 
     def stated_shapes(self, layers: Sequence[Layer]) -> Mapping[str, tuple[int, ...]]:
@@ -152,9 +153,9 @@ class Caffe(Framework):
         """If no layer of the weights file is in the net, Caffe would use only fillers: refuse that."""
         stored = list(model.weights.names())
         if stored and not {layer.name for layer in model.layers}.intersection(stored):
-            shown = ", ".join(f'"{name}"' for name in stored[:5]) + (", ..." if len(stored) > 5 else "")
+            names = listed([f'"{name}"' for name in stored], most=5)
             raise WeightsError(
-                f"no layer of this file is in the net {model.file}: it has weights for {shown}",
+                Worded("no layer of this file is in the net {}: it has weights for {}", model.file, names),
                 where=model.weights.file,
                 because="layers are matched by name",
                 fix=GIVE_THEIR_NET,

@@ -19,7 +19,7 @@ from prototrt.caffe_proto.files import identity_of
 from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.caffe_proto.options import takes_options
 from prototrt.caffe_proto.weights import sha256_of
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.surgery.expansion.arity import check_bottoms, counted
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.cutting import AUTO, can_be_avoided, independent, last_computable, with_advice
@@ -179,7 +179,7 @@ def _without_inputs(model: Model) -> str:
 
 def _kept_states(model: Model, graph: Graph) -> Iterator[str]:
     if graph.recurrences:
-        names = ", ".join(pair.input.name for pair in graph.recurrences)
+        names = listed([pair.input.name for pair in graph.recurrences])
         yield Worded(
             "{}: these states are inputs and outputs of the net itself, so {} does not change them: {}",
             model.file,

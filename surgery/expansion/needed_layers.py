@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.advice import CHOOSE_ANOTHER_NET
 from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.wording import Worded
+from prototrt.caffe_proto.wording import Worded, listed
 
 ALL = "all"
 """The name of an output that stands for every blob."""
@@ -34,7 +34,7 @@ def wanted_blobs(model: Model, outputs: Sequence[str] | None) -> list[str]:
             raise NetError(
                 f'no layer writes the output "{asked}"',
                 where=model.file,
-                fix=f"ask for a blob of the net, such as {', '.join(close)}",
+                fix=Worded("ask for a blob of the net, such as {}", listed(close)),
             )
         if name in inputs:
             raise NetError(

@@ -16,7 +16,7 @@ from prototrt.caffe_proto.errors import (
 )
 from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.caffe_proto.suggestions import close_names
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.ir import Array, Graph
 
@@ -109,7 +109,7 @@ def shapes_of_nothing(model: Model, names: Collection[str]) -> list[ConversionEr
         NetError(
             f'a shape is given for "{name}", which is not an input',
             where=model.file,
-            fix=f"the inputs are {', '.join(inputs) or 'none'}",
+            fix=Worded("the inputs are {}", listed(inputs) or "none"),
         )
         for name in sorted(names)
         if name not in inputs
@@ -136,14 +136,14 @@ def refuse_states_of_nothing(model: Model, given: Mapping[str, Array], known: Co
             raise NetError(
                 f'an initial state is given for "{name}", which is not a state',
                 where=model.file,
-                fix=f"the states are {', '.join(sorted(known)) or 'none'}",
+                fix=Worded("the states are {}", listed(sorted(known)) or "none"),
             )
 
 
 def refuse_missing_weights(model: Model, names: Collection[str]) -> None:
     if names:
         raise WeightsError(
-            f"no weights are given, but {len(names)} layers need them: {', '.join(names)}",
+            Worded("no weights are given, but {} layers need them: {}", f"{len(names):,}", listed([*names])),
             where=model.file,
             fix=Worded("give the .caffemodel, or {} to try the topology alone", Option("random_weights", 0)),
         )

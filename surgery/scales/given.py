@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.surgery.scales.scales_file import INT8, Scales, read_scales
 from prototrt.surgery.scales.tables import Entry, Named, read_table
 from prototrt.surgery.scales.tensor_names import same_tensors, values_by_tensor
-
-_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +112,3 @@ def _matched(
     if zero:
         warnings.append(f"{file}: not used, because the scale is 0: {listed(zero)}")
     return GivenScales(usable, file, (*unknown, *zero), tuple(warnings))
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    rest = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prototrt.caffe_proto.errors import NetError, Problems
-from prototrt.caffe_proto.wording import Option, OptionValue, Worded, python_words, worded
+from prototrt.caffe_proto.wording import Option, OptionValue, Worded, listed, python_words, worded
 from prototrt.cli import main
 from prototrt.converter.batch.keys import GROUPS
 from prototrt.tests.fresh_python import ROOT
@@ -75,6 +75,24 @@ def test_errors_in_the_words_of_a_surface() -> None:
         "a, b: CALLS is wrong\n  because of ON\n  fix: leave out CALLS\nno\n2 problems"
     )
     assert str(several) == "a, b: calls is wrong\n  because of on\n  fix: leave out calls\nno\n2 problems"
+
+
+def test_a_long_list_is_shortened_except_where_it_is_wanted_whole() -> None:
+    names = [f"n{number}" for number in range(2345)]
+    text = Worded("no {}: {}", Option("on"), listed(names, most=2))
+    assert text == "no on: n0, n1 and 2,343 more"
+    assert text.by(shouted) == "no ON: n0, n1 and 2,343 more"
+    assert pickle.loads(pickle.dumps(text)).by(shouted, whole=True) == f"no ON: {', '.join(names)}"
+    assert listed(names[:2], most=2) == "n0, n1"
+    assert listed([]) == ""
+
+
+def test_many_problems_are_told_in_part() -> None:
+    several = Problems([NetError(Worded("{} {}", Option("on"), number)) for number in range(1022)])
+    told = [f"on {number}" for number in range(1022)]
+    assert str(several) == "\n".join([*told[:20], "and 1,002 more", "1,022 problems"])
+    assert several.text.by(python_words, whole=True) == "\n".join([*told, "1,022 problems"])
+    assert len(several.errors) == 1022
 
 
 # ---------------------------------------------------------------- the source

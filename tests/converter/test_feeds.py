@@ -52,7 +52,7 @@ def test_arrays_that_nobody_reads_are_named(tmp_path: Path) -> None:
     ]
     assert unread_arrays(path, ["data", "dat", "cont", "other"]) == []
     (many,) = unread_arrays(write(tmp_path / "many.npz", **dict.fromkeys("abcdef", ONES)), ["x"])
-    assert many.endswith(": not read: the inputs are x: a, b, c, d, e, ...")
+    assert many.endswith(": not read: the inputs are x: a, b, c, d, e and 1 more")
 
 
 def test_more_inputs_than_calls(tmp_path: Path) -> None:
