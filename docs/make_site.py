@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = frozenset((".cpp", ".ipynb", ".json", ".md", ".png", ".py", ".svg", ".txt", ".yaml", ".yml"))
 """Of pages, and of what they show or link to."""
 CONTENTS = {
+    "Start": ["docs/tutorial", "docs/preprocessing", "docs/troubleshooting"],
     "Use": [
         "docs/recurrent",
         "docs/caffe2",
@@ -41,6 +42,7 @@ CONTENTS = {
         "samples/digits/README",
     ],
     "How it is made": [
+        "docs/how-it-works",
         "docs/design",
         "docs/decisions/README",
         "docs/testing",

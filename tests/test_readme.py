@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from prototrt.cli import main
 from prototrt.converter.commandline.frame import EXIT_CODES
 from prototrt.surgery.views.support import markdown_table, supported_layers
+from prototrt.tests.command_line import without_measures
+from prototrt.tests.fresh_python import ROOT
 
-ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 
 
@@ -25,12 +26,6 @@ def commands() -> list[tuple[str, str]]:
     """Each command of the README with the output that it shows."""
     parts = [part.partition("\n") for block in blocks("console") for part in block.split("$ ")[1:]]
     return [(command, output) for command, _, output in parts]
-
-
-def without_measures(text: str) -> str:
-    """The size of a plan and the seconds it took depend on TensorRT's version and the machine."""
-    text = re.sub(r"(?<=TensorRT for RTX )\d[.\d]*", "#", text)
-    return re.sub(r"\d+\.\d (MB|s)\b", r"# \1", text)
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""Pages about other programs are true where they speak of ours: commands and Python run as they stand."""
+"""Pages that show a way to go are true: commands and Python run as they stand, in the order of the page.
+
+What other programs do is in blocks of another kind.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,26 @@ import pytest
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.cli import main
 from prototrt.surgery.options import RewriteOptions
-from prototrt.tests.command_line import done
+from prototrt.tests.command_line import run, without_measures
 from prototrt.tests.fresh_python import ROOT
-from prototrt.tests.test_readme import without_measures
 
 DOCS = ROOT / "docs"
-PAGES = ["coming-from-nvidias-caffe-parser.md", "deploy.md"]
-_BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+PAGES = [
+    "coming-from-nvidias-caffe-parser.md",
+    "deploy.md",
+    "how-it-works.md",
+    "preprocessing.md",
+    "troubleshooting.md",
+    "tutorial.md",
+]
+_BLOCK = re.compile(r"^```(console|protobuf|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.trt
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the order of the page, in one folder. What other programs do stands in blocks of another kind."""
+    """In one folder. A file begins with a comment that is its name; a command that shows an error must fail."""
     pytest.importorskip("onnxruntime", reason="runs a model")
     (tmp_path / "samples").symlink_to(ROOT / "samples")
     monkeypatch.chdir(tmp_path)
@@ -36,18 +45,23 @@ def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.M
         if kind == "python":
             exec(compile(text, page, "exec"), names)
             continue
+        if kind == "protobuf":
+            Path(text.partition("\n")[0].removeprefix("# ")).write_text(text)
+            continue
         for part in text.split("$ ")[1:]:
             command, _, shown = part.partition("\n")
             program, *arguments = shlex.split(command)
             assert program == "prototrt"
-            found = done(*arguments).output
-            assert without_measures(shown) in ("", without_measures(found))
+            result = run(*arguments)
+            assert (result.exit_code != 0) == shown.startswith("error: "), result.output
+            assert without_measures(shown) in ("", without_measures(result.output))
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     """To files, and to headings in them."""
-    for link in re.findall(r"\]\((?!https:)([^)]+)\)", (DOCS / page).read_text()):
+    prose = re.sub(r"^```.*?^```$", "", (DOCS / page).read_text(), flags=re.DOTALL | re.MULTILINE)
+    for link in re.findall(r"\]\((?!https:)([^)]+)\)", prose):
         name, _, anchor = link.partition("#")
         text = (DOCS / (name or page)).read_text()
         titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
@@ -58,7 +72,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_options_and_keywords_exist(page: str) -> None:
-    known = set(all_options(main))
+    known = {"--help", *all_options(main)}
     keywords = {each.name for kind in (LoadOptions, RewriteOptions) for each in fields(kind)}
     for text in said_of_prototrt((DOCS / page).read_text()):
         assert set(re.findall(r"(?<![\w-])--[a-z][\w-]+", text)) <= known, text
