@@ -165,9 +165,10 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
     the result, with the same weights.
     """
     from prototrt.caffe_proto.net.deploy_text import deploy_text, transformations
+    from prototrt.surgery.expansion.known_inputs import given_shapes
 
     net = prototrt.load(model, options=loading)
-    text = deploy_text(net, rewriting.shapes or {})
+    text = deploy_text(net, given_shapes(rewriting))
     warn([*net.warnings, *transformations(net)])
     write_text(target, text)
 

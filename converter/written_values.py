@@ -5,6 +5,8 @@ What cannot be read raises ``ValueError`` with what to write instead.
 
 from __future__ import annotations
 
+import re
+
 _STATE_FILE = "const:"
 _MOST_DIGITS = 18
 
@@ -19,6 +21,29 @@ def shape_from_text(text: str) -> tuple[str, tuple[int, ...]]:
             " with x between them, as in data:1x3x224x224"
         )
     return blob, tuple(map(int, parts))
+
+
+def open_shape_from_text(text: str) -> tuple[str, tuple[int | str, ...]]:
+    """``data:[T*N]x3x224x224``: as ``shape_from_text``, with names and formulas in brackets for sizes that vary."""
+    blob, colon, sizes = text.rpartition(":")
+    parts = re.split(r"x(?![^\[]*\])", sizes)
+    if "[" not in text:
+        return shape_from_text(text)
+    if not (blob and colon and all(_is_size(part) or re.fullmatch(r"\[[^\[\]]+\]", part) for part in parts)):
+        raise ValueError(
+            f'"{text}" is not a shape: write the blob\'s name, a colon, and sizes with x between them; those that'
+            " vary stand in brackets, as in data:[N]x3x[16*H]x224"
+        )
+    return blob, tuple(int(part) if _is_size(part) else part[1:-1] for part in parts)
+
+
+def range_from_text(text: str) -> tuple[str, tuple[int, ...]]:
+    """``T=1..16..64``: the name of a size, and its smallest, usual and largest value; ``T=1..64`` if that is usual."""
+    name, equals, stated = text.partition("=")
+    parts = stated.split("..")
+    if not (name and equals and len(parts) in (2, 3) and all(map(_is_size, parts))):
+        raise ValueError(f'"{text}" is not a range: write a name and its sizes, as in T=1..16..64')
+    return name, tuple(map(int, parts))
 
 
 def _is_size(text: str) -> bool:

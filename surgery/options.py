@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.options import ONLY_IN_PYTHON, Names, Options, Shapes, one_of, only_in_python
+from prototrt.caffe_proto.options import (
+    ONLY_IN_PYTHON,
+    Names,
+    OpenShapes,
+    Options,
+    Shapes,
+    Sizes,
+    one_of,
+    only_in_python,
+)
 from prototrt.caffe_proto.sizes import bytes_from_text
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.forks import FORKS
@@ -23,7 +32,7 @@ TILES = ("broadcast", "keep", "native", "plugin")
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8", "int8,bf16", "fp8,bf16")
 """The types that products compute in."""
 NMS = ("primitives", "native")
-OF_THE_NET = ("shapes", "outputs", "cont", "fork", "settings", "rules", "layout")
+OF_THE_NET = ("shapes", "sizes", "outputs", "cont", "fork", "settings", "rules", "layout")
 """Options that decide the layers of a net and the shapes of its blobs and bindings, whatever it is rewritten to."""
 
 
@@ -33,7 +42,9 @@ class RewriteOptions(Options):
 
     ``shapes`` override those of the file, by input. ``min_shapes``, ``opt_shapes`` and
     ``max_shapes`` let sizes vary when an engine runs; if one of them lacks an input, the shape in the file
-    is used. ``outputs`` are blobs at which the net is cut, by default those that no layer reads, ``["all"]`` all
+    is used. Instead, ``shapes`` may name sizes, or state formulas of names, as in ``("T*N", 3, 224, 224)``;
+    ``sizes`` then holds the smallest, usual and largest size for each name.
+    ``outputs`` are blobs at which the net is cut, by default those that no layer reads, ``["all"]`` all
     of them, and ``["auto"]`` the last ones that can be computed. ``cont`` ``"drop"`` assumes that
     every step continues: cont is not an input any more. ``sequence`` says how recurrences are written:
     ``"loop"``, ``"unroll"`` (at most 64 steps unless ``force``), ``"step"`` (one step: T must be
@@ -62,7 +73,8 @@ class RewriteOptions(Options):
     weights gets zeros.
     """
 
-    shapes: Shapes | None = None
+    shapes: OpenShapes | None = None
+    sizes: Sizes | None = None
     min_shapes: Shapes | None = None
     opt_shapes: Shapes | None = None
     max_shapes: Shapes | None = None

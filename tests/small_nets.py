@@ -62,10 +62,10 @@ def loaded(folder: Path, text: str, blobs: Blobs | None = None, **options: Any) 
     return prototrt.load(prototxt, weights if blobs else None, **options)
 
 
-def rewritten(layers: str, shapes: Shapes, blobs: Blobs | None = None, **options: Any) -> Graph:
+def rewritten(layers: str, inputs: Shapes, /, blobs: Blobs | None = None, **options: Any) -> Graph:
     """The graph of these layers behind inputs of these shapes. ``options`` are those of rewrite."""
     with tempfile.TemporaryDirectory() as folder:
-        model = loaded(Path(folder), inputs_of(shapes) + layers, blobs)
+        model = loaded(Path(folder), inputs_of(inputs) + layers, blobs)
         # The files are gone when a plan would be told their digests.
         return replace(prototrt.rewrite(model, **options), sources=())
 

@@ -14,9 +14,11 @@ from prototrt.caffe_proto.options import (
     Definitions,
     LoadOptions,
     Names,
+    OpenShapes,
     Options,
     Overrides,
     Shapes,
+    Sizes,
     refuse_bad_value,
     stated_fields,
 )
@@ -30,8 +32,10 @@ from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptio
 from prototrt.converter.written_values import (
     definition_from_text,
     file_of_state,
+    open_shape_from_text,
     override_from_text,
     pools_from_text,
+    range_from_text,
     shape_from_text,
     state_from_text,
     with_state_file,
@@ -80,6 +84,7 @@ _ALSO = {
     "output": "outputs",
     "set": "overrides",
     "shape": "shapes",
+    "size": "sizes",
     "stage": "stages",
 }
 """Keys that are called as on the command line."""
@@ -231,6 +236,18 @@ def _shapes(name: str, place: Place) -> dict[str, tuple[int, ...]]:
     return dict(map(shape_from_text, _texts(name, place, "x")))
 
 
+def _open_shapes(name: str, place: Place) -> dict[str, tuple[int | str, ...]]:
+    return dict(map(open_shape_from_text, _texts(name, place, "x")))
+
+
+def _ranges(name: str, place: Place) -> dict[str, tuple[int, ...]]:
+    if isinstance(place.content, dict):
+        return dict(
+            range_from_text(f"{size}={_joined(name, span, '..')}") for size, span in place.content.items()
+        )
+    return dict(map(range_from_text, _texts(name, place, "..")))
+
+
 def _overrides(name: str, place: Place) -> dict[str, str]:
     if isinstance(place.content, dict):
         return {path: _joined(name, value, ",") for path, value in place.content.items()}
@@ -275,6 +292,8 @@ _READERS: Mapping[Any, Callable[[str, Place], Any]] = {
     str: _word,
     Names: _names,
     Shapes: _shapes,
+    OpenShapes: _open_shapes,
+    Sizes: _ranges,
     Overrides: _overrides,
     Definitions: _definitions,
     PoolSizes: _pools,

@@ -13,6 +13,7 @@ from prototrt.caffe_proto.naming import Names
 from prototrt.converter.onnx.api import ELEMENT_TYPES, dialect_of, imported
 from prototrt.converter.onnx.sizes import SizeName
 from prototrt.surgery.ir import Array, DType, Graph, Node, Shape, Size, Value, fixed, node_count
+from prototrt.surgery.ir.symbol_sources import symbol_sources
 
 Proto: TypeAlias = Any
 """One of ONNX's messages: the types that onnx ships for them say little."""
@@ -134,9 +135,9 @@ class OnnxModel:
     def _symbol(self, name: str) -> SizeName:
         """The size of an axis of an input, read once."""
         if name not in self._symbols:
-            places = ((value, value.shape.index(name)) for value in self._inputs if name in value.shape)
-            value, axis = next(places)
-            self._symbols[name] = SizeName(self, self.sizes(self.tensor(value), [axis]))
+            source = symbol_sources(self._inputs)[name]
+            size = SizeName(self, self.sizes(self.tensor(source.input), [source.axis]))
+            self._symbols[name] = source.solved(size)
         return self._symbols[name]
 
     def info(self, value: Value, name: str | None = None) -> Proto:

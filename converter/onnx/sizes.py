@@ -24,7 +24,7 @@ class SizeName:
 
     def __floordiv__(self, divisor: int) -> SizeName:
         # ONNX cuts fractions off, which rounds down what is not negative.
-        return self._with(divisor, "Div")
+        return self if divisor == 1 else self._with(divisor, "Div")
 
     __radd__, __rmul__ = __add__, __mul__
 

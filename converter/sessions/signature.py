@@ -15,7 +15,6 @@ from prototrt.surgery.ir import (
     DataSize,
     Dim,
     Graph,
-    OpenSize,
     Range,
     Recurrence,
     Shape,
@@ -26,6 +25,7 @@ from prototrt.surgery.ir import (
     symbols_of,
 )
 from prototrt.surgery.ir.layout import stream_axis
+from prototrt.surgery.ir.symbol_sources import SymbolSource, symbol_sources
 
 Sizes = Mapping[str, int]
 """The values of symbols in one call."""
@@ -110,12 +110,12 @@ class Signature:
 
     def sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
         """The values of the symbols for inputs of these shapes. Raises ``ShapeError``."""
+        given = [value for value in self.inputs if len(shapes.get(value.name, ())) == len(value.shape)]
         sizes: dict[str, int] = {}
-        for value in self.inputs:
-            for dim, size in zip(value.shape, shapes.get(value.name, ()), strict=False):
-                if isinstance(dim, OpenSize) and dim in dim.symbols:
-                    sizes.setdefault(dim, size)
-                    self._refuse_outside(value, dim, size)
+        for name, source in symbol_sources(given).items():
+            size = shapes[source.input.name][source.axis]
+            self._refuse_outside(source, size)
+            sizes[name] = source.solved(size)
         return sizes
 
     def refuse_misfit(self, value: Value, shape: tuple[int, ...], sizes: Sizes) -> None:
@@ -154,15 +154,18 @@ class Signature:
         for name, shape in shapes.items():
             self.refuse_misfit(known[name], shape, sizes)
 
-    def _refuse_outside(self, value: Value, symbol: str, size: int) -> None:
-        span = self.symbols[symbol]
-        if not span.min <= size <= span.max:
+    @staticmethod
+    def _refuse_outside(source: SymbolSource, size: int) -> None:
+        dim = source.input.shape[source.axis]
+        span = range_of(computable(dim))
+        is_step = (size - source.summand) % source.factor == 0
+        if not (span.min <= size <= span.max and is_step):
+            steps = f", in steps of {source.factor}" if source.factor > 1 else ""
             raise ShapeError(
-                f'input "{value.name}" has {symbol} = {size}, expected {span.min} to {span.max}',
+                f'input "{source.input.name}" has {dim} = {size}, expected {span.min} to {span.max}{steps}',
                 fix=Worded(
-                    "give it a size in this range, or give the net another range with {} and {}",
-                    Option("min_shapes"),
-                    Option("max_shapes"),
+                    "give it such a size, or give the net another range with {} and {}, or {}",
+                    *(Option(name) for name in ("min_shapes", "max_shapes", "sizes")),
                 ),
             )
 

@@ -15,6 +15,7 @@ from prototrt.converter import black_box
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.converter.tensorrt.sizes import SizeTensor
 from prototrt.surgery.ir import Array, Dim, DType, Node, OpenSize, Shape, Value, symbols_of
+from prototrt.surgery.ir.symbol_sources import symbol_sources
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class Network:
         self.node: Node | None = None
         """The node at hand; its values know their shapes, symbols and all."""
         self._sizes: dict[Shape, Tensor] = {}
-        self._symbols: dict[str, tuple[Tensor, int]] = {}
+        self._inputs: dict[Value, Tensor] = {}
         self._read: dict[str, Tensor] = {}
         self._made: list[Layer] = []
         self._kept: list[Array] = []
@@ -178,9 +179,7 @@ class Network:
         tensor = self.definition.add_input(value.name, self.backend.dtype(value.dtype), sizes)
         if tensor is None:
             raise self.error(f'refuses the input "{value.name}"')
-        for axis, dim in enumerate(value.shape):
-            if isinstance(dim, OpenSize) and dim in dim.symbols:
-                self._symbols.setdefault(dim, (tensor, axis))
+        self._inputs[value] = tensor
         return tensor
 
     def output(self, tensor: Tensor, name: str) -> None:
@@ -224,10 +223,12 @@ class Network:
     def _symbol(self, name: str) -> Tensor:
         """The size of an axis that the symbol stands for, read once."""
         if name not in self._read:
-            tensor, axis = self._symbols[name]
+            source = symbol_sources(self._inputs)[name]
+            tensor = self._inputs[source.input]
             # From version 10 on, shapes are int64.
             shape = self.add("cast", self.add("shape", tensor).get_output(0), self.trt.int32).get_output(0)
-            self._read[name] = self.add("slice", shape, [axis], [1], [1]).get_output(0)
+            size = self.add("slice", shape, [source.axis], [1], [1]).get_output(0)
+            self._read[name] = source.solved(SizeTensor(self, size)).tensor
         return self._read[name]
 
 

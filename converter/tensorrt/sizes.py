@@ -25,7 +25,7 @@ class SizeTensor:
         return self if other == 1 else self._with(other, "PROD")
 
     def __floordiv__(self, divisor: int) -> SizeTensor:
-        return self._with(divisor, "FLOOR_DIV")
+        return self if divisor == 1 else self._with(divisor, "FLOOR_DIV")
 
     __radd__, __rmul__ = __add__, __mul__
 

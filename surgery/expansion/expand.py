@@ -35,6 +35,7 @@ from prototrt.surgery.expansion.refusals import (
     refuse_states_of_nothing,
     shapes_of_nothing,
 )
+from prototrt.surgery.expansion.stated_sizes import open_shapes, refuse_untold_sizes
 from prototrt.surgery.expansion.unsuited_shapes import refuse_unsuited_shapes
 from prototrt.surgery.expansion.user_rules import rules_of
 from prototrt.surgery.ir import Graph, LeftOut, Source, Value, element_count
@@ -130,7 +131,9 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
     reserved = {name for layer in model.layers for name in layer.tops}
     example = partial(shape_option, layers=layers)
     letters = partial(framework.letters, layers)
-    inputs = KnownInputs(given, profile, framework.whole_numbers(layers), example, letters)
+    inputs = KnownInputs(
+        given, profile, framework.whole_numbers(layers), example, letters, open_shapes(options)
+    )
     names = inputs.size_names(framework.stated_shapes(layers))
     build = LayerBuilder(
         reserved, [layer.name for layer in model.layers], model.weights, options, inputs, names
@@ -161,6 +164,7 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
     graph = replace(
         graph, sources=sources, warnings=warnings, left_out=tuple(left_out), net_inputs=_net_inputs(model)
     )
+    refuse_untold_sizes(graph)
     return Expansion(graph, blobs.values, build.parameters)
 
 

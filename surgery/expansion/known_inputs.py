@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from prototrt.caffe_proto.errors import ShapeError
 from prototrt.caffe_proto.options import Shapes
 from prototrt.caffe_proto.wording import Option
-from prototrt.surgery.ir import Range
+from prototrt.surgery.expansion.stated_sizes import open_shapes
+from prototrt.surgery.ir import Range, Shape, computable, range_of
 from prototrt.surgery.ir.profiles import Profile, SizeNames, Sizes
 from prototrt.surgery.options import RewriteOptions
 
@@ -19,7 +20,8 @@ class KnownInputs:
     """Shapes that override those of the file, ranges, and the inputs that hold int32 (``whole_numbers``).
 
     ``example`` returns an option that states the shape of an input. ``letters(input, number of axes)`` are the names of
-    its first axes, as far as they are T and N.
+    its first axes, as far as they are T and N. ``formulas`` are shapes with names of sizes that the user gave them;
+    ``shapes`` has their usual sizes.
     """
 
     shapes: Mapping[str, Sizes]
@@ -27,6 +29,7 @@ class KnownInputs:
     whole_numbers: frozenset[str]
     example: Callable[[str], Option]
     letters: Callable[[str, int], Sequence[str]]
+    formulas: Mapping[str, Shape]
 
     def ranges(self, name: str, stated: Sizes | None) -> list[Range]:
         """The range of each axis, where the file states this shape. Raises ``ShapeError``."""
@@ -42,7 +45,14 @@ class KnownInputs:
 
 
 def given_shapes(options: RewriteOptions) -> dict[str, Sizes]:
-    return _sizes(options.shapes)
+    """The shapes of inputs; the usual ones where sizes vary."""
+    varying = open_shapes(options)
+    return {
+        name: tuple(range_of(computable(dim)).opt for dim in varying[name])
+        if name in varying
+        else tuple(map(int, shape))
+        for name, shape in (options.shapes or {}).items()
+    }
 
 
 def profile_of(options: RewriteOptions) -> Profile:

@@ -18,7 +18,7 @@ from prototrt.surgery.expansion.known_inputs import KnownInputs
 from prototrt.surgery.expansion.limits import MemoryLimit, refuse_too_many
 from prototrt.surgery.expansion.nonfinite_weights import count_not_finite
 from prototrt.surgery.expansion.shared_memory import SharedMemory
-from prototrt.surgery.ir import Array, Shape, Value, element_count
+from prototrt.surgery.ir import Array, Shape, Value, element_count, symbols_of
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.profiles import SizeNames
 from prototrt.surgery.ir.registry import Registry
@@ -93,6 +93,11 @@ class LayerBuilder(Builder):
 
     def shape_of_input(self, name: str, stated: tuple[int, ...] | None) -> Shape:
         """The shape of an input from the file or the user. Sizes that may vary become symbols."""
+        known = self.known_inputs.formulas.get(name)
+        if known is not None:
+            for dim in known:
+                self.symbols |= symbols_of(dim)
+            return known
         return self.size_names.symbolic(name, self.known_inputs.ranges(name, stated), self.symbols)
 
     def leave_unread(self, count: int) -> None:

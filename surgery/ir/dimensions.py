@@ -82,6 +82,15 @@ class OpenSize(str):
             _total(added, most) + _total(subtracted, least),
         )
 
+    @property
+    def line(self) -> tuple[str, int, int] | None:
+        """``("X", a, b)`` for a size ``a*X + b``, from which the symbol X can be told; None for other sizes."""
+        products = [(monomial, factor) for monomial, factor in self.terms if monomial]
+        (atom, *others), factor = products[0]
+        if len(products) > 1 or others or isinstance(atom, Quotient) or factor < 0:
+            return None
+        return atom, factor, sum(number for monomial, number in self.terms if not monomial)
+
     def _range_over_periods(self, usual: int) -> Range:
         """The range of a size that rises or falls steadily but for rounding, which repeats itself.
 

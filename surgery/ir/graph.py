@@ -16,6 +16,7 @@ from prototrt.surgery.ir.dimensions import OpenSize, Range
 from prototrt.surgery.ir.layout import Layout
 from prototrt.surgery.ir.lengths import Segments
 from prototrt.surgery.ir.shapes import Shape, sizes
+from prototrt.surgery.ir.symbol_sources import symbol_sources
 from prototrt.surgery.ir.types import FLOATS, HALVES, Array, DType
 
 
@@ -274,7 +275,7 @@ class Graph:
     def evaluate(self, *inputs: Array) -> list[Array]:
         """Run every node's NumPy meaning; arrays in the order of ``inputs`` and ``outputs``."""
         held = dict(zip(self.inputs, inputs, strict=True))
-        nodes = self.at(self._sizes(held)).nodes if self.symbols else self.nodes
+        nodes = self.at(self.sizes(held)).nodes if self.symbols else self.nodes
         last_reader = {value: node for node in nodes for value in node.inputs}
         for node in nodes:
             results = node.evaluate(*(read(value, held) for value in node.inputs))
@@ -289,14 +290,11 @@ class Graph:
         nodes = tuple(node.at(sizes) for node in self.nodes)
         return self if nodes == self.nodes else replace(self, nodes=nodes)
 
-    @staticmethod
-    def _sizes(held: Mapping[Value, Array]) -> dict[str, int]:
-        """The sizes of the symbols, as the inputs have them."""
+    def sizes(self, held: Mapping[Value, Array]) -> dict[str, int]:
+        """The sizes of the symbols for these arrays of the inputs."""
         return {
-            str(dim): size
-            for value, array in held.items()
-            for dim, size in zip(value.shape, array.shape, strict=True)
-            if isinstance(dim, OpenSize) and dim in dim.symbols
+            name: source.solved(held[source.input].shape[source.axis])
+            for name, source in symbol_sources(self.inputs).items()
         }
 
     def verify(self, sound: set[Node | Graph] | None = None) -> None:

@@ -14,6 +14,7 @@ from prototrt.converter.commandline.options.parameter_types import (
     Definition,
     InputFile,
     Override,
+    SizeRange,
 )
 from prototrt.surgery.options import RewriteOptions
 
@@ -43,7 +44,16 @@ def _net_options(*stage_names: str) -> Callable[[F], F]:
             type=BlobShape(),
             multiple=True,
             collect=dict,
-            help="Shape of an input, as in data:1x3x224x224; repeatable.",
+            help="Shape of an input, as in data:1x3x224x224, or with sizes that vary: data:[N]x3x[16*H]x224.",
+        ),
+        declared(
+            RewriteOptions,
+            "sizes",
+            "--size",
+            type=SizeRange(),
+            multiple=True,
+            collect=dict,
+            help="Range of a size that a shape names, as in N=1..8..64: smallest, usual and largest; repeatable.",
         ),
         declared(
             LoadOptions,

@@ -12,8 +12,10 @@ from prototrt.converter.written_values import (
     definition_from_text,
     file_of_state,
     numbers_from_text,
+    open_shape_from_text,
     override_from_text,
     pools_from_text,
+    range_from_text,
     shape_from_text,
     sizes_from_text,
     state_from_text,
@@ -47,10 +49,17 @@ class Read(Written):
 
 
 class BlobShape(Read):
-    """``NAME:1x3x224x224``"""
+    """``NAME:1x3x224x224`` or ``NAME:[N]x3x[16*H]x224``"""
 
     name = "NAME:SIZExSIZE..."
-    reader = staticmethod(shape_from_text)
+    reader = staticmethod(open_shape_from_text)
+
+
+class SizeRange(Read):
+    """``NAME=1..16..64``"""
+
+    name = "NAME=MIN..OPT..MAX"
+    reader = staticmethod(range_from_text)
 
 
 class BlobShapes(Read):

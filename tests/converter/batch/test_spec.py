@@ -47,7 +47,8 @@ models:
   name: one
   format: onnx
   phase: test
-  shapes: {data: 1x3x8x8, cont: [4, 1]}
+  shapes: {data: 1x3x8x8, cont: [4, 1], image: "[N]x3x[2*H]x8"}
+  sizes: {N: 1..2..4, H: [2, 8]}
   min-shapes: {data: [1, 3, 8, 8]}
   output: [fc, prob]
   stage: deploy
@@ -63,7 +64,8 @@ models:
     options = entry.options
     assert entry.target == "out/one.onnx"
     assert (options["strict"], options["phase"], options["random_weights"]) == (True, "TEST", 7)
-    assert options["shapes"] == {"data": (1, 3, 8, 8), "cont": (4, 1)}
+    assert options["shapes"] == {"data": (1, 3, 8, 8), "cont": (4, 1), "image": ("N", 3, "2*H", 8)}
+    assert options["sizes"] == {"N": (1, 2, 4), "H": (2, 8)}
     assert options["min_shapes"] == {"data": (1, 3, 8, 8)}
     assert (options["outputs"], options["stages"]) == (("fc", "prob"), ("deploy",))
     assert (options["ways"], options["inputs"], options["expect"]) == (

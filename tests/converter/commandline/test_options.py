@@ -48,7 +48,17 @@ def test_every_option_is_a_key_of_a_list_as_it_is_spelled() -> None:
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_a_list_can_hold_every_option(name: str) -> None:
-    texts = (*FIELDS[name].metadata.get("choices", ()), "true", "1", "x", "x:1", "A=1", "A.b=1", "zero")
+    texts = (
+        *FIELDS[name].metadata.get("choices", ()),
+        "true",
+        "1",
+        "x",
+        "x:1",
+        "A=1",
+        "A=1..8",
+        "A.b=1",
+        "zero",
+    )
     for text in texts:
         with contextlib.suppress(ConversionError):
             option_value(name, Place(text, "models.yaml:1"))

@@ -1,0 +1,105 @@
+"""Sizes that the user names: shapes with names and formulas, and the range of each name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from prototrt.caffe_proto.errors import OptionsError, ShapeError
+from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.surgery.ir import Graph, Range, Shape, Size, range_of, size_from_text, symbols_of
+from prototrt.surgery.ir.shapes import sizes as shown
+from prototrt.surgery.ir.symbol_sources import symbol_sources
+from prototrt.surgery.options import RewriteOptions
+
+
+def stated_ranges(options: RewriteOptions) -> dict[str, Range]:
+    """The range of each name. Raises ``OptionsError``."""
+    return {name: _range(name, sizes) for name, sizes in (options.sizes or {}).items()}
+
+
+def open_shapes(options: RewriteOptions) -> Mapping[str, Shape]:
+    """The shapes in which names stand. Raises ``OptionsError`` for those that say nothing, and for unused names."""
+    ranges = stated_ranges(options)
+    found = {
+        name: tuple(_size(name, dim, ranges) for dim in shape)
+        for name, shape in (options.shapes or {}).items()
+        if any(isinstance(dim, str) for dim in shape)
+    }
+    used = {word for shape in found.values() for dim in shape for word in symbols_of(dim)}
+    for name in ranges:
+        if name not in used:
+            raise OptionsError(
+                Worded("{} has a range for {}, but no shape has that size", Option("sizes"), name),
+                fix=f"write {name} into a shape, or leave its range out",
+            )
+    for name in found:
+        if any(
+            name in (shapes or ()) for shapes in (options.min_shapes, options.opt_shapes, options.max_shapes)
+        ):
+            raise OptionsError(
+                Worded('{} names sizes of "{}", which also has a range of shapes', Option("shapes"), name),
+                fix=Worded("state the ranges with {} alone", Option("sizes")),
+            )
+    return found
+
+
+def refuse_untold_sizes(graph: Graph) -> None:
+    """Raise ``ShapeError`` for a size that no input of the graph tells."""
+    told = symbol_sources(graph.inputs)
+    for value in graph.inputs:
+        for dim in value.shape:
+            missing = [name for name in symbols_of(dim) if name not in told]
+            if missing:
+                raise ShapeError(
+                    f'input "{value.name}" has the shape {shown(value.shape)}, from which'
+                    f" {' and '.join(missing)} cannot be told",
+                    because="an input must have the size alone, or as in 2*X+1",
+                    fix=f"give {missing[0]} one size, or name the sizes of another input that has it",
+                )
+
+
+def _range(name: str, sizes: Sequence[int]) -> Range:
+    if not (name.isascii() and name.isidentifier()):
+        raise OptionsError(
+            Worded('{} has the name "{}", expected letters, digits and _', Option("sizes"), name),
+            fix=_example("N"),
+        )
+    if len(sizes) not in (2, 3) or list(sizes) != sorted(sizes) or sizes[0] < 1:
+        raise OptionsError(
+            Worded(
+                "{} has the sizes {} for {}, expected the smallest, usual and largest, of at least 1",
+                Option("sizes"),
+                ", ".join(map(str, sizes)),
+                name,
+            ),
+            fix=_example(name),
+        )
+    return Range(sizes[0], sizes[-2] if len(sizes) == 3 else sizes[-1], sizes[-1])
+
+
+def _example(name: str) -> Worded:
+    return Worded("write three sizes in increasing order, as in {}", Option("sizes", {name: (1, 8, 64)}))
+
+
+def _size(blob: str, dim: int | str, ranges: Mapping[str, Range]) -> Size:
+    if isinstance(dim, int):
+        return dim
+    try:
+        size = size_from_text(dim.replace(" ", ""), ranges)
+    except ValueError as error:
+        raise OptionsError(
+            Worded('{} has the size "{}" of "{}": {}', Option("shapes"), dim, blob, str(error)),
+            fix=Worded("give each name a range, as in {}", Option("sizes", {"N": (1, 8, 64)})),
+        ) from None
+    if range_of(size).min < 1:
+        raise OptionsError(
+            Worded(
+                '{} has the size "{}" of "{}", which may be {}',
+                Option("shapes"),
+                dim,
+                blob,
+                range_of(size).min,
+            ),
+            fix=Worded("give its names larger sizes in {}", Option("sizes")),
+        )
+    return size

@@ -1,0 +1,232 @@
+"""Sizes with names: inputs whose shapes are formulas, and what must tell the names apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.caffe_proto.errors import ConversionError, ShapeError
+from prototrt.surgery.ir import Graph
+from prototrt.tests.command_line import done, run
+from prototrt.tests.golden_cases import case_called
+from prototrt.tests.small_nets import WAYS, loaded, numbers, op, rewritten, stored
+
+LRCN = case_called("net_lrcn")
+LRCN_SHAPES = {"frames": ("T*N", 3, 12, 12), "cont": ("T", "N")}
+LRCN_SIZES = {"T": (1, 5, 12), "N": (1, 2, 4)}
+
+
+def lrcn() -> Graph:
+    return prototrt.rewrite(LRCN.load(), shapes=LRCN_SHAPES, sizes=LRCN_SIZES)
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_frames_of_steps_and_streams(on: str) -> None:
+    """LRCN: Caffe's numbers for its five steps of two streams, and for each step and stream alone."""
+    inputs, wanted = LRCN.arrays("inputs")[0], LRCN.arrays("outputs")[0]["prob"]
+    session = prototrt.Session(lrcn(), on=on)
+    tolerance = LRCN.tolerance("prob")
+    np.testing.assert_allclose(session.run(inputs)["prob"], wanted, *tolerance)
+    frames = inputs["frames"].reshape(5, 2, 3, 12, 12)
+    for stream in range(2):
+        for parts in ([5], [1, 4], [3, 2]):
+            session.reset()
+            for first, steps in zip(np.cumsum([0, *parts]), parts, strict=False):
+                rows = slice(first, first + steps)
+                feeds = {"frames": frames[rows, stream], "cont": inputs["cont"][rows, stream : stream + 1]}
+                found = session.run(feeds)["prob"]
+                np.testing.assert_allclose(found[:, 0], wanted[rows, stream], *tolerance)
+    session.reset()
+    twice = {
+        "frames": np.tile(frames, (1, 2, 1, 1, 1)).reshape(20, 3, 12, 12),
+        "cont": np.tile(inputs["cont"], 2),
+    }
+    np.testing.assert_allclose(session.run(twice)["prob"], np.tile(wanted, (1, 2, 1)), *tolerance)
+
+
+@pytest.mark.trt
+def test_a_plan_of_frames() -> None:
+    plan = prototrt.build(lrcn(), backend="rtx")
+    frames, cont, *_ = plan.manifest["inputs"]
+    assert frames["shape"] == ["N*T", 3, 12, 12]
+    assert frames["profile"] == {"N*T": [1, 10, 48], "T": [1, 5, 12], "N": [1, 2, 4]}
+    assert cont["shape"] == ["T", "N"]
+
+
+CRNN = (
+    op("Pooling", "pooling_param { kernel_size: 2 stride: 2 }", tops=("pooled",))
+    + op("Transpose", "transpose_param { dim: 3 dim: 2 dim: 0 dim: 1 }", ("pooled",), ("columns",))
+    + op("Reshape", "reshape_param { shape { dim: -1 } axis: 1 num_axes: 2 }", ("columns",), ("sequence",))
+    + op("Lstm", "lstm_param { num_output: 4 }", ("sequence",))
+)
+"""The columns of an image are the steps of an LSTM."""
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_columns_are_steps(on: str) -> None:
+    layers = "".join(part.replace('"op"', f'"op{place}"') for place, part in enumerate(_layers(CRNN)))
+    blobs = stored("op3", [numbers(16, 3, seed=1), numbers(16, 4, seed=2), numbers(16, seed=3)])
+    shapes: dict[str, Any] = {"x": ("N", 3, 2, "W")}
+    graph = rewritten(
+        layers, {"x": (1, 3, 2, 8)}, blobs, shapes=shapes, sizes={"W": (2, 8, 40), "N": (1, 1, 3)}
+    )
+    assert graph.outputs[0].shape == ("(W+1)//2", "N", 4)
+    session = prototrt.Session(graph, on=on)
+    for streams, width in ((1, 8), (3, 40), (2, 2), (1, 3), (2, 17)):
+        x = numbers(streams, 3, 2, width, seed=width)
+        fixed = prototrt.Session(rewritten(layers, {"x": x.shape}, blobs)).run({"x": x})["y"]
+        session.reset()
+        np.testing.assert_allclose(session.run({"x": x})["y"], fixed, 1e-5, 1e-6)
+
+
+def _layers(text: str) -> list[str]:
+    return [f"layer {part}" for part in text.split("layer ")[1:]]
+
+
+U_NET = (
+    op("Pooling", "pooling_param { kernel_size: 2 stride: 2 }", tops=("half",)).replace('"op"', '"down"')
+    + op(
+        "Deconvolution",
+        "convolution_param { num_output: 1 kernel_size: 2 stride: 2 bias_term: false }",
+        ("half",),
+        ("whole",),
+    ).replace('"op"', '"up"')
+    + op("Concat", bottoms=("x", "whole"))
+)
+U_BLOBS = stored("up", [np.ones((1, 1, 2, 2))])
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_a_net_that_needs_even_sizes(on: str) -> None:
+    shapes: dict[str, Any] = {"x": (1, 1, "2*H", "2*W")}
+    graph = rewritten(
+        U_NET, {"x": (1, 1, 8, 8)}, U_BLOBS, shapes=shapes, sizes={"H": (1, 4, 9), "W": (1, 4, 9)}
+    )
+    assert graph.outputs[0].shape == (1, 2, "2*H", "2*W")
+    session = prototrt.Session(graph, on=on)
+    x = numbers(1, 1, 6, 10)
+    largest = x.reshape(1, 1, 3, 2, 5, 2).max((3, 5)).repeat(2, 2).repeat(2, 3)
+    np.testing.assert_array_equal(session.run({"x": x})["y"], np.concatenate([x, largest], 1))
+    with pytest.raises(ShapeError) as caught:
+        session.run({"x": numbers(1, 1, 7, 10)})
+    assert str(caught.value) == (
+        'input "x" has 2*H = 7, expected 2 to 18, in steps of 2\n'
+        "  fix: give it such a size, or give the net another range with min_shapes and max_shapes, or sizes"
+    )
+
+
+def test_a_net_that_needs_even_sizes_refuses_others() -> None:
+    with pytest.raises(ShapeError) as caught:
+        rewritten(
+            U_NET,
+            {"x": (1, 1, 8, 8)},
+            U_BLOBS,
+            shapes={"x": (1, 1, "H", 8)},
+            sizes={"H": (2, 8)},
+        )
+    assert str(caught.value).split(": ", 1)[1] == (
+        'layer "op" (Concat), bottom "whole": shape is (1, 1, 2*((H+1)//2), 8), expected (1, 1, H, 8) but for axis 1\n'
+        '  because that is the shape of the first bottom, "x"\n'
+        "  fix: give the bottoms sizes that differ only in this axis, or use another axis"
+    )
+
+
+@pytest.mark.parametrize(
+    ("shapes", "sizes", "message"),
+    [
+        (
+            {"x": ("N", 3)},
+            {},
+            'shapes has the size "N" of "x": \'N\' is neither a number nor a symbol with a range\n'
+            '  fix: give each name a range, as in sizes={"N": (1, 8, 64)}',
+        ),
+        (
+            {"x": ("N+", 3)},
+            {"N": (1, 8)},
+            'shapes has the size "N+" of "x": \'N+\' ends too early\n'
+            '  fix: give each name a range, as in sizes={"N": (1, 8, 64)}',
+        ),
+        (
+            {"x": ("N-1", 3)},
+            {"N": (1, 8)},
+            'shapes has the size "N-1" of "x", which may be 0\n  fix: give its names larger sizes in sizes',
+        ),
+        (
+            {"x": ("N", 3)},
+            {"N": (4, 2, 8)},
+            "sizes has the sizes 4, 2, 8 for N, expected the smallest, usual and largest, of at least 1\n"
+            '  fix: write three sizes in increasing order, as in sizes={"N": (1, 8, 64)}',
+        ),
+        (
+            {"x": ("N", 3)},
+            {"N": (1, 8), "a b": (1, 2)},
+            'sizes has the name "a b", expected letters, digits and _\n'
+            '  fix: write three sizes in increasing order, as in sizes={"N": (1, 8, 64)}',
+        ),
+        (
+            {"x": (1, 3)},
+            {"N": (1, 8)},
+            "sizes has a range for N, but no shape has that size\n"
+            "  fix: write N into a shape, or leave its range out",
+        ),
+        (
+            {"x": ("N*M", 3)},
+            {"N": (1, 8), "M": (1, 8)},
+            'input "x" has the shape [M*N]x3, from which N and M cannot be told\n'
+            "  because an input must have the size alone, or as in 2*X+1\n"
+            "  fix: give N one size, or name the sizes of another input that has it",
+        ),
+    ],
+)
+def test_message(shapes: dict[str, Any], sizes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConversionError) as caught:
+        rewritten(op("TanH"), {"x": (2, 3)}, shapes=shapes, sizes=sizes)
+    assert str(caught.value) == message
+
+
+def test_names_and_ranges_of_shapes_exclude_each_other() -> None:
+    with pytest.raises(ConversionError) as caught:
+        rewritten(
+            op("TanH"), {"x": (2, 3)}, shapes={"x": ("N", 3)}, sizes={"N": (1, 8)}, min_shapes={"x": (1, 3)}
+        )
+    assert str(caught.value) == (
+        'shapes names sizes of "x", which also has a range of shapes\n  fix: state the ranges with sizes alone'
+    )
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    loaded(tmp_path, 'input: "x" input_dim: 4 input_dim: 3 input_dim: 8 input_dim: 8 ' + op("TanH"))
+    net, target = str(tmp_path / "net.prototxt"), tmp_path / "net.onnx"
+    done(
+        "-q",
+        "convert",
+        net,
+        "--shape",
+        "x:[2*N]x3x8x[W]",
+        "--size",
+        "N=1..2..6",
+        "--size",
+        "W=8..16",
+        "-o",
+        str(target),
+        "--random-weights",
+        "0",
+    )
+    import onnx
+
+    (x,) = onnx.load(target).graph.input
+    assert [dim.dim_param or dim.dim_value for dim in x.type.tensor_type.shape.dim] == ["2*N", 3, 8, "W"]
+    for option, text, message in (
+        (
+            "--shape",
+            "x:[N]x",
+            '"x:[N]x" is not a shape: write the blob\'s name, a colon, and sizes with x between them; those that vary'
+            " stand in brackets, as in data:[N]x3x[16*H]x224",
+        ),
+        ("--size", "N=1-8", '"N=1-8" is not a range: write a name and its sizes, as in T=1..16..64'),
+    ):
+        assert message in " ".join(run("convert", net, option, text).output.split())
