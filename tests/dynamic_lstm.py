@@ -9,13 +9,14 @@ from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.golden_cases import case_called
 
 
-def dynamic_graph(precision: str = "fp32") -> Graph:
+def dynamic_graph(precision: str = "fp32", layout: str = "caffe") -> Graph:
     """One LSTM (D 6, H 8) with T from 1 to 8 and N from 1 to 7."""
     return prototrt.rewrite(
         case_called("lstm_t5_n3").load(),
         min_shapes={"x": (1, 1, 6), "cont": (1, 1)},
         max_shapes={"x": (8, 7, 6), "cont": (8, 7)},
         precision=precision,
+        layout=layout,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -197,12 +197,12 @@ def _has_loops(stated: object) -> bool | None:
 
 def _signature(manifest: Mapping[str, Any]) -> Signature:
     bindings = [*manifest["inputs"], *manifest["outputs"]]
-    # Manifests of old versions have no axes: their engines have Caffe's layout.
-    axes = {binding["name"]: binding["axes"] for binding in bindings if "axes" in binding}
     symbols = {symbol: Range(*span) for binding in bindings for symbol, span in binding["profile"].items()}
     values = {binding["name"]: _value(binding, symbols) for binding in bindings}
     for value in values.values():
         _refuse_uncounted(value, values)
+    # Manifests of old versions have no axes: their engines have Caffe's layout.
+    axes = {binding["name"]: _axes(binding) for binding in bindings if "axes" in binding}
     return Signature(
         tuple(values[binding["name"]] for binding in manifest["inputs"]),
         tuple(values[binding["name"]] for binding in manifest["outputs"]),
@@ -218,6 +218,14 @@ def _signature(manifest: Mapping[str, Any]) -> Signature:
         tuple(map(str, manifest.get("unread_inputs", ()))),
         stream_axes_of(axes),
     )
+
+
+def _axes(binding: Mapping[str, Any]) -> Sequence[str | None]:
+    """Raises ``ValueError`` unless there is one for each size."""
+    axes, count = binding["axes"], len(binding["shape"])
+    if not isinstance(axes, list) or len(axes) != count:
+        raise ValueError(f"the axes of {binding['name']!r} are {axes!r}, expected {count} of them")
+    return axes
 
 
 def _indices(name: str, stated: Mapping[str, Any], symbols: Mapping[str, Range]) -> IndexRange:

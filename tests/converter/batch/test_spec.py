@@ -51,6 +51,7 @@ models:
   sizes: {N: 1..2..4, H: [2, 8]}
   min-shapes: {data: [1, 3, 8, 8]}
   output: [fc, prob]
+  layout: batch-first
   stage: deploy
   on: [network, onnx]
   inputs: "{folder}/in.npz"
@@ -67,6 +68,7 @@ models:
     assert options["shapes"] == {"data": (1, 3, 8, 8), "cont": (4, 1), "image": ("N", 3, "2*H", 8)}
     assert options["sizes"] == {"N": (1, 2, 4), "H": (2, 8)}
     assert options["min_shapes"] == {"data": (1, 3, 8, 8)}
+    assert options["layout"] == "batch-first"
     assert (options["outputs"], options["stages"]) == (("fc", "prob"), ("deploy",))
     assert (options["ways"], options["inputs"], options["expect"]) == (
         ("network", "onnx"),

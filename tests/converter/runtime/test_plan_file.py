@@ -51,6 +51,16 @@ def test_the_manifest_says_what_the_graph_says(saved: Path) -> None:
     assert list(map(str, file.signature.inputs)) == list(map(str, wanted.inputs))
     assert list(map(str, file.signature.outputs)) == list(map(str, wanted.outputs))
     assert file.signature.symbols == wanted.symbols
+    assert (
+        file.signature.stream_axes
+        == wanted.stream_axes
+        == {
+            "x": 1,
+            "cont": 1,
+            "h": 1,
+            **dict.fromkeys(("lstm_h_0", "lstm_c_0", "lstm_h_T", "lstm_c_T"), 1),
+        }
+    )
     assert [(pair.input.name, pair.output.name, pair.exposed) for pair in file.signature.recurrences] == [
         ("lstm_h_0", "lstm_h_T", False),
         ("lstm_c_0", "lstm_c_T", False),
@@ -92,6 +102,13 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
         UnreadableFileError,
         "{plan}.json: is not a prototrt manifest\n"
         "  because it is wrong or missing: the size of the plan is None, expected a number of bytes\n"
+        "  fix: write the manifest again with prototrt convert",
+    ),
+    "axes of another number": (
+        edited(lambda manifest: manifest["inputs"][0].update(axes=["N"])),
+        UnreadableFileError,
+        "{plan}.json: is not a prototrt manifest\n"
+        "  because it is wrong or missing: the axes of 'x' are ['N'], expected 3 of them\n"
         "  fix: write the manifest again with prototrt convert",
     ),
     "another plan": (

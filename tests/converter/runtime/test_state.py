@@ -69,6 +69,21 @@ def test_some_streams_are_reset() -> None:
 
 
 @pytest.mark.parametrize("on", ["engine", "reference"])
+def test_some_streams_of_a_batch_are_reset(on: str) -> None:
+    """With the batch in front, states are (N, H)."""
+    graph, caffe = dynamic_graph(layout="batch-first"), prototrt.Session(dynamic_graph())
+    session = session_of(graph) if on == "engine" else prototrt.Session(graph)
+    for call in range(2):
+        feeds = continuing(3, 4, call)
+        found, expected = session.run(graph.layout.from_caffe(feeds))["h"], caffe.run(feeds)["h"]
+        np.testing.assert_array_equal(found, np.swapaxes(expected, 0, 1))
+        session.reset(streams=[0, 2])
+        caffe.reset(streams=[0, 2])
+        for name, state in caffe.get_state().items():
+            np.testing.assert_array_equal(session.get_state()[name], state[0])
+
+
+@pytest.mark.parametrize("on", ["engine", "reference"])
 def test_a_stream_that_is_not_there(on: str) -> None:
     graph = dynamic_graph()
     session = session_of(graph) if on == "engine" else prototrt.Session(graph)
