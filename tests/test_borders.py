@@ -214,7 +214,7 @@ def surveyed(text: str) -> str:
 
 
 def described(text: str) -> str:
-    drawing = {"title": text, "pieces": [], "edges": []}
+    drawing = {"title": text, "items": [], "edges": []}
     check = {"way": text, "against": text, "layer": text, "blob": text, "holds": False}
     numbers = dict.fromkeys(("max_abs", "max_rel", "rms", "cosine"), 1.0)
     facts: dict[str, Any] = {

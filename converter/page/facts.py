@@ -12,15 +12,16 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.errors import ConversionError, Origin
 from prototrt.caffe_proto.weights import StoredBlob
 from prototrt.caffe_proto.wording import Worded
-from prototrt.converter.page.pieces import nodes_in, pieces_of
+from prototrt.converter.page.order import in_order, nodes_in
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Graph, Shape
 from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.scales.scales_file import Record, read_scales
 from prototrt.surgery.views.dot import drawing_of_graph, drawing_of_model
 from prototrt.surgery.views.drawing import CONSTANT, Drawing, DrawnFrame, Item, Part, wrapped
 from prototrt.surgery.views.fields import fields_of
 from prototrt.surgery.views.inspection import LayerFacts, inspection_of
-from prototrt.surgery.views.statistics import statistics_of
+from prototrt.surgery.views.statistics import Statistics, statistics_of, statistics_of_counts
 
 _FLOAT32 = 4  # bytes
 
@@ -48,10 +49,11 @@ def page_facts(
         return {
             **facts,
             "drawings": [_drawing(drawing_of_model(model, {}), numbers)],
-            "layers": [_layer(model, layer, {}) for layer in model.layers],
+            "layers": [_layer(model, layer, {}, {}) for layer in model.layers],
             "pairs": [],
             "warnings": [*model.warnings, Worded("the net cannot be rewritten: {}", graph.text)],
         }
+    seen = {} if options.scales is None else read_scales(options.scales).records
     expansion = expand(model, options=options.topology)
     inspection = inspection_of(model, expansion, options.layout)
     costs = {(layer.name, layer.line): _cost(layer) for layer in inspection.layers}
@@ -63,7 +65,7 @@ def page_facts(
             for drawing in (drawing_of_model(model, shapes), drawing_of_graph(graph))
         ],
         "layers": [
-            _layer(model, layer, shapes) | costs.get((layer.name, layer.origin.line), {})
+            _layer(model, layer, shapes, seen) | costs.get((layer.name, layer.origin.line), {})
             for layer in model.layers
         ],
         "pairs": [_pair(pair.output, pair.input, pair.shape) for pair in inspection.recurrences],
@@ -90,8 +92,13 @@ def _cost(layer: LayerFacts) -> dict[str, Any]:
 # ---------------------------------------------------------------- what a layer says
 
 
-def _layer(model: Model, layer: Layer, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-    """A layer by its fields and blobs. ``shapes`` are those of values, as far as they are known."""
+def _layer(
+    model: Model, layer: Layer, shapes: Mapping[str, Shape], seen: Mapping[str, Record]
+) -> dict[str, Any]:
+    """A layer by its fields and blobs.
+
+    ``shapes`` are those of values, and ``seen`` what a calibration saw of them, as far as they are known.
+    """
     place = layer.origin.operator or f"line {layer.origin.line}"
     return {
         "name": layer.name,
@@ -104,12 +111,13 @@ def _layer(model: Model, layer: Layer, shapes: Mapping[str, Shape]) -> dict[str,
             if field.is_stated or field.text
         ],
         "bottoms": [
-            [layer.bottom_blob(position), _text(shapes.get(bottom))]
+            _data(layer.bottom_blob(position), shapes.get(bottom), seen.get(bottom))
             for position, bottom in enumerate(layer.bottoms)
             if bottom not in model.stored
         ],
         "tops": [
-            [layer.top_blob(position), _text(shapes.get(top))] for position, top in enumerate(layer.tops)
+            _data(layer.top_blob(position), shapes.get(top), seen.get(top))
+            for position, top in enumerate(layer.tops)
         ],
         "words": [layer.bottom_word, layer.top_word],
         "blobs": [_blob(name, blob) for name, blob in _learned(model, layer)],
@@ -127,16 +135,27 @@ def _learned(model: Model, layer: Layer) -> Iterator[tuple[str, StoredBlob]]:
             yield f"blobs[{position}]", blob
 
 
+def _data(name: str, shape: Shape | None, record: Record | None) -> dict[str, Any]:
+    """A blob that a call computes, with the distribution of its magnitudes if a calibration counted them."""
+    found = None
+    if record is not None and record.histogram is not None:
+        found = statistics_of_counts(record.histogram.counts, record.histogram.width)
+    return {"name": name, "shape": _text(shape)} | _distribution(found)
+
+
 def _blob(name: str, blob: StoredBlob) -> dict[str, Any]:
-    """A blob with its distribution, unless its numbers cannot be read: the conversion tells why."""
-    facts = {"name": name, "shape": _text(blob.shape)}
+    """A learned blob with its distribution, unless its numbers cannot be read: the conversion tells why."""
     try:
         found = statistics_of(blob.array)
     except ConversionError:
-        return facts
+        found = None
+    return {"name": name, "shape": _text(blob.shape)} | _distribution(found)
+
+
+def _distribution(found: Statistics | None) -> dict[str, Any]:
     if found is None:
-        return facts
-    return {**facts, "low": found.low, "high": found.high, "counts": found.counts, "step": found.step}
+        return {}
+    return {"low": found.low, "high": found.high, "counts": found.counts, "step": found.step}
 
 
 def _text(shape: Sequence[Any] | None) -> str:
@@ -147,17 +166,17 @@ def _text(shape: Sequence[Any] | None) -> str:
 
 
 def _drawing(drawing: Drawing, layers: Mapping[Origin, int]) -> dict[str, Any]:
-    """Items in pieces, and arrows between nodes by their numbers: their places among all nodes.
+    """Items, and arrows between nodes by their numbers: their places among all nodes.
 
     ``layers`` are the numbers of the layers. Operators in a step net of Caffe2 are no layers.
     """
     shown = with_constants_inside(drawing)
-    pieces = pieces_of(shown)
-    nodes = [node for piece in pieces for item in piece for node in nodes_in(item)]
+    items = in_order(shown)
+    nodes = [node for item in items for node in nodes_in(item)]
     numbers = {node.id: number for number, node in enumerate(nodes)}
     return {
         "title": drawing.title,
-        "pieces": [[_item(item, layers) for item in piece] for piece in pieces],
+        "items": [_item(item, layers) for item in items],
         "edges": [
             [numbers[edge.source], numbers[edge.target], edge.label, edge.kind] for edge in shown.edges
         ],

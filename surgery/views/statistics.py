@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +39,16 @@ def statistics_of(array: Array) -> Statistics | None:
     share = (flat[::step].astype(np.float64) - low) / ((high - low) or 1)
     counts = np.bincount(np.minimum(share * BINS, BINS - 1).astype(int), minlength=BINS)
     return Statistics(low, high, tuple(map(int, counts)), step)
+
+
+def statistics_of_counts(counts: Sequence[int], width: float) -> Statistics | None:
+    """The figures of magnitudes, of which ``counts[k]`` are in the bin from ``k * width``; None if there are none."""
+    last = max((place for place, count in enumerate(counts) if count), default=-1)
+    if last < 0:
+        return None
+    places = np.minimum(np.arange(last + 1) * BINS // (last + 1), BINS - 1)
+    grouped = np.bincount(places, weights=counts[: last + 1], minlength=BINS)
+    return Statistics(0.0, (last + 1) * width, tuple(map(int, grouped)), 1)
 
 
 def _range(flat: Array) -> tuple[float, float]:

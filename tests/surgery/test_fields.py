@@ -14,7 +14,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.surgery.views.dot import boxes_of, drawing_of_model
 from prototrt.surgery.views.drawing import DrawnNode, wrapped
 from prototrt.surgery.views.fields import Field, fields_of, settings_of
-from prototrt.surgery.views.statistics import BINS, Statistics, statistics_of
+from prototrt.surgery.views.statistics import BINS, Statistics, statistics_of, statistics_of_counts
 
 INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }\n'
 
@@ -166,6 +166,18 @@ def test_large_arrays_are_sampled_and_their_range_is_exact() -> None:
     found = statistics_of(array)
     assert found is not None
     assert (found.low, found.high, found.step, sum(found.counts)) == (-5, 7, 4, 1 << 18)
+
+
+@given(st.lists(st.integers(0, 9), max_size=60), st.floats(0.1, 2))
+def test_a_histogram_keeps_what_it_counts(counts: list[int], width: float) -> None:
+    found = statistics_of_counts(counts, width)
+    if not any(counts):
+        assert found is None
+        return
+    assert found is not None
+    last = max(place for place, count in enumerate(counts) if count)
+    assert (found.low, found.high, sum(found.counts)) == (0, (last + 1) * width, sum(counts))
+    assert found.counts[-1] > 0 or last < BINS
 
 
 def test_arrays_of_mapped_files_may_be_unaligned() -> None:

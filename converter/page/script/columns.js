@@ -1,35 +1,69 @@
-// Pieces in columns like those of a newspaper: a long net fills the screen instead of a thin strip of it.
+// Columns like those of a newspaper: a long net fills the screen instead of a thin strip of it.
 import { faceOf } from "./boxes.js";
 import { standIn } from "./facts.js";
 
 const BETWEEN_RANKS = 36;
 const BETWEEN_BOXES = 18;
 const MOST_COLUMNS = 24;
+const FULL = 0.7; // of its height, a column is full enough to be cut where few arrows cross
 const FOR_EACH_CUT = 0.96; // what a reader would rather lose in size than follow an arrow to another column
 export const BETWEEN_COLUMNS = 44;
 
-/** A column without pieces. Its size will be about what Graphviz draws: boxes in ranks, by the longest ways to them. */
-function columnFrom(first) {
-  return { first, end: first, width: 0, height: 0, ranks: new Map(), rows: [] };
+/** The arrows by the boxes that they reach, and how many boxes have arrows across the cut before each item. */
+function arrowsOf(drawing) {
+  const before = new Map();
+  const lasts = new Map();
+  for (const { source, target, kind } of drawing.edges) {
+    const from = standIn(drawing, source);
+    const to = standIn(drawing, target);
+    if (kind === "fed back" || from === to) continue;
+    before.set(to, [...(before.get(to) ?? []), from]);
+    lasts.set(from, Math.max(to.place, lasts.get(from) ?? 0));
+  }
+  const crossing = new Array(drawing.items.length + 1).fill(0);
+  for (const [from, last] of lasts)
+    for (let place = from.place + 1; place <= last; place += 1) crossing[place] += 1;
+  return { before, crossing };
 }
 
-/** The column with one more piece. */
-function withPiece({ first, end, ranks, rows }, piece, before) {
-  for (const { box, width, height } of piece) {
-    const rank = Math.max(-1, ...(before.get(box) ?? []).map((source) => ranks.get(source) ?? -1)) + 1;
-    ranks.set(box, rank);
-    const row = (rows[rank] ??= { width: 0, height: 0 });
-    row.width += width + BETWEEN_BOXES;
-    row.height = Math.max(row.height, height);
+/**
+ * The columns that begin at an item, each with one item more, up to a height. A size is about what Graphviz draws: boxes
+ * in ranks, by the longest ways to them.
+ */
+function columnsFrom(first, items, most, before) {
+  const ranks = new Map();
+  const rows = [];
+  const found = [];
+  let width = 0;
+  let height = 0;
+  for (let place = first; place < items.length; place += 1) {
+    for (const { box, ...size } of items[place]) {
+      const rank = Math.max(-1, ...(before.get(box) ?? []).map((source) => ranks.get(source) ?? -1)) + 1;
+      ranks.set(box, rank);
+      if (!rows[rank]) height += BETWEEN_RANKS;
+      const row = (rows[rank] ??= { width: 0, height: 0 });
+      row.width += size.width + BETWEEN_BOXES;
+      width = Math.max(width, row.width);
+      height += Math.max(0, size.height - row.height);
+      row.height = Math.max(row.height, size.height);
+    }
+    if (height > most && found.length) break;
+    found.push({ first, end: place + 1, width, height });
   }
-  return {
-    first,
-    end: end + 1,
-    ranks,
-    rows,
-    width: Math.max(...rows.map((row) => row.width)),
-    height: rows.reduce((sum, row) => sum + row.height + BETWEEN_RANKS, 0),
-  };
+  return found;
+}
+
+/** The items in columns no higher than `most`, but for items that are higher. */
+function packed(items, most, { before, crossing }) {
+  const columns = [];
+  while ((columns.at(-1)?.end ?? 0) < items.length) {
+    const found = columnsFrom(columns.at(-1)?.end ?? 0, items, most, before);
+    const longest = found.at(-1);
+    const full = found.filter(({ height }) => height >= FULL * longest.height);
+    const best = full.reduce((a, b) => (crossing[b.end] <= crossing[a.end] ? b : a));
+    columns.push(longest.end === items.length ? longest : best);
+  }
+  return columns;
 }
 
 /** How large columns beside each other can be shown. */
@@ -38,40 +72,23 @@ function scaleOf(columns, sheet) {
   return Math.min(1, sheet.width / width, sheet.height / Math.max(...columns.map(({ height }) => height)));
 }
 
-/** The pieces in columns no higher than `most`, but for pieces that are higher. */
-function packed(pieces, most, before) {
-  const columns = [columnFrom(0)];
-  pieces.forEach((piece, index) => {
-    const longer = withPiece(columns.at(-1), piece, before);
-    if (longer.height <= most || columns.at(-1).end === columns.at(-1).first) columns[columns.length - 1] = longer;
-    else columns.push(withPiece(columnFrom(index), piece, before));
-  });
-  return columns;
-}
+/** How large a division is shown, less what its cuts cost the reader. */
+export const worth = (columns, sheet) => scaleOf(columns, sheet) * FOR_EACH_CUT ** (columns.length - 1);
 
 /**
- * Ways to divide a drawing into columns, as ranges of pieces with about their sizes. Those that are worth most come
+ * Ways to divide a drawing into columns, as ranges of items with about their sizes. Those that are worth most come
  * first.
  */
 export function divisions(drawing, sheet) {
-  const before = new Map();
-  for (const { source, target, kind } of drawing.edges) {
-    const [from, to] = [standIn(drawing, source), standIn(drawing, target)];
-    if (kind !== "fed back" && from !== to) before.set(to, [...(before.get(to) ?? []), from]);
-  }
-  const pieces = drawing.pieces.map((piece) =>
-    piece.flatMap(function shown(box) {
-      return box.items && !drawing.folded.has(box) ? box.items.flatMap(shown) : [{ box, ...faceOf(drawing, box) }];
-    }),
-  );
-  const [whole] = packed(pieces, Infinity, before);
+  const arrows = arrowsOf(drawing);
+  const items = drawing.items.map(function shown(box) {
+    return box.items && !drawing.folded.has(box) ? box.items.flatMap(shown) : [{ box, ...faceOf(drawing, box) }];
+  });
+  const [{ height }] = packed(items, Infinity, arrows);
   const found = [];
-  for (let count = 1; count <= Math.min(MOST_COLUMNS, pieces.length); count += 1) {
-    const columns = packed(pieces, (1.1 * whole.height) / count, before);
+  for (let count = 1; count <= Math.min(MOST_COLUMNS, items.length); count += 1) {
+    const columns = packed(items, (1.15 * height) / count, arrows);
     if (found.at(-1)?.length !== columns.length) found.push(columns);
   }
   return found.sort((a, b) => worth(b, sheet) - worth(a, sheet));
 }
-
-/** How large a division is shown, less what its cuts cost the reader. */
-export const worth = (columns, sheet) => scaleOf(columns, sheet) * FOR_EACH_CUT ** (columns.length - 1);

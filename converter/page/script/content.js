@@ -8,7 +8,7 @@ const MOST_STUBS = 2;
  * for one box there, or for all that reads a box here; where a box here reads many others, for all of them.
  */
 export function contentOf(drawing, { first, end }) {
-  const isHere = (box) => box.piece >= first && box.piece < end;
+  const isHere = ({ place }) => place >= first && place < end;
   const ends = drawing.edges
     .map((edge) => ({ ...edge, from: standIn(drawing, edge.source), to: standIn(drawing, edge.target) }))
     .filter(
@@ -35,7 +35,7 @@ export function contentOf(drawing, { first, end }) {
     arrows.set(`${arrow.source.key} ${arrow.target.key} ${arrow.label} ${kind}`, arrow);
   }
   return {
-    boxes: drawing.pieces.slice(first, end).flat(),
+    boxes: drawing.items.slice(first, end),
     stubs: [...stubs.values()],
     arrows: [...arrows.values()],
   };

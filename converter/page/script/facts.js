@@ -11,29 +11,29 @@ export const layers = facts.layers.map((layer) => ({
 export const costs = layers.filter(({ cost }) => cost);
 
 /**
- * A drawing is a list of pieces, each a list of boxes. A box is a node or a frame around others: `key` names it in
+ * A drawing is a list of items: boxes that stand in no other. `place` is that of a box's item. A box is a node or a frame around others: `key` names it in
  * its drawing, `parts` are its lines by the number of their layer, `layers` are these layers, `frames` are the frames
  * that it stands in, the outermost first.
  */
-export const drawings = facts.drawings.map(({ title, pieces, edges }, index) => {
+export const drawings = facts.drawings.map(({ title, items, edges }, index) => {
   const drawing = { index, title, stage: facts.stages[index], boxes: [], nodes: [], folded: new Set() };
-  const box = (item, frames, piece) => {
+  const box = (item, frames, place) => {
     const { parts, kind, notes = [], dashed: isDashed } = item;
     const lines = parts.flatMap(([, texts]) => texts);
     const stated = parts.map(([layer]) => layers[layer]).filter(Boolean);
     const own = stated.length ? stated : (frames.at(-1)?.layers ?? []); // nodes of a step net are of its operator
-    const made = { drawing: index, piece, frames, parts, kind, notes, isDashed, name: lines[0], layers: own };
+    const made = { drawing: index, place, frames, parts, kind, notes, isDashed, name: lines[0], layers: own };
     made.text = [...lines, ...stated.map(({ name }) => name), ...notes].join("\n").toLowerCase();
     made.key = item.items ? `f${drawing.boxes.length}` : `n${drawing.nodes.length}`;
     drawing.boxes.push(made);
     for (const layer of own) layer.boxes.push(made);
     if (item.items) {
       drawing.folded.add(made);
-      made.items = item.items.map((inner) => box(inner, [...frames, made], piece));
+      made.items = item.items.map((inner) => box(inner, [...frames, made], place));
     } else drawing.nodes.push(made);
     return made;
   };
-  drawing.pieces = pieces.map((items, piece) => items.map((item) => box(item, [], piece)));
+  drawing.items = items.map((item, place) => box(item, [], place));
   drawing.edges = edges.map(([source, target, label, kind]) => ({
     source: drawing.nodes[source],
     target: drawing.nodes[target],

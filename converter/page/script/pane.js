@@ -34,7 +34,7 @@ export function paneOf(drawing, section, graphviz, { chosen, hovered }) {
 
   const places = () => columns.flatMap(({ elements }) => [...elements.values()]);
   const placeOf = (box) => columns.map(({ elements }) => elements.get(box)).find(Boolean);
-  const columnOf = (box) => columns.find(({ first, end }) => box.piece >= first && box.piece < end);
+  const columnOf = (box) => columns.find(({ first, end }) => box.place >= first && box.place < end);
 
   function fill(column) {
     const layout = column.layout ?? laidOut(graphviz, drawing, column);
@@ -77,7 +77,7 @@ export function paneOf(drawing, section, graphviz, { chosen, hovered }) {
       if (columns !== mine) return; // drawn anew in the meantime
     }
     mark();
-    focusable(current && placeOf(current) ? current : drawing.pieces[0]?.[0]);
+    focusable(current && placeOf(current) ? current : drawing.items[0]);
     sheet.removeAttribute("aria-busy");
     sheet.dispatchEvent(new Event("drawn"));
   }

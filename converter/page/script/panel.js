@@ -55,14 +55,20 @@ function fieldsOf({ fields }) {
 
 function blobsOf(layer) {
   const [bottom, top] = layer.words;
-  const data = [...layer.bottoms.map((blob) => [bottom, ...blob]), ...layer.tops.map((blob) => [top, ...blob])];
-  const found = [section("Blobs", table(data.map((cells) => row(cells))))];
-  if (layer.blobs.length) found.push(section("Weights", ...layer.blobs.map(learned)));
+  const data = [...layer.bottoms.map((blob) => [bottom, blob]), ...layer.tops.map((blob) => [top, blob])];
+  const rows = data.map(([word, { name, shape }]) => row([word, name, shape]));
+  const measured = data.map(([, blob]) => blob).filter(({ counts }) => counts);
+  const found = [
+    section("Blobs", table(rows), ...measured.map((blob) => distribution(blob, "magnitudes in a calibration"))),
+  ];
+  if (layer.blobs.length)
+    found.push(section("Weights", ...layer.blobs.map((blob) => distribution(blob, blob.shape))));
   return found;
 }
 
-function learned(blob) {
-  const head = html("p", {}, html("b", {}, blob.name), ` ${blob.shape}`);
+/** The name of a blob, something about it, and how its numbers are distributed if that is known. */
+function distribution(blob, about) {
+  const head = html("p", {}, html("b", {}, blob.name), ` ${about}`);
   if (!blob.counts) return html("div", { class: "blob" }, head);
   const sampled = blob.step > 1 ? `; the bars count each ${blob.step}th number` : "";
   const range = html("p", { class: "range soft" }, `${short(blob.low)} to ${short(blob.high)}${sampled}`);

@@ -9,6 +9,7 @@ import numpy as np
 from prototrt import load, rewrite
 from prototrt.converter.page.facts import page_facts, with_constants_inside
 from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.scales.scales_file import Counts, Record, Scales
 from prototrt.surgery.views.drawing import CONSTANT, FROM_CONSTANT, USER, Drawing, DrawnFrame, DrawnNode
 from prototrt.tests.command_line import DEPLOY, WEIGHTS
 
@@ -41,14 +42,32 @@ def test_facts_of_a_layer() -> None:
     assert fields["num_output"] == ("12", 1)
     assert fields["group"] == ("1", 0)
     assert "kernel_h" not in fields  # neither stated nor with a default
-    assert layer["bottoms"] == [["data", "40x1x32x16"]]
-    assert layer["tops"] == [["conv1", "40x12x32x16"]]
+    assert layer["bottoms"] == [{"name": "data", "shape": "40x1x32x16"}]
+    assert layer["tops"] == [{"name": "conv1", "shape": "40x12x32x16"}]
     (blob,) = layer["blobs"]
     assert model.layers[2].blobs is not None
     array = model.layers[2].blobs[0].array
     assert (blob["name"], blob["shape"], blob["step"]) == ("blobs[0]", "12x1x3x3", 1)
     assert (blob["low"], blob["high"]) == (array.min(), array.max())
     assert sum(blob["counts"]) == array.size == 108
+
+
+def test_blobs_have_the_magnitudes_of_a_calibration(tmp_path: Path) -> None:
+    scales = tmp_path / "scales.json"
+    record = Record(scale=0.01, largest=1.1, histogram=Counts(0.25, (3, 0, 1, 0, 4, 0)))
+    scales.write_text(Scales({"data": record, "pool1": Record(scale=0.5)}).text())
+    model = load(DEPLOY)
+    options = RewriteOptions(scales=str(scales), require_weights=False)
+    facts = page_facts(model, rewrite(model, options=options), options, None)
+    (data,) = next(layer for layer in facts["layers"] if layer["name"] == "conv1")["bottoms"]
+    assert (data["low"], data["high"], data["step"]) == (0, 1.25, 1)
+    assert [(place, count) for place, count in enumerate(data["counts"]) if count] == [
+        (0, 3),
+        (9, 1),
+        (19, 4),
+    ]
+    (pool,) = next(layer for layer in facts["layers"] if layer["name"] == "pool1")["tops"]
+    assert pool == {"name": "pool1", "shape": "40x12x16x8"}
 
 
 def test_weights_of_caffe2_have_their_names() -> None:
@@ -60,7 +79,7 @@ def test_weights_of_caffe2_have_their_names() -> None:
     layer = next(layer for layer in facts["layers"] if layer["type"] == "Conv")
     assert layer["words"] == ["input", "output"]
     assert [blob["name"] for blob in layer["blobs"]] == layer_inputs(model, layer["name"])[1:]
-    assert [name for name, _ in layer["bottoms"]] == layer_inputs(model, layer["name"])[:1]
+    assert [blob["name"] for blob in layer["bottoms"]] == layer_inputs(model, layer["name"])[:1]
 
 
 def layer_inputs(model: object, name: str) -> list[str]:
@@ -78,6 +97,6 @@ def test_layers_of_one_name_are_told_apart(tmp_path: Path) -> None:
     model = load(str(file))
     facts = page_facts(model, rewrite(model), RewriteOptions(), None)
     for drawing in facts["drawings"]:
-        boxes = [box for piece in drawing["pieces"] for box in piece if box["kind"] == USER]
+        boxes = [box for box in drawing["items"] if box["kind"] == USER]
         numbers = [number for box in boxes for number, _ in box["parts"]]
         assert [facts["layers"][number]["type"] for number in numbers] == ["TanH", "Sigmoid"]

@@ -513,6 +513,11 @@ def test_a_deep_net(opened: Any, tmp_path: Path) -> None:
     assert whole(page)
     sizes = page.eval_on_selector_all(".column", "all => all.map(one => one.querySelectorAll('.box').length)")
     assert max(sizes) < 120  # Graphviz needs minutes for thousands
+    stubs = page.eval_on_selector_all(
+        "#drawing-0 .column", "all => all.map(one => one.querySelectorAll('.stub').length)"
+    )
+    assert len(stubs) > 3
+    assert max(stubs) == 2  # one above and one below: columns are cut between blocks
     page.fill("#search", "l595")
     page.keyboard.press("Enter")
     assert "(ReLU)" in page.locator("#drawing-0 .here text").last.text_content()
