@@ -271,10 +271,15 @@ REFUSALS: dict[tuple[str, ...], str] = {
         "-o",
         "net.plan",
         "--emit-header",
+        "link.h",
+    ): 'Error: -o and --emit-header would both write "link.h"\n  fix: give each its own file\n',
+    (
+        "-o",
         "net.plan",
-    ): 'Error: -o and --emit-header would both write "net.plan"\n  fix: give each its own file\n',
-    ("-o", "net.plan", "--emit-header", "net.plan.json"): "Error: -o and --emit-header would both write"
-    ' "net.plan.json"\n  fix: give each its own file\n',
+        "--emit-header",
+        "net.json",
+    ): "Error: Invalid value for '--emit-header': \"net.json\" ends in"
+    " .json, expected .h, .hh, .hpp or .hxx\n",
     (
         "-o",
         os.devnull,
@@ -289,9 +294,10 @@ REFUSALS: dict[tuple[str, ...], str] = {
 @pytest.mark.parametrize("options", REFUSALS)
 def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("link.h").symlink_to("net.plan.json")
     result = run("convert", STREAM, WEIGHTS, *options)
     assert (result.exit_code, result.output) == (2, USAGE + REFUSALS[options])
-    assert os.listdir() == []
+    assert os.listdir() == ["link.h"]
 
 
 PLAN = Plan(memoryview(b"plan"), EVERYTHING)
