@@ -3,6 +3,7 @@
 #   make test      lints, checks types and runs the tests
 #   make test-slow runs the tests that take long
 #   make test-lowest PYTHON=python3.10  runs the tests with the lowest versions that setup.cfg allows
+#   make test-triton serves the sample with a real Triton server
 #   make coverage  runs every test, and lists the lines that none of them reaches
 #   make gpu-kit   packs the checks for a GPU, for a machine without internet
 #   make oracle    holds random nets against real Caffe, if CAFFE_PYTHON is a command that has it
@@ -20,7 +21,7 @@ FUZZ_SECONDS ?= 120
 TILE := plugins/tile
 PTX ?= $(TILE)/tile.ptx
 
-.PHONY: convert test test-slow test-lowest coverage lint bench precision gpu-kit oracle fuzz proto ptx man docs vendor wheel sdist lock locked pin clean
+.PHONY: convert test test-slow test-lowest test-triton coverage lint bench precision gpu-kit oracle fuzz proto ptx man docs vendor wheel sdist lock locked pin clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -48,6 +49,14 @@ test-lowest: build/uv/bin/uv .dev/prototrt
 build/uv/bin/uv:
 	$(PYTHON) -m venv build/uv
 	build/uv/bin/pip install --quiet uv
+
+# The server needs NumPy 1, and with it an environment of its own. It also needs the system's libpython of this version.
+TRITON := build/triton
+
+test-triton:
+	$(PYTHON) -m venv $(TRITON)
+	$(TRITON)/bin/pip install --quiet --editable '.[triton]'
+	$(TRITON)/bin/python -m pytest tests/converter/triton
 
 # Not a part of `make test`: recording the lines nearly doubles the time of the tests.
 coverage: $(VENV)/installed-dev

@@ -34,6 +34,7 @@ from prototrt.converter.commandline.options.running import (
     call_options,
     running_options,
 )
+from prototrt.converter.commandline.options.serving import triton_options
 from prototrt.converter.commandline.options.stages import (
     are_stated_alone,
     inspection_stage_options,
@@ -63,6 +64,7 @@ from prototrt.converter.options import (
     ConvertOptions,
     DataOptions,
     ExportOptions,
+    TritonOptions,
     VerifyOptions,
 )
 from prototrt.converter.stages import Stage
@@ -516,6 +518,32 @@ def prune(folder: str, older_than: float | None, max_size: int | None, as_json: 
     from prototrt.converter.batch.prune import prune
 
     print_result(prune(folder, older_than, max_size), as_json, tell_summary)
+
+
+@main.command(short_help="Write a model repository for Triton.")
+@model_options
+@rewrite_options
+@triton_options
+@json_option
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, asked=TritonOptions, building=BuildOptions)
+def triton(
+    model: str,
+    repository: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    asked: TritonOptions,
+    building: BuildOptions,
+    as_json: bool,
+) -> None:
+    """Write MODEL with WEIGHTS into a model repository of Triton Inference Server.
+
+    The batch becomes the first axis of all inputs and outputs. For a recurrent net the server keeps
+    the state of each sequence and gives cont: clients send the other inputs.
+    """
+    from prototrt.converter.commandline.serving import write_model
+
+    print_result(write_model(model, repository, loading, rewriting, asked, building), as_json, tell_summary)
 
 
 @main.command(short_help="Report what is installed here, and what is missing.")

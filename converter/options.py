@@ -201,3 +201,22 @@ class CalibrateOptions(DataOptions):
     """
 
     method: str = "percentile:99.99"
+
+
+PLATFORMS = ("onnxruntime", "tensorrt", "python")
+"""What computes a model in Triton: its backends for ONNX models, for plans, and for models in Python."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TritonOptions(Options):
+    """How a net becomes a model in a repository of Triton.
+
+    ``name`` is the model's, by default that of the net. ``max_batch_size`` is the largest number of requests in one
+    call; by default 8, or no batch if the net cannot take one. ``platform`` computes it. ``labels`` is a file with the
+    name of a class in each line, for the output that has as many.
+    """
+
+    name: str | None = None
+    max_batch_size: int | None = at_least(1, most=65_536)
+    platform: str = one_of(PLATFORMS)
+    labels: str | None = None

@@ -44,7 +44,7 @@ def publication(path: str | os.PathLike[str], durable: bool = True) -> Iterator[
     files = Publication(path, durable)
     try:
         yield files
-        with _told(path):
+        with told_of(path):
             files.commit()
     finally:
         files.close()
@@ -61,7 +61,7 @@ class Publication:
     @contextmanager
     def create(self, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         """A stream that becomes the file. A device is written directly, with nothing beside it."""
-        with _told(path):
+        with told_of(path):
             if is_device(path) or self._on_device:
                 with open(path if is_device(path) else os.devnull, "wb") as stream:
                     yield stream
@@ -71,7 +71,7 @@ class Publication:
                     yield stream
 
     def place(self, path: str | os.PathLike[str]) -> Path:
-        """Where to make the file, whatever way, before the block ends. Raises ``OSError``."""
+        """Where to make the file, or a folder that is new, before the block ends. Raises ``OSError``."""
         target = Path(os.path.realpath(path))
         if target.parent not in self._stages:
             self._stages[target.parent] = _Stage(target.parent)
@@ -135,7 +135,7 @@ class _Stage:
         names = os.listdir(self.new)
         if durable:
             for name in names:
-                _sync(self.new / name)
+                _sync_whole(self.new / name)
         with _locked_if_possible(self._folder):
             if len(names) > 1 and self._are_links_made(names):
                 self._switch(names)
@@ -208,7 +208,8 @@ def _settle(place: Path) -> bool:
 
 
 @contextmanager
-def _told(path: str | os.PathLike[str]) -> Iterator[None]:
+def told_of(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn an ``OSError`` into a ``ConversionError`` about this file."""
     try:
         yield
     except OSError as error:
@@ -248,6 +249,12 @@ def _locked_if_possible(folder: Path) -> Iterator[None]:
         with suppress(_NoLocksError):
             stack.enter_context(_locked(folder, wait=True))
         yield
+
+
+def _sync_whole(path: Path) -> None:
+    """Wait until a file, or a folder with all that is in it, is on the disk."""
+    for part in (*path.rglob("*"), path) if path.is_dir() else (path,):
+        _sync(part)
 
 
 def _sync(path: Path) -> None:

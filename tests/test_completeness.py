@@ -26,6 +26,7 @@ from prototrt.converter.options import (
     ConvertOptions,
     DataOptions,
     ExportOptions,
+    TritonOptions,
     VerifyOptions,
 )
 from prototrt.surgery.expansion.frameworks import framework_named
@@ -81,6 +82,7 @@ def test_every_option_of_a_call_is_given_by_a_test() -> None:
         ConvertOptions,
         DataOptions,
         ExportOptions,
+        TritonOptions,
         VerifyOptions,
     )
     kinds = {kind for kind in Options.__subclasses__() if ".tests." not in f".{kind.__module__}."}

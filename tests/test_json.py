@@ -46,6 +46,7 @@ COMMANDS = {
     ],
     "bench": ["bench", STREAM, WEIGHTS, "--calls", "1"],
     "layers": ["layers"],
+    "triton": ["triton", STREAM, WEIGHTS, "-o", "models"],
     "doctor": ["doctor"],
     "survey": ["survey", "nets"],
     "batch": ["batch", "models.yaml", "-o", "engines", "--keep-going", "--cache", "cache"],

@@ -27,9 +27,14 @@ if TYPE_CHECKING:
 
 def rewritten(model: Model, options: RewriteOptions) -> Graph:
     """The net rewritten; its warnings are printed. Raises ``OptionsError`` if an output would overwrite a source."""
+    return told(prototrt.rewrite(model, options=options))
+
+
+def told(graph: Graph) -> Graph:
+    """The graph, after its warnings are printed. Raises ``OptionsError`` if an output would overwrite a source."""
     from prototrt.converter.commandline.wording import graph_in_command_line_words
 
-    graph = graph_in_command_line_words(prototrt.rewrite(model, options=options))
+    graph = graph_in_command_line_words(graph)
     refuse_files_read_and_written(click.get_current_context(), [source.file for source in graph.sources])
     warn(graph.warnings, insist=[layer.warning for layer in graph.left_out])
     return graph

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.errors import BuildError, ConversionError
+from prototrt.caffe_proto.errors import BuildError, ConversionError, UnreadableFileError
+from prototrt.converter.manifest import manifest_of
 from prototrt.converter.onnx.api import imported
 from prototrt.converter.onnx.export import onnx_from_graph
 from prototrt.converter.onnx.file import write_model
 from prototrt.converter.publication import publication
+from prototrt.converter.stated import WRONG, no_manifest_of_ours, read_manifest, stated_signature
 from prototrt.surgery.ir import Array, Graph
 
 _ERRORS_ONLY = 3
@@ -21,32 +24,77 @@ class OnnxEvaluator:
     """Runs the very file that is exported, written to a temporary folder."""
 
     def __init__(self, graph: Graph, onnx_lstm: bool = False) -> None:
-        self._runtime = imported("onnxruntime")
-        self._outputs = [value.name for value in graph.outputs]
         model, lowered = onnx_from_graph(graph, onnx_lstm)
         with tempfile.TemporaryDirectory(prefix="prototrt-") as folder:
             path = Path(folder) / "model.onnx"
             with publication(path, durable=False) as files:
                 write_model(files, path, model, lowered.weights)
-            self._session = self._opened(path)
-        self._inputs = {item.name for item in self._session.get_inputs()}
+            self._model = _OpenModel(path)
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """All outputs, states included, for these inputs, states included."""
-        given = {name: array for name, array in feeds.items() if name in self._inputs}
-        try:
-            results = self._session.run(self._outputs, given)
-        except Exception as error:  # onnxruntime's errors share no base class
-            raise ConversionError("onnxruntime stops", because=str(error)) from error
-        return dict(zip(self._outputs, results, strict=True))
+        return self._model.run(feeds)
 
-    def _opened(self, path: Path) -> Any:
-        options = self._runtime.SessionOptions()
+
+class OnnxFileEvaluator:
+    """Runs the file of a model that was exported before. ``signature`` is what its manifest states.
+
+    Raises ``UnreadableFileError`` if there is no model, or no manifest beside it that describes it.
+    """
+
+    def __init__(self, file: str | os.PathLike[str]) -> None:
+        path, manifest = os.fspath(file), manifest_of(file)
+        if not Path(path).is_file():
+            raise UnreadableFileError(
+                "there is no such file", where=path, fix="give a model written by prototrt convert"
+            )
+        facts = read_manifest(manifest)
+        try:
+            self.signature = stated_signature(facts)
+        except WRONG as error:
+            raise no_manifest_of_ours(manifest, error) from error
+        self._model = _OpenModel(Path(path))
+        _refuse_others("inputs", {value.name for value in self.signature.inputs}, self._model.inputs, path)
+        _refuse_others("outputs", {value.name for value in self.signature.outputs}, self._model.outputs, path)
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """All outputs, states included, for these inputs, states included."""
+        return self._model.run(feeds)
+
+
+class _OpenModel:
+    """A model that onnxruntime has loaded."""
+
+    def __init__(self, path: Path) -> None:
+        runtime = imported("onnxruntime")
+        options = runtime.SessionOptions()
         options.log_severity_level = _ERRORS_ONLY
         # Products of 8 bits are computed exactly as the model states. onnxruntime's own kernels overflow 16
         # bits on some CPUs.
         options.add_session_config_entry("session.disable_quant_qdq", "1")
         try:
-            return self._runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            self._session: Any = runtime.InferenceSession(
+                str(path), options, providers=["CPUExecutionProvider"]
+            )
         except Exception as error:  # onnxruntime's errors share no base class
             raise BuildError("onnxruntime refuses the model", because=str(error)) from error
+        self.inputs = [item.name for item in self._session.get_inputs()]
+        self.outputs = [item.name for item in self._session.get_outputs()]
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        given = {name: array for name, array in feeds.items() if name in self.inputs}
+        try:
+            results = self._session.run(self.outputs, given)
+        except Exception as error:  # onnxruntime's errors share no base class
+            raise ConversionError("onnxruntime stops", because=str(error)) from error
+        return dict(zip(self.outputs, results, strict=True))
+
+
+def _refuse_others(side: str, stated: Collection[str], found: Collection[str], path: str) -> None:
+    """Raise ``UnreadableFileError`` unless a manifest names what the model has."""
+    if {*stated} != {*found}:
+        raise UnreadableFileError(
+            f"has other {side} than its manifest: {', '.join(sorted({*stated} ^ {*found}))}",
+            where=path,
+            fix="use the manifest that was written with the model, or convert the net again",
+        )

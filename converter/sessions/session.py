@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, overload
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import NetError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prototrt.converter.tensorrt.builder import Plan
 
 Runnable: TypeAlias = "Graph | Plan | Engine | str | os.PathLike[str]"
-"""A graph; or an engine: built, already loaded by another session, or the file of a plan."""
+"""A graph; an engine: built, already loaded by another session, or the file of a plan; or the file of an ONNX model."""
 
 
 class PreparedCall(Protocol):
@@ -88,6 +88,18 @@ def _onnx_lstm(graph: Graph) -> Evaluator:
     return OnnxEvaluator(graph, onnx_lstm=True)
 
 
+def _is_onnx(source: Runnable) -> TypeGuard[str | os.PathLike[str]]:
+    """Whether it is the file of an ONNX model, by its suffix."""
+    return isinstance(source, (str, os.PathLike)) and os.fspath(source).lower().endswith(".onnx")
+
+
+def _onnx_file(file: str | os.PathLike[str]) -> EvaluatorRunner:
+    from prototrt.converter.onnx.evaluator import OnnxFileEvaluator
+
+    evaluator = OnnxFileEvaluator(file)
+    return EvaluatorRunner(evaluator.signature, evaluator)
+
+
 WAYS: dict[str, Callable[[Graph], Evaluator]] = {
     "reference": _reference,
     "network": _network,
@@ -107,8 +119,8 @@ class Session:
     unless it is given. ``on`` is ``"reference"`` (the primitives in NumPy), ``"network"`` (the
     network that TensorRT is given, read back and evaluated in NumPy), ``"onnx"`` (the ONNX
     export, run by onnxruntime), ``"onnx-lstm"`` (the same with ONNX's own LSTM where that fits)
-    or ``"engine"`` (TensorRT, on a GPU). Unless it is said, a graph is run on ``"reference"``
-    and a plan on ``"engine"``.
+    or ``"engine"`` (TensorRT, on a GPU). Unless it is said, a graph is run on ``"reference"``,
+    a plan on ``"engine"``, and the file of an ONNX model, which needs its manifest, on ``"onnx"``.
 
     A detector's results have room for as many rows as there may be, and an output that counts them.
     With ``cut`` ``run()`` leaves out the rows that do not count, so that the results have the shapes of
@@ -141,11 +153,13 @@ class Session:
     ) -> None:
         if isinstance(source, Model):
             refuse_other("Session", source, Graph)
-        on = on or ("reference" if isinstance(source, Graph) else ENGINE)
+        own = "reference" if isinstance(source, Graph) else "onnx" if _is_onnx(source) else ENGINE
+        on = on or own
         if on not in (*WAYS, ENGINE):
             raise ValueError(f"on is {on!r}, expected one of {', '.join((*WAYS, ENGINE))}")
-        if on != ENGINE and not isinstance(source, Graph):
-            raise ValueError(f"on is {on!r}, but an engine runs on 'engine' alone")
+        if on != own and not isinstance(source, Graph):
+            what = "an engine" if own == ENGINE else "an ONNX model"
+            raise ValueError(f"on is {on!r}, but {what} runs on {own!r} alone")
         self.on = on
         self._graph = source if isinstance(source, Graph) else None
         self._engine: Engine | None = None
@@ -153,6 +167,8 @@ class Session:
         self._runner: Runner
         if isinstance(source, Graph) and on in WAYS:
             self._runner = EvaluatorRunner(Signature.of_graph(source), WAYS[on](source))
+        elif not isinstance(source, Graph) and _is_onnx(source):
+            self._runner = _onnx_file(source)
         else:
             from prototrt.converter.runtime.runner import EngineRunner
             from prototrt.converter.runtime.sources import engine_of
@@ -175,9 +191,9 @@ class Session:
 
     @property
     def graph(self) -> Graph:
-        """The graph that the session was made from. Raises ``NetError`` if it was an engine."""
+        """The graph that the session was made from. Raises ``NetError`` if it was an engine or an ONNX model."""
         if self._graph is None:
-            raise NetError("this session was made from an engine, which has no graph")
+            raise NetError("this session was made from a file or an engine, which has no graph")
         return self._graph
 
     @property

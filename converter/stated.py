@@ -1,0 +1,128 @@
+"""What a manifest states about the file beside it: the inputs, outputs and recurrent pairs of a plan or a model."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+from prototrt.caffe_proto.errors import UnreadableFileError
+from prototrt.caffe_proto.files import read_regular
+from prototrt.caffe_proto.json_files import value_from_json
+from prototrt.converter.manifest import MANIFEST_FORMAT
+from prototrt.converter.sessions.indices import IndexRange
+from prototrt.converter.sessions.signature import Signature, stream_axes_of
+from prototrt.surgery.ir import AtMost, DType, Range, Recurrence, Size, Value, fixed, size_from_text
+from prototrt.surgery.ir.lengths import LengthsRule
+from prototrt.surgery.ops import Gather
+
+WRONG = (KeyError, TypeError, ValueError, AttributeError)
+"""What is raised by reading facts of a manifest that are wrong or missing."""
+
+
+def read_manifest(path: str) -> Mapping[str, Any]:
+    """The facts in the file of a manifest. Raises ``UnreadableFileError``."""
+    try:
+        manifest = value_from_json(read_regular(path, "a manifest"))
+    except OSError as error:
+        raise UnreadableFileError(
+            f"cannot be read: {error.strerror or error}",
+            where=path,
+            fix="write the manifest again with prototrt convert",
+        ) from error
+    except ValueError as error:
+        raise UnreadableFileError(
+            "is not JSON",
+            where=path,
+            because=str(error),
+            fix="write the manifest again with prototrt convert",
+        ) from error
+    if not isinstance(manifest, dict) or manifest.get("format") != MANIFEST_FORMAT:
+        found = manifest.get("format") if isinstance(manifest, dict) else None
+        raise UnreadableFileError(
+            f"is a manifest of format {found}, expected {MANIFEST_FORMAT}",
+            where=path,
+            fix="use the prototrt that wrote it, or convert the model again",
+        )
+    return manifest
+
+
+def no_manifest_of_ours(path: str, error: Exception) -> UnreadableFileError:
+    """The message for one of ``WRONG``."""
+    return UnreadableFileError(
+        "is not a prototrt manifest",
+        where=path,
+        because=f"it is wrong or missing: {error}",
+        fix="write the manifest again with prototrt convert",
+    )
+
+
+def stated_signature(manifest: Mapping[str, Any]) -> Signature:
+    """Inputs, outputs and recurrent pairs. Raises one of ``WRONG``."""
+    bindings = [*manifest["inputs"], *manifest["outputs"]]
+    symbols = {symbol: Range(*span) for binding in bindings for symbol, span in binding["profile"].items()}
+    values = {binding["name"]: _value(binding, symbols) for binding in bindings}
+    for value in values.values():
+        _refuse_uncounted(value, values)
+    # Manifests of old versions have no axes: their engines have Caffe's layout.
+    axes = {binding["name"]: _axes(binding) for binding in bindings if "axes" in binding}
+    return Signature(
+        tuple(values[binding["name"]] for binding in manifest["inputs"]),
+        tuple(values[binding["name"]] for binding in manifest["outputs"]),
+        tuple(
+            Recurrence(values[pair["input"]], values[pair["output"]], bool(pair.get("exposed", False)))
+            for pair in manifest["recurrences"]
+        ),
+        tuple(
+            _indices(binding["name"], stated, symbols)
+            for binding in manifest["inputs"]
+            for stated in binding.get("indices", ())
+        ),
+        tuple(map(str, manifest.get("unread_inputs", ()))),
+        stream_axes_of(axes),
+    )
+
+
+def _axes(binding: Mapping[str, Any]) -> Sequence[str | None]:
+    """Raises ``ValueError`` unless there is one for each size."""
+    axes, count = binding["axes"], len(binding["shape"])
+    if not isinstance(axes, list) or len(axes) != count:
+        raise ValueError(f"the axes of {binding['name']!r} are {axes!r}, expected {count} of them")
+    return axes
+
+
+def _indices(name: str, stated: Mapping[str, Any], symbols: Mapping[str, Range]) -> IndexRange:
+    """Raises ``ValueError`` if it is not a range."""
+    below, every, start = stated["below"], stated["every"], stated["start"]
+    is_known = isinstance(below, str) or (isinstance(below, int) and below >= 0)
+    if not (is_known and isinstance(every, int) and isinstance(start, int) and 0 <= start < every):
+        raise ValueError(f"the indices of {name!r}: below is {below!r}, every {every!r}, start {start!r}")
+    below = size_from_text(below, symbols) if isinstance(below, str) else below
+    reader = LengthsRule(bool(stated.get("fill"))) if stated.get("lengths") else Gather()
+    return IndexRange(name, below, every, start, reader)
+
+
+def _refuse_uncounted(value: Value, known: Container[str]) -> None:
+    """Raise ``ValueError`` for a size that lacks its count."""
+    for dim in value.shape:
+        if isinstance(dim, AtMost) and dim.count not in known:
+            raise ValueError(f"{value.name!r} is counted by {dim.count!r}, which is not an output")
+
+
+def _value(binding: Mapping[str, Any], symbols: Mapping[str, Range]) -> Value:
+    """Raises ``ValueError`` for a size that is neither a number nor made of symbols with a range."""
+    counts = binding.get("counted_by", {})
+    sizes = [_stated_size(binding["name"], dim, symbols) for dim in binding["shape"]]
+    shape = [
+        AtMost(fixed(dim, "a size"), str(counts[str(axis)])) if str(axis) in counts else dim
+        for axis, dim in enumerate(sizes)
+    ]
+    return Value(str(binding["name"]), DType(binding["dtype"]), tuple(shape))
+
+
+def _stated_size(name: str, stated: Any, symbols: Mapping[str, Range]) -> Size:
+    if isinstance(stated, int) and stated >= 0:
+        return stated
+    try:
+        return size_from_text(str(stated), symbols)
+    except ValueError as error:
+        raise ValueError(f"the size {stated!r} of {name!r}: {error}") from None
