@@ -32,7 +32,8 @@ TILES = ("broadcast", "keep", "native", "plugin")
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8", "int8,bf16", "fp8,bf16")
 """The types that products compute in."""
 NMS = ("primitives", "native")
-OF_THE_NET = ("shapes", "sizes", "outputs", "cont", "fork", "settings", "rules", "layout")
+DYNAMIC = ("batch", "time", "size")
+OF_THE_NET = ("shapes", "sizes", "dynamic", "outputs", "cont", "fork", "settings", "rules", "layout")
 """Options that decide the layers of a net and the shapes of its blobs and bindings, whatever it is rewritten to."""
 
 
@@ -43,7 +44,8 @@ class RewriteOptions(Options):
     ``shapes`` override those of the file, by input. ``min_shapes``, ``opt_shapes`` and
     ``max_shapes`` let sizes vary when an engine runs; if one of them lacks an input, the shape in the file
     is used. Instead, ``shapes`` may name sizes, or state formulas of names, as in ``("T*N", 3, 224, 224)``;
-    ``sizes`` then holds the smallest, usual and largest size for each name.
+    ``sizes`` then holds the smallest, usual and largest size for each name. ``dynamic`` lets the ``"batch"`` N,
+    the steps T (``"time"``), or height and width (``"size"``) of all inputs vary. A warning tells the ranges.
     ``outputs`` are blobs at which the net is cut, by default those that no layer reads, ``["all"]`` all
     of them, and ``["auto"]`` the last ones that can be computed. ``cont`` ``"drop"`` assumes that
     every step continues: cont is not an input any more. ``sequence`` says how recurrences are written:
@@ -78,6 +80,7 @@ class RewriteOptions(Options):
     min_shapes: Shapes | None = None
     opt_shapes: Shapes | None = None
     max_shapes: Shapes | None = None
+    dynamic: Names = one_of(DYNAMIC, default=())
     outputs: Names | None = None
     cont: str = one_of(("keep", "drop"))
     sequence: str = one_of(SEQUENCES)

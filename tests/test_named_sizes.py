@@ -10,7 +10,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.errors import ConversionError, ShapeError
-from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir import Graph, Range
 from prototrt.tests.command_line import done, run
 from prototrt.tests.golden_cases import case_called
 from prototrt.tests.small_nets import WAYS, loaded, numbers, op, rewritten, stored
@@ -220,6 +220,10 @@ def test_the_command_line(tmp_path: Path) -> None:
 
     (x,) = onnx.load(target).graph.input
     assert [dim.dim_param or dim.dim_value for dim in x.type.tensor_type.shape.dim] == ["2*N", 3, 8, "W"]
+    told = done("convert", net, "--dynamic", "batch,size", "-o", str(target), "--random-weights", "0").stderr
+    assert "with --dynamic batch,size, N is 1 to 16, usually 4; x.2 is 4 to 16, usually 8" in " ".join(
+        told.split()
+    )
     for option, text, message in (
         (
             "--shape",
@@ -230,3 +234,64 @@ def test_the_command_line(tmp_path: Path) -> None:
         ("--size", "N=1-8", '"N=1-8" is not a range: write a name and its sizes, as in T=1..16..64'),
     ):
         assert message in " ".join(run("convert", net, option, text).output.split())
+
+
+DYNAMIC = {
+    "lstm_t5_n3": (
+        ("batch", "time"),
+        [("T", "N", 6), ("T", "N"), (1, "N", 8), (1, "N", 8)],
+        'with dynamic=["batch", "time"], T is 1 to 64, usually 5; N is 1 to 16, usually 3',
+    ),
+    "lstm_static": (
+        ("batch",),
+        [(5, "N", 4), (5, "N"), ("N", 3), (1, "N", 6), (1, "N", 6)],
+        'with dynamic=["batch"], N is 1 to 16, usually 2',
+    ),
+    "net_fcn": (
+        ("size",),
+        [(1, 3, "data.2", "data.3")],
+        'with dynamic=["size"], data.2 is 8 to 34, usually 17; data.3 is 7 to 30, usually 15',
+    ),
+    "net_lenet": (
+        ("batch",),
+        [("N", 1, 28, 28)],
+        'with dynamic=["batch"], N is 1 to 16, usually 1',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_usual_sizes_that_vary(name: str) -> None:
+    dynamic, shapes, told = DYNAMIC[name]
+    graph = prototrt.rewrite(case_called(name).load(), dynamic=dynamic)
+    assert [value.shape for value in graph.inputs] == shapes
+    assert [warning.partition(": ")[2] for warning in graph.warnings] == [told]
+
+
+def test_ranges_of_the_user_come_first() -> None:
+    least, most = {"x": (1, 3, 6), "cont": (1, 3)}, {"x": (7, 3, 6), "cont": (7, 3)}
+    model = case_called("lstm_t5_n3").load()
+    graph = prototrt.rewrite(model, dynamic=("time",), min_shapes=least, max_shapes=most)
+    assert graph.symbols == {"T": Range(1, 5, 7)}
+
+
+@pytest.mark.parametrize(
+    ("name", "dynamic", "message"),
+    [
+        (
+            "net_lenet",
+            ("batch", "time"),
+            'dynamic=["time"] is given, but no input has such an axis\n'
+            "  fix: state ranges with min_shapes and max_shapes",
+        ),
+        (
+            "net_lenet",
+            ("height",),
+            "dynamic is 'height', expected one of batch, time, size\n  fix: use dynamic=\"batch\"",
+        ),
+    ],
+)
+def test_what_cannot_vary(name: str, dynamic: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConversionError) as caught:
+        prototrt.rewrite(case_called(name).load(), dynamic=dynamic)
+    assert str(caught.value) == message

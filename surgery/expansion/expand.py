@@ -23,6 +23,7 @@ from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.surgery.expansion.arity import check_bottoms, counted
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.cutting import AUTO, can_be_avoided, independent, last_computable, with_advice
+from prototrt.surgery.expansion.dynamic_sizes import told_sizes, with_dynamic_sizes
 from prototrt.surgery.expansion.frameworks import Framework, framework_named
 from prototrt.surgery.expansion.known_inputs import KnownInputs, given_shapes, profile_of
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
@@ -131,9 +132,12 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
     reserved = {name for layer in model.layers for name in layer.tops}
     example = partial(shape_option, layers=layers)
     letters = partial(framework.letters, layers)
-    inputs = KnownInputs(
-        given, profile, framework.whole_numbers(layers), example, letters, open_shapes(options)
+    formulas = open_shapes(options)
+    stated = {**framework.stated_shapes(layers), **given}
+    profile = with_dynamic_sizes(
+        profile, options, {name: shape for name, shape in stated.items() if name not in formulas}, letters
     )
+    inputs = KnownInputs(given, profile, framework.whole_numbers(layers), example, letters, formulas)
     names = inputs.size_names(framework.stated_shapes(layers))
     build = LayerBuilder(
         reserved, [layer.name for layer in model.layers], model.weights, options, inputs, names
@@ -152,6 +156,8 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
     not_kept = [layer for layer in model.layers if layer.type == "Input" and layer not in kept_layers]
     unread = [top for layer in not_kept for top in layer.tops]
     build.warnings += [f'{model.file}: input "{name}" is not needed for the outputs' for name in unread]
+    if options.dynamic:
+        build.warnings.append(Worded("{}: {}", model.file, told_sizes(options, build.symbols)))
     if options.preprocess and not any(map(framework.transforms, layers)):
         build.warnings.append(f"{model.file}: nothing to preprocess: no data layer states a mean or a scale")
     build.warnings[:0] = [*model.warnings, *(each.warning for each in left_out)]

@@ -16,7 +16,7 @@ from prototrt.surgery.expansion.layer_builder import (
     layer_rule,
     stated,
 )
-from prototrt.surgery.ir import Array, DType, Value, element_count, fixed
+from prototrt.surgery.ir import Array, DType, Value, computable, element_count, fixed
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT, Cast, MatMul, Pad, Scatter, Tile
 
@@ -60,7 +60,7 @@ def _repeated(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     if scale < 1:
         raise NetError(f"scale is {scale}, expected at least 1", fix="set scale in upsample_param")
     items, channels, height, width = x.shape
-    rows, columns = fixed(height, "the height"), fixed(width, "the width")
+    rows, columns = computable(height, "the height"), computable(width, "the width")
     y = build.reshape(x, (items, channels, rows, 1, columns, 1))
     for axis in (3, 5):
         y = build.add(Tile(axis, scale), y)

@@ -14,7 +14,7 @@ from prototrt.surgery.expansion.layer_builder import (
     layer_rule,
     refuse_in_place,
 )
-from prototrt.surgery.ir import Shape, Value, fixed
+from prototrt.surgery.ir import Shape, Value, computable, divided, fixed
 from prototrt.surgery.ops import Concat, Reverse, Slice, Transpose
 
 
@@ -197,9 +197,10 @@ def reorg(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     expect_axes(layer, 0, x, "(N, C, H, W)", 4)
     stride = _stride_of_reorg(build, layer)
     items, *sizes = x.shape
-    channels, rows, columns = (fixed(size, f"axis {axis}") for axis, size in enumerate(sizes, 1))
+    channels = fixed(sizes[0], "axis 1 (channels)")
+    rows, columns = (computable(size, f"axis {axis}") for axis, size in enumerate(sizes[1:], 2))
     is_reverse = bool(layer.param.reverse)
-    if channels % stride**2 or (not is_reverse and (rows % stride or columns % stride)):
+    if channels % stride**2 or (not is_reverse and None in (divided(rows, stride), divided(columns, stride))):
         raise ShapeError(
             f"shape is {x.shape}, expected channels that {stride**2} divides"
             + ("" if is_reverse else f", and a height and a width that {stride} divides"),

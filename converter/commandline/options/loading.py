@@ -15,6 +15,7 @@ from prototrt.converter.commandline.options.parameter_types import (
     InputFile,
     Override,
     SizeRange,
+    Ways,
 )
 from prototrt.surgery.options import RewriteOptions
 
@@ -45,6 +46,12 @@ def _net_options(*stage_names: str) -> Callable[[F], F]:
             multiple=True,
             collect=dict,
             help="Shape of an input, as in data:1x3x224x224, or with sizes that vary: data:[N]x3x[16*H]x224.",
+        ),
+        declared(
+            RewriteOptions,
+            "dynamic",
+            type=Ways(),
+            help="Let batch, time (steps) or size (height and width) vary, or several: batch,time.",
         ),
         declared(
             RewriteOptions,
