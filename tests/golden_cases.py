@@ -79,7 +79,7 @@ def _cases_in(folder: Path) -> list[Case]:
 
 
 def case_called(name: str) -> Case:
-    (case,) = [case for case in caffe_cases() if str(case) == name]
+    (case,) = [case for case in (*caffe_cases(), *fork_cases()) if str(case) == name]
     return case
 
 
