@@ -221,7 +221,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     (x,) = onnx.load(target).graph.input
     assert [dim.dim_param or dim.dim_value for dim in x.type.tensor_type.shape.dim] == ["2*N", 3, 8, "W"]
     told = done("convert", net, "--dynamic", "batch,size", "-o", str(target), "--random-weights", "0").stderr
-    assert "with --dynamic batch,size, N is 1 to 16, usually 4; x.2 is 4 to 16, usually 8" in " ".join(
+    assert "with --dynamic batch,size, N is 1 to 16, usually 4; H is 4 to 16, usually 8" in " ".join(
         told.split()
     )
     for option, text, message in (
@@ -249,8 +249,8 @@ DYNAMIC = {
     ),
     "net_fcn": (
         ("size",),
-        [(1, 3, "data.2", "data.3")],
-        'with dynamic=["size"], data.2 is 8 to 34, usually 17; data.3 is 7 to 30, usually 15',
+        [(1, 3, "H", "W")],
+        'with dynamic=["size"], H is 8 to 34, usually 17; W is 7 to 30, usually 15',
     ),
     "net_lenet": (
         ("batch",),

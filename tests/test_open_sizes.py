@@ -118,9 +118,9 @@ def test_plans_build(name: str) -> None:
 
 def test_equal_sizes_are_one_size() -> None:
     """The branches of a net shrink and grow again: their sizes are compared as formulas."""
-    assert opened(case_called("net_fcn")).outputs[0].shape == (1, 4, "data.2", "data.3")
-    assert opened(case_called("net_resnet_block")).outputs[0].shape == (1, 8, "data.2", "data.3")
-    assert opened(case_called("pool_ave_pad")).outputs[0].shape == (1, 2, "data.2//2+1", "data.3//2+1")
+    assert opened(case_called("net_fcn")).outputs[0].shape == (1, 4, "H", "W")
+    assert opened(case_called("net_resnet_block")).outputs[0].shape == (1, 8, "H", "W")
+    assert opened(case_called("pool_ave_pad")).outputs[0].shape == (1, 2, "H//2+1", "W//2+1")
 
 
 CONVOLUTION = "convolution_param { num_output: 1 kernel_size: 5 weight_filler { type: 'xavier' } }"
@@ -133,40 +133,40 @@ CONVOLUTION = "convolution_param { num_output: 1 kernel_size: 5 weight_filler { 
             op("Convolution", CONVOLUTION),
             (1, 1, 4, 8),
             "(Convolution): the kernel covers 5 elements of axis 2, which has 4 to 20 with its padding\n"
-            "  fix: give x.2 a larger smallest size in min_shapes",
+            "  fix: give H a larger smallest size in min_shapes",
         ),
         (
             op("Pooling", "pooling_param { kernel_size: 2 stride: 3 }"),
             (1, 1, 4, 8),
-            "(Pooling): the stride (3, 3) is larger than the window (2, 2), and the size x.2 varies\n"
+            "(Pooling): the stride (3, 3) is larger than the window (2, 2), and the size H varies\n"
             "  because at some sizes the last window is empty\n"
-            "  fix: use a larger window or a smaller stride, or give x.2 one size in min_shapes and max_shapes",
+            "  fix: use a larger window or a smaller stride, or give H one size in min_shapes and max_shapes",
         ),
         (
             op("Pooling", "pooling_param { kernel_size: 6 }"),
             (1, 1, 4, 8),
-            "(Pooling): the window (6, 6) is larger than the bottom (1, 1, x.2, x.3) with its padding\n"
-            "  because x.2 is 4 to 20\n"
-            "  fix: give x.2 a larger smallest size in min_shapes",
+            "(Pooling): the window (6, 6) is larger than the bottom (1, 1, H, W) with its padding\n"
+            "  because H is 4 to 20\n"
+            "  fix: give H a larger smallest size in min_shapes",
         ),
         (
             op("Deconvolution", CONVOLUTION.replace("kernel_size", "pad: 3 kernel_size")),
             (1, 1, 2, 8),
             "(Deconvolution): the pad 3 removes all of axis 2, which becomes 6 to 24 before\n"
-            "  fix: give x.2 a larger smallest size in min_shapes",
+            "  fix: give H a larger smallest size in min_shapes",
         ),
         (
             op("Pooling", "pooling_param { kernel_size: 2 stride: 2 }", tops=("y", "mask")),
             (1, 1, 4, 8),
-            "(Pooling): the height is the symbol x.2, but its size must be known here\n"
-            "  fix: give x.2 one size in min_shapes and max_shapes",
+            "(Pooling): the height is the symbol H, but its size must be known here\n"
+            "  fix: give H one size in min_shapes and max_shapes",
         ),
         (
             op("InnerProduct", "inner_product_param { num_output: 2 }"),
             (1, 1, 4, 8),
-            '(InnerProduct), bottom "x": shape is (1, 1, x.2, x.3), expected known sizes from axis 1 on\n'
+            '(InnerProduct), bottom "x": shape is (1, 1, H, W), expected known sizes from axis 1 on\n'
             "  because the weights are for one number of inputs\n"
-            "  fix: give x.2 and x.3 one size in min_shapes and max_shapes,"
+            "  fix: give H and W one size in min_shapes and max_shapes,"
             " or put a Pooling with global_pooling before this layer",
         ),
     ],
@@ -193,8 +193,8 @@ def test_crop_by_half() -> None:
     with pytest.raises(ConversionError) as caught:
         rewritten(crop(3), {"x": (1, 1, 16, 16)}, **arguments)
     assert str(caught.value).split('layer "op" ', 1)[1] == (
-        '(Crop), bottom "x": axis 2 has x.2 elements, expected at least (x.2+1)//2+3\n'
-        '  because "half" has (x.2+1)//2 there, and the offset is 3, where x.2 is 4 to 20\n'
+        '(Crop), bottom "x": axis 2 has H elements, expected at least (H+1)//2+3\n'
+        '  because "half" has (H+1)//2 there, and the offset is 3, where H is 4 to 20\n'
         "  fix: use a smaller offset, or a smaller second bottom"
     )
 

@@ -73,8 +73,14 @@ def _sound(sizes: Sizes) -> Sizes:
     return tuple(max(size, 1) for size in sizes)
 
 
+_IMAGE = "NCHW"
+"""The axes of an input that has four, outside of recurrent nets."""
+
+
 class SizeNames:
-    """The symbols of inputs: ``T`` and ``N`` where that is known, else after the input and the axis, as in ``data.0``.
+    """The symbols of inputs: ``T`` and ``N`` where that is known, ``H`` and ``W`` of an image.
+
+    Others are called after the input and the axis, as in ``data.0``.
 
     ``letters(input, number of axes)`` are the letters of an input's first axes, as far as they are T and N;
     ``expected`` are the ranges of inputs that come later.
@@ -113,11 +119,10 @@ class SizeNames:
         return tuple(shape)
 
     def _new(self, name: str, axis: int, ranges: Sequence[Range], taken: Iterable[str]) -> str:
-        own = [
-            letter
-            for letter in self._letters(name, len(ranges))[axis : axis + 1]
-            if letter not in self._claimed.values()
-        ]
+        first = self._letters(name, len(ranges))
+        own = [letter for letter in first[axis : axis + 1] if letter not in self._claimed.values()]
+        if len(ranges) == len(_IMAGE) and "T" not in first and axis > 1:
+            own.append(_IMAGE[axis])
         claimed = self._claimed.get(ranges[axis])
         known = set(taken)
         letters = (letter for letter in (claimed, *own) if letter and letter not in known)

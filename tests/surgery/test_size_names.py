@@ -56,7 +56,7 @@ IMAGE, SEQUENCE, ROWS = ("N",), ("T", "N"), ("N",)
         pytest.param(
             {"data": IMAGE},
             {"data": (N, CHANNELS, OTHER, OTHER)},
-            [("N", 3, "data.2", "data.3")],
+            [("N", 3, "H", "W")],
             id="the size of an image",
         ),
         pytest.param({"boxes": ()}, {"boxes": (N, CHANNELS)}, [("boxes.0", 3)], id="nobody knows"),
