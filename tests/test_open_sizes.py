@@ -246,7 +246,8 @@ def test_rows_of_steps_and_streams_build() -> None:
             "dim: 3 dim: 5 dim: 7",
             '(Reshape), bottom "x": shape is (x.0, x.1, 6), which cannot become (3, 5, 7)\n'
             "  because the numbers of elements differ\n"
-            "  fix: set one size to -1: it takes the remaining elements",
+            "  fix: set one size to -1: it takes the remaining elements;"
+            " or make the stated sizes the usual ones in sizes",
         ),
     ],
 )

@@ -7,6 +7,7 @@ from itertools import product
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, refuse_in_place
 from prototrt.surgery.ir import AtMost, DataSize, Dim, OpenSize, Shape, Value, divided, open_count
 from prototrt.surgery.ops.shape import measure
@@ -44,11 +45,14 @@ def reshape(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 def _refuse_other_count(layer: Layer, shape: Shape, target: Shape) -> None:
     if measure(shape) != measure(target):
+        rest = "set one size to -1: it takes the remaining elements"
         raise ShapeError(
             f"shape is {shape}, which cannot become {target}",
             blob=f'bottom "{layer.bottom_blob(0)}"',
             because="the numbers of elements differ",
-            fix="set one size to -1: it takes the remaining elements",
+            fix=Worded("{}; or make the stated sizes the usual ones in {}", rest, Option("sizes"))
+            if any(isinstance(dim, OpenSize) for dim in shape)
+            else rest,
         )
 
 
