@@ -85,7 +85,15 @@ _ONE_GPU = Refusal(
 )
 _NO_JETSON = Refusal("TensorRT does not offer that on Jetson", "leave it out")
 
+_ONE_PROFILE = Refusal(
+    "the script builds one profile, for all sizes",
+    Worded("leave it out, or build on that machine with {}", Option("backend", "enterprise")),
+)
+
 BUILDER_OPTIONS = (
+    BuilderOption(
+        "profiles", list, {"datacenter": _ONE_PROFILE, "jetson": _ONE_PROFILE}, is_of_the_engine=True
+    ),
     BuilderOption(
         "timing_cache_file",
         _value("timingCacheFile"),

@@ -25,6 +25,8 @@ from prototrt.converter.targets import TARGETS
 BACKENDS = ("auto", "rtx", "enterprise")
 PoolSizes: TypeAlias = Mapping[str, str | int]
 """Sizes of pools of memory by the names of ``POOLS``: bytes, or a text with a unit."""
+Profiles: TypeAlias = Sequence[Mapping[str, Sequence[int]]]
+"""The smallest, usual and largest size, by the name of the size, for each profile."""
 WAY_NAMES = ("reference", "network", "onnx", "onnx-lstm", "engine")
 """The ways to run a graph; see ``Session``."""
 
@@ -62,6 +64,7 @@ class BuildOptions(Options):
     layers. ``progress`` hears how the build goes on.
 
     The others are options of TensorRT's builder, which not every backend has: see docs/building.md.
+    ``profiles`` are ranges of sizes, each with its own kernels, as in ``{"N": (1, 1, 1)}``: smallest, usual, largest.
     ``timing_cache_file`` is read and written. ``mem_pool_size`` limits pools of memory, as in
     ``{"workspace": "512MiB"}``. ``builder_optimization_level`` is 0 to 5, TensorRT's default is 3.
     ``version_compatible`` engines run with later releases of TensorRT, those of a ``hardware_compatibility_level`` on
@@ -75,6 +78,7 @@ class BuildOptions(Options):
     _: KW_ONLY
     tf32: bool = False
     tile: str = one_of(("broadcast", "native", "plugin"))
+    profiles: Profiles = ()
     timing_cache_file: str | None = None
     mem_pool_size: PoolSizes | None = None
     builder_optimization_level: int | None = at_least(0, most=5)

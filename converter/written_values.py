@@ -80,6 +80,15 @@ def pools_from_text(text: str) -> dict[str, str]:
     return {pool: size for pool, _, size in pairs}
 
 
+def profile_from_text(text: str) -> dict[str, tuple[int, ...]]:
+    """``T=1..8..16,N=1..4``: the smallest, usual and largest values of sizes, by their names."""
+    ranges = dict(map(range_from_text, text.split(",")))
+    return {
+        name: (sizes[0], sizes[-2] if len(sizes) > 2 else sizes[-1], sizes[-1])
+        for name, sizes in ranges.items()
+    }
+
+
 def words_from_text(text: str) -> tuple[str, ...]:
     """``network,onnx``, each once."""
     return tuple(dict.fromkeys(text.split(",")))

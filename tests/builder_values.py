@@ -7,6 +7,7 @@ from typing import Any
 from prototrt.converter.builder_options import BuilderOption
 
 VALUES: dict[str, Any] = {
+    "profiles": ({"N": (1, 1, 1)},),
     "timing_cache_file": "times.cache",
     "mem_pool_size": {"workspace": "512MiB", "dlaSRAM": 1 << 20},
     "builder_optimization_level": 0,
@@ -24,4 +25,4 @@ VALUES: dict[str, Any] = {
 
 def trtexec_words_of(option: BuilderOption) -> list[str]:
     """How trtexec spells the option with this value; nothing if it has no such option."""
-    return [word for word in option.words(VALUES[option.name]) if word.startswith("--")]
+    return [word for word in option.words(VALUES[option.name]) if str(word).startswith("--")]

@@ -28,13 +28,21 @@ from prototrt.caffe_proto.wording import worded
 from prototrt.converter.batch.tree import Place
 from prototrt.converter.batch.wording import list_words
 from prototrt.converter.conversion import Product
-from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions, PoolSizes, VerifyOptions
+from prototrt.converter.options import (
+    BuildOptions,
+    ConvertOptions,
+    ExportOptions,
+    PoolSizes,
+    Profiles,
+    VerifyOptions,
+)
 from prototrt.converter.written_values import (
     definition_from_text,
     file_of_state,
     open_shape_from_text,
     override_from_text,
     pools_from_text,
+    profile_from_text,
     range_from_text,
     shape_from_text,
     state_from_text,
@@ -81,6 +89,7 @@ FIELDS: Mapping[str, Field[Any]] = {
 _ALSO = {
     "net_stage": "stages",
     "on": "ways",
+    "profile": "profiles",
     "output": "outputs",
     "set": "overrides",
     "shape": "shapes",
@@ -266,6 +275,17 @@ def _pools(name: str, place: Place) -> dict[str, str]:
     return pools_from_text(place.text(shown(name)))
 
 
+def _profiles(name: str, place: Place) -> tuple[dict[str, tuple[int, ...]], ...]:
+    return tuple(
+        profile_from_text(
+            element.text(shown(name))
+            if not isinstance(element.content, dict)
+            else ",".join(f"{size}={_joined(name, range_, '..')}" for size, range_ in element.content.items())
+        )
+        for element in place.elements(shown(name))
+    )
+
+
 def _state(name: str, place: Place) -> str:
     return state_from_text(place.text(shown(name)))
 
@@ -297,5 +317,6 @@ _READERS: Mapping[Any, Callable[[str, Place], Any]] = {
     Overrides: _overrides,
     Definitions: _definitions,
     PoolSizes: _pools,
+    Profiles: _profiles,
     States: _state,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from prototrt.caffe_proto.errors import EngineError
@@ -39,7 +40,9 @@ def signature_of_engine(engine: Any, backend: Backend) -> Signature:
         for axis in (axis for axis, size in enumerate(shape) if size == -1):
             symbol = f"{name}.{axis}"
             if side == "INPUT":
-                span = Range(*(sizes[axis] for sizes in engine.get_tensor_profile_shape(name, 0)))
+                spans = [Range(*(sizes[axis] for sizes in each)) for each in profile_shapes(engine, name)]
+                least, most = min(span.min for span in spans), max(span.max for span in spans)
+                span = Range(least, spans[0].opt, most)
                 dims[axis] = OpenSize.symbol(symbol, span)
             else:
                 dims[axis] = DataSize(symbol)
@@ -47,10 +50,19 @@ def signature_of_engine(engine: Any, backend: Backend) -> Signature:
     return Signature(tuple(sides["INPUT"]), tuple(sides["OUTPUT"]), ())
 
 
-def refuse_other_bindings(told: Signature, found: Signature) -> None:
+def profile_shapes(engine: Any, name: str) -> list[list[tuple[int, ...]]]:
+    """The smallest, usual and largest shape of an input, in each profile of the engine."""
+    profiles = range(engine.num_optimization_profiles)
+    return [
+        [tuple(sizes) for sizes in engine.get_tensor_profile_shape(name, profile)] for profile in profiles
+    ]
+
+
+def refuse_other_bindings(told: Signature, found: Signature, *, has_profiles: bool = False) -> None:
     """Raise ``EngineError`` unless a manifest has the same inputs and outputs as the engine.
 
-    The manifest decides how much memory is reserved, so all of it must be right.
+    The manifest decides how much memory is reserved, so all of it must be right. The usual size is that of no profile
+    where there are several (``has_profiles``).
     """
     for side, ours, has in (
         ("inputs", told.inputs, found.inputs),
@@ -69,7 +81,7 @@ def refuse_other_bindings(told: Signature, found: Signature) -> None:
                 f'the manifest says that "{value.name}" is {value.dtype.value}, the plan has {other.dtype.value}',
                 fix=_FIX,
             )
-        if not _agree(value, other, is_input=other in found.inputs):
+        if not _agree(value, other, is_input=other in found.inputs, has_profiles=has_profiles):
             raise EngineError(
                 f'the manifest says that "{value.name}" is {_told(value)}, the plan has {_told(other)}',
                 fix=_FIX,
@@ -77,7 +89,7 @@ def refuse_other_bindings(told: Signature, found: Signature) -> None:
     _refuse_pairs(told)
 
 
-def _agree(value: Value, other: Value, *, is_input: bool) -> bool:
+def _agree(value: Value, other: Value, *, is_input: bool, has_profiles: bool) -> bool:
     """Whether two descriptions agree on the sizes of one tensor."""
     if len(value.shape) != len(other.shape):
         return False
@@ -86,6 +98,8 @@ def _agree(value: Value, other: Value, *, is_input: bool) -> bool:
         if isinstance(ours, DataSize) or isinstance(theirs, DataSize):
             continue
         span, built = range_of(ours), range_of(theirs)
+        if has_profiles:
+            built = replace(built, opt=span.opt)
         is_inside = isinstance(theirs, int) and span.min <= theirs <= span.max
         if span != built and (is_input or not is_inside):
             return False

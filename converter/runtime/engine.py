@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.errors import EngineError
-from prototrt.converter.runtime.bindings import refuse_other_bindings, signature_of_engine
+from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.runtime.bindings import profile_shapes, refuse_other_bindings, signature_of_engine
 from prototrt.converter.runtime.device import Device
 from prototrt.converter.runtime.kernel_cache import KernelCache
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.converter.tensorrt.network import recording_logger
 from prototrt.converter.tensorrt.tile_plugin import register_tile_plugin
+
+Shape: TypeAlias = tuple[int, ...]
+Profile: TypeAlias = tuple[Shape, Shape]
+"""The smallest and the largest shape of an input."""
 
 
 class Engine:
@@ -44,8 +49,9 @@ class Engine:
             if self._engine is None:
                 raise self._refusal(built_with)
             found = signature_of_engine(self._engine, backend)
+            self._profiles = _profiles_of(self._engine, found)
             if signature is not None:
-                refuse_other_bindings(signature, found)
+                refuse_other_bindings(signature, found, has_profiles=len(self._profiles) > 1)
             self.signature = signature or found
             self._config = self._runtime_config()
 
@@ -55,7 +61,7 @@ class Engine:
         context = self._engine.create_execution_context(*config)
         if context is None:
             raise EngineError("TensorRT made no execution context", because=self._said())
-        return Context(context, self._said, self.backend.trt)
+        return Context(context, self._said, self.backend.trt, self._profiles)
 
     def _runtime_config(self) -> Any:
         """How TensorRT for RTX runs; None for what is not known."""
@@ -81,11 +87,56 @@ class Engine:
         return "\n          ".join(self._logger.last) or "it gave no reason"
 
 
+def _profiles_of(engine: Any, signature: Signature) -> list[dict[str, Profile]]:
+    """For each optimization profile, the smallest and the largest shapes of the inputs that vary."""
+    shapes = {
+        value.name: profile_shapes(engine, value.name)
+        for value in signature.inputs
+        if any(not isinstance(dim, int) for dim in value.shape)
+    }
+    return [
+        {name: (each[place][0], each[place][-1]) for name, each in shapes.items()}
+        for place in range(engine.num_optimization_profiles)
+    ]
+
+
+def _fits(shape: Shape, profile: Profile) -> bool:
+    return len(shape) == len(profile[0]) and all(
+        least <= size <= most for least, size, most in zip(profile[0], shape, profile[1], strict=True)
+    )
+
+
 class Context:
     """An ``IExecutionContext``; what it refuses is an ``EngineError``."""
 
-    def __init__(self, context: Any, said: Any, trt: Any) -> None:
+    def __init__(self, context: Any, said: Any, trt: Any, profiles: Sequence[Mapping[str, Profile]]) -> None:
         self._context, self._said, self._trt = context, said, trt
+        self._profiles, self._profile = profiles, 0
+
+    def choose_profile(self, shapes: Mapping[str, Shape], stream: int) -> bool:
+        """Take the first profile that these shapes fit. True if it is another one: then no shape is set any more."""
+        if len(self._profiles) < 2:
+            return False
+        fitting = [
+            place
+            for place, profile in enumerate(self._profiles)
+            if all(_fits(shapes[name], sizes) for name, sizes in profile.items())
+        ]
+        if not fitting:
+            told = ", ".join(f"{name} {shapes[name]}" for name in self._profiles[0])
+            raise EngineError(
+                f"no profile of the engine takes these shapes: {told}",
+                fix=Worded(
+                    "give shapes that fit a profile, or build the engine with {} for these",
+                    Option("profiles"),
+                ),
+            )
+        if fitting[0] == self._profile:
+            return False
+        if not self._context.set_optimization_profile_async(fitting[0], stream):
+            raise EngineError(f"TensorRT refuses profile {fitting[0]}", because=self._said())
+        self._profile = fitting[0]
+        return True
 
     def set_shape(self, name: str, shape: tuple[int, ...]) -> None:
         if not self._context.set_input_shape(name, shape):

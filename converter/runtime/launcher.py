@@ -111,6 +111,9 @@ class Launcher:
             self._graphs.clear()
             self._seen.clear()  # what TensorRT does once for new shapes cannot be captured
             self._memory.drop_graphs(self._stream)
+            if self._context.choose_profile(shapes, self._stream):
+                self._shapes.clear()
+                changed = dict(shapes)
             for name, shape in changed.items():
                 self._shapes.pop(name, None)
                 self._context.set_shape(name, shape)

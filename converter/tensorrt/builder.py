@@ -27,7 +27,8 @@ from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.configuration import configure, layer_info, timing_cache_of
 from prototrt.converter.tensorrt.lowering import lower, refuse_not_run
 from prototrt.converter.tensorrt.network import Network
-from prototrt.surgery.ir import Graph, computable, node_count, range_of, sha256_of_graph
+from prototrt.converter.tensorrt.profiles import profiles_of
+from prototrt.surgery.ir import Graph, node_count, sha256_of_graph
 from prototrt.surgery.pipeline import lowered
 
 
@@ -265,22 +266,9 @@ def _config(graph: Graph, network: Network, options: BuildOptions) -> Any:
     configure(config, network, options)
     if options.progress is not None:
         config.progress_monitor = _monitor(network.trt, options.progress)
-    profile = _profile(graph, network)
-    if profile is not None:
+    for profile in profiles_of(graph, network, options.profiles):
         config.add_optimization_profile(profile)
     return config
-
-
-def _profile(graph: Graph, network: Network) -> Any:
-    """The smallest, usual and largest shapes of the inputs that have symbols; None where none has."""
-    varying = [value for value in graph.inputs if any(not isinstance(dim, int) for dim in value.shape)]
-    if not varying:
-        return None
-    profile = network.builder.create_optimization_profile()
-    for value in varying:
-        spans = [range_of(computable(dim)) for dim in value.shape]
-        profile.set_shape(value.name, [s.min for s in spans], [s.opt for s in spans], [s.max for s in spans])
-    return profile
 
 
 def _monitor(trt: Any, progress: Progress) -> Any:

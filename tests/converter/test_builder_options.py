@@ -36,6 +36,7 @@ from prototrt.converter.tensorrt.network import Network
 from prototrt.surgery.ir import Graph
 from prototrt.tests.builder_values import VALUES
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, run
+from prototrt.tests.dynamic_lstm import dynamic_graph
 from prototrt.tests.golden_cases import GOLDENS
 from prototrt.tests.small_nets import inputs_of, loaded, op
 
@@ -266,6 +267,47 @@ def test_rtx_builds_with_it(given: dict[str, Any], facts: dict[str, Any], tmp_pa
 
 
 @pytest.mark.trt
+def test_an_engine_has_several_profiles() -> None:
+    profiles = [{"N": (1, 1, 1)}, {"T": (1, 5, 8), "N": (2, 7, 7)}]
+    plan = prototrt.build(dynamic_graph(), backend="rtx", profiles=profiles)
+    assert json.loads(json.dumps(plan.manifest["tensorrt"]["profiles"])) == [
+        {"N": [1, 1, 1]},
+        {"T": [1, 5, 8], "N": [2, 7, 7]},
+    ]
+    assert plan.plan.nbytes > prototrt.build(dynamic_graph(), backend="rtx").plan.nbytes
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize(
+    ("profiles", "message"),
+    [
+        (
+            [{"H": (1, 1, 1)}],
+            "profiles names the size H, which does not vary\n"
+            "  because those that vary are T, N\n"
+            "  fix: let it vary with min_shapes and max_shapes",
+        ),
+        (
+            [{"N": (1, 1, 8)}],
+            "profiles has N=1..1..8\n"
+            "  because the sizes must not decrease, and must lie in 1 to 7\n"
+            "  fix: change it, or the range with min_shapes and max_shapes",
+        ),
+        (
+            [{"N": (1, 1, 1)}, {"N": (2, 3, 4)}],
+            "profiles covers N from 1 to 4\n"
+            "  because the net was rewritten for N from 1 to 7\n"
+            "  fix: add a profile, or change min_shapes and max_shapes",
+        ),
+    ],
+)
+def test_profiles_fit_the_sizes(profiles: Any, message: str) -> None:
+    with pytest.raises(OptionsError) as caught:
+        prototrt.build(dynamic_graph(), backend="rtx", profiles=profiles)
+    assert str(caught.value) == message
+
+
+@pytest.mark.trt
 def test_turing_needs_float16(tmp_path: Path) -> None:
     text = inputs_of({"x": (2, 3)}) + op("InnerProduct", "inner_product_param { num_output: 4 }")
     (tmp_path / "net.prototxt").write_text(text)
@@ -338,8 +380,8 @@ REFUSED = {
         "allow_gpu_fallback",
     },
     "enterprise": {"compute_capabilities"},
-    "datacenter": {"compute_capabilities", "use_dla_core", "allow_gpu_fallback"},
-    "jetson": {"compute_capabilities", "hardware_compatibility_level"},
+    "datacenter": {"profiles", "compute_capabilities", "use_dla_core", "allow_gpu_fallback"},
+    "jetson": {"profiles", "compute_capabilities", "hardware_compatibility_level"},
 }
 
 
@@ -406,6 +448,11 @@ def test_some_options_need_a_gpu(name: str) -> None:
         ),
         (
             "a.plan",
+            ["--profile", "T=1:8"],
+            "Invalid value for '--profile': \"T=1:8\" is not a range: write a name and its sizes, as in T=1..16..64\n",
+        ),
+        (
+            "a.plan",
             ["--compute-capabilities", "9.0"],
             "--compute-capabilities is '9.0', expected one of 7.5, 8.0, 8.6, 8.9, 12.0, 12.1\n"
             "  fix: use --compute-capabilities 7.5\n",
@@ -428,6 +475,7 @@ def test_messages(file: str, given: list[str], message: str, tmp_path: Path) -> 
 def test_a_list_of_models_has_them(tmp_path: Path) -> None:
     (tmp_path / "list.yaml").write_text(
         f"models:\n- prototxt: {DEPLOY}\n  weights: {WEIGHTS}\n  mem-pool-size: {{workspace: 1GB}}\n"
+        "  profiles: [{T: [1, 1, 1]}, 'T=2..40..100,N=1..4']\n"
         "  compute-capabilities: [7.5, 8.9]\n  builder-optimization-level: 4\n  timing-cache-file: times\n"
         f"- prototxt: {DEPLOY}\n  weights: {WEIGHTS}\n  name: b\n  mem-pool-size: 'workspace:1GB,dlaSRAM:1MB'\n"
     )
@@ -435,5 +483,6 @@ def test_a_list_of_models_has_them(tmp_path: Path) -> None:
     assert first.options["mem_pool_size"] == {"workspace": "1GB"}
     assert first.options["compute_capabilities"] == ("7.5", "8.9")
     assert first.options["builder_optimization_level"] == 4
+    assert first.options["profiles"] == ({"T": (1, 1, 1)}, {"T": (2, 40, 100), "N": (1, 4, 4)})
     assert first.options["timing_cache_file"] == str(tmp_path / "times")
     assert second.options["mem_pool_size"] == {"workspace": "1GB", "dlaSRAM": "1MB"}

@@ -11,6 +11,7 @@ from prototrt.converter.commandline.options.parameter_types import (
     OutputFile,
     Pools,
     ProductFile,
+    Profile,
 )
 from prototrt.converter.options import NO_SUFFIX, PRODUCT_NAMES, BuildOptions, ConvertOptions, ExportOptions
 
@@ -41,6 +42,14 @@ build_options = options(
         " that wraps, or as a plugin, which TensorRT for RTX does not support.",
     ),
     declared(BuildOptions, "tf32", help="Allow TF32: faster, but not Caffe's float32."),
+    declared(
+        BuildOptions,
+        "profiles",
+        "--profile",
+        type=Profile(),
+        multiple=True,
+        help="Choose kernels for this part of the sizes that vary, as in N=1..1; repeatable.",
+    ),
     declared(
         BuildOptions,
         "timing_cache_file",

@@ -15,6 +15,7 @@ from prototrt.converter.written_values import (
     open_shape_from_text,
     override_from_text,
     pools_from_text,
+    profile_from_text,
     range_from_text,
     shape_from_text,
     sizes_from_text,
@@ -77,6 +78,13 @@ class Pools(Read):
 
     name = "POOL:SIZE,..."
     reader = staticmethod(pools_from_text)
+
+
+class Profile(Read):
+    """``T=1..8..16,N=1..4``"""
+
+    name = "NAME=SIZE..SIZE,..."
+    reader = staticmethod(profile_from_text)
 
 
 class Capabilities(Read):

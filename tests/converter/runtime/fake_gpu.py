@@ -9,10 +9,11 @@ an input that shares their memory is lost.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
@@ -24,7 +25,7 @@ from prototrt.converter.runtime.device import ALIGNMENT, CaptureError, handle_of
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
-from prototrt.surgery.ir import Array, DType, Graph, Value, computable, range_of, size_at
+from prototrt.surgery.ir import Array, DType, Graph, Range, Value, size_at
 from prototrt.surgery.ops import Scan
 
 POISON = 0xFF
@@ -273,12 +274,20 @@ class FakeContext:
         """The addresses of each run that was queued."""
         self.is_capturable = True
         self.profiler: Any = None
+        self.profile = 0
 
     def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
         if shape in self.engine.refused_shapes:
             self.shapes.pop(name, None)  # nothing says that the old one stays
             return False
         self.shapes[name] = shape
+        return True
+
+    def set_optimization_profile_async(self, profile: int, stream: int) -> bool:
+        if self.engine.refuses_profiles:
+            return False
+        self.profile = profile
+        self.shapes.clear()
         return True
 
     def get_tensor_shape(self, name: str) -> tuple[int, ...]:
@@ -336,6 +345,8 @@ class FakeEngine:
     """An ``ICudaEngine`` over a graph."""
 
     on_host: ClassVar[set[str]] = set()
+    profiles: ClassVar[Sequence[Mapping[str, Range]]] = ()
+    """The ranges of sizes in each optimization profile; by default, there is one for all sizes."""
 
     def __init__(self, graph: Graph, device: FakeDevice, is_rtx: bool = True) -> None:
         self.graph, self.device, self.is_rtx = graph, device, is_rtx
@@ -343,6 +354,7 @@ class FakeEngine:
         self.contexts: list[FakeContext] = []
         self.refuses_to_run = False
         self.refused_shapes: set[tuple[int, ...]] = set()
+        self.refuses_profiles = False
 
     @property
     def num_io_tensors(self) -> int:
@@ -364,8 +376,18 @@ class FakeEngine:
         return self.values[name].dtype.value
 
     def get_tensor_profile_shape(self, name: str, profile: int) -> list[tuple[int, ...]]:
-        spans = [range_of(computable(dim)) for dim in self.values[name].shape]
-        return list(zip(*((span.min, span.opt, span.max) for span in spans), strict=True))
+        ranges = self.profiles[profile] if self.profiles else self.graph.symbols
+        return [
+            tuple(
+                size_at(dim, {symbol: size(span) for symbol, span in ranges.items()})
+                for dim in self.values[name].shape
+            )
+            for size in (attrgetter("min"), attrgetter("opt"), attrgetter("max"))
+        ]
+
+    @property
+    def num_optimization_profiles(self) -> int:
+        return len(self.profiles) or 1
 
     def create_runtime_config(self) -> FakeRuntimeConfig:
         return FakeRuntimeConfig()
