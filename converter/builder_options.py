@@ -92,7 +92,10 @@ _ONE_PROFILE = Refusal(
 
 BUILDER_OPTIONS = (
     BuilderOption(
-        "profiles", list, {"datacenter": _ONE_PROFILE, "jetson": _ONE_PROFILE}, is_of_the_engine=True
+        "profiles",
+        list,
+        dict.fromkeys(("datacenter", "jetson", "triton"), _ONE_PROFILE),
+        is_of_the_engine=True,
     ),
     BuilderOption(
         "timing_cache_file",
@@ -129,15 +132,21 @@ BUILDER_OPTIONS = (
     BuilderOption(
         "compute_capabilities",
         list,
-        {"enterprise": _ONE_GPU, "datacenter": _ONE_GPU, "jetson": _ONE_GPU},
+        dict.fromkeys(("enterprise", "datacenter", "jetson", "triton"), _ONE_GPU),
         is_of_the_engine=True,
     ),
     BuilderOption("strip_weights", _flag("stripWeights"), needs_gpu=("rtx",), is_of_the_engine=True),
     BuilderOption("refit", _flag("refit"), needs_gpu=("rtx",), is_of_the_engine=True),
     BuilderOption("profiling_verbosity", _value("profilingVerbosity")),
     BuilderOption("export_layer_info", _value("exportLayerInfo"), needs_gpu=("rtx", "enterprise")),
-    BuilderOption("use_dla_core", _value("useDLACore"), {"rtx": _NO_DLA, "datacenter": _NO_DLA}),
-    BuilderOption("allow_gpu_fallback", _flag("allowGPUFallback"), {"rtx": _NO_DLA, "datacenter": _NO_DLA}),
+    BuilderOption(
+        "use_dla_core", _value("useDLACore"), dict.fromkeys(("rtx", "datacenter", "triton"), _NO_DLA)
+    ),
+    BuilderOption(
+        "allow_gpu_fallback",
+        _flag("allowGPUFallback"),
+        dict.fromkeys(("rtx", "datacenter", "triton"), _NO_DLA),
+    ),
 )
 
 

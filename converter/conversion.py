@@ -195,6 +195,7 @@ class Product:
         from prototrt.converter.trtexec import refuse_not_parsed, trtexec_command
 
         refuse_not_parsed(graph)
+        self.target.refuse_sizes(graph)
         return {"trtexec": trtexec_command(graph, self.file, self.building)}
 
     def _checked(self, graph: Graph, way: str, truth: Graph | None) -> dict[str, Any]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from prototrt.caffe_proto.errors import OptionsError
+from prototrt.caffe_proto.errors import OptionsError, ShapeError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.options import PRECISIONS
+
+if TYPE_CHECKING:
+    from prototrt.surgery.ir import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +19,8 @@ class Target:
     """A kind of machine.
 
     ``backend`` builds its engine here. Where that is None the machine gets an ONNX model. ``uses_trtexec``: it builds
-    an engine from that, with NVIDIA's program. ``because`` says why it takes no other ``precisions``.
+    an engine from that, with NVIDIA's program. ``because`` says why it takes no other ``precisions``. ``batches``: it
+    joins requests to batches, and so needs the batch first.
     """
 
     name: str
@@ -25,6 +30,7 @@ class Target:
     uses_trtexec: bool = False
     precisions: tuple[str, ...] = PRECISIONS
     because: str = ""
+    batches: bool = False
 
     @property
     def suffix(self) -> str:
@@ -76,6 +82,38 @@ class Target:
                 fix=Worded("use {}", Option("precision", self.precisions[1])),
             )
 
+    def refuse_sizes(self, graph: Graph) -> None:
+        """Raise ``ShapeError`` for sizes of which a server that joins requests to batches can make nothing."""
+        if not self.batches:
+            return
+        from prototrt.surgery.ir import symbols_of  # with NumPy, which help does not need
+
+        for value in graph.inputs:
+            if graph.recurrences and any("T" in symbols_of(dim) for dim in value.shape):
+                raise ShapeError(
+                    Worded(
+                        'input "{}": the number of steps T varies, which is not for {}',
+                        value.name,
+                        self.choice,
+                    ),
+                    because="a server joins requests of many sequences, and all have the same number of steps",
+                    fix=Worded(
+                        "give T one size in {} and {}; with T = 1 each step has its answer at once",
+                        Option("min_shapes"),
+                        Option("max_shapes"),
+                    ),
+                )
+            if any("N" in symbols_of(dim) for dim in value.shape[1:]):
+                raise ShapeError(
+                    Worded(
+                        'input "{}": the batch N is not its first axis, which {} needs',
+                        value.name,
+                        self.choice,
+                    ),
+                    because="a server joins requests on the first axis",
+                    fix=Worded("use {}", Option("layout", "batch-first")),
+                )
+
 
 TARGETS: Mapping[str, Target] = {
     target.name: target
@@ -95,6 +133,13 @@ TARGETS: Mapping[str, Target] = {
             precisions=("fp32", "fp16", "int8"),
             because="a Jetson Orin has no float8, and the parser of its TensorRT 10.3 reads ONNX up to opset 20,"
             " which has no bfloat16",
+        ),
+        Target(
+            "triton",
+            "the machine with Triton",
+            "Triton's ONNX Runtime backend, or its TensorRT backend after trtexec",
+            uses_trtexec=True,
+            batches=True,
         ),
         Target("onnx", "any machine", "onnxruntime"),
     )

@@ -381,6 +381,7 @@ REFUSED = {
     },
     "enterprise": {"compute_capabilities"},
     "datacenter": {"profiles", "compute_capabilities", "use_dla_core", "allow_gpu_fallback"},
+    "triton": {"profiles", "compute_capabilities", "use_dla_core", "allow_gpu_fallback"},
     "jetson": {"profiles", "compute_capabilities", "hardware_compatibility_level"},
 }
 

@@ -173,6 +173,56 @@ def test_rtx_is_a_backend(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "digits.plan.json").read_text())["tensorrt"]["flavour"] == "rtx"
 
 
+def served(**options: Any) -> Graph:
+    """An LSTM whose sizes vary as these options say."""
+    return prototrt.rewrite(case_called("lstm_t5_n3").load(), **options)
+
+
+ONE_STEP = {"x": (1, 1, 6), "cont": (1, 1)}
+STREAMS = {"x": (1, 8, 6), "cont": (1, 8)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"min_shapes": ONE_STEP, "max_shapes": {"x": (9, 1, 6), "cont": (9, 1)}, "shapes": ONE_STEP},
+            'input "x": the number of steps T varies, which is not for target="triton"\n'
+            "  because a server joins requests of many sequences, and all have the same number of steps\n"
+            "  fix: give T one size in min_shapes and max_shapes; with T = 1 each step has its answer at once",
+        ),
+        (
+            {"min_shapes": ONE_STEP, "max_shapes": STREAMS, "shapes": ONE_STEP},
+            'input "x": the batch N is not its first axis, which target="triton" needs\n'
+            "  because a server joins requests on the first axis\n"
+            '  fix: use layout="batch-first"',
+        ),
+    ],
+)
+def test_a_server_joins_requests(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    product = Product(file=str(tmp_path / "a.onnx"), converting=ConvertOptions(target="triton"))
+    with pytest.raises(ConversionError) as caught:
+        product.write(served(**options))
+    assert str(caught.value) == message
+    assert os.listdir(tmp_path) == []
+
+
+def test_triton_gets_the_batch_first(tmp_path: Path) -> None:
+    graph = served(min_shapes=ONE_STEP, max_shapes=STREAMS, shapes=ONE_STEP, layout="batch-first")
+    product = Product(file=str(tmp_path / "a.onnx"), converting=ConvertOptions(target="triton"))
+    manifest = product.write(graph)
+    assert {binding["shape"][0] for binding in manifest["inputs"]} == {"N"}
+    assert sorted(os.listdir(tmp_path)) == ["a.onnx", "a.onnx.json", "a.onnx.sh"]
+
+
+def test_triton_has_a_command_of_its_own(tmp_path: Path) -> None:
+    lines = digits(tmp_path, "--target", "triton")
+    assert lines[-3:-1] == [
+        "next     prototrt triton MODEL WEIGHTS -o REPOSITORY writes all that Triton needs",
+        "or       copy digits.onnx and digits.onnx.sh to the machine with Triton, and type there: sh digits.onnx.sh",
+    ]
+
+
 BUILT_THERE = "because trtexec builds the engine from an ONNX model, on the"
 
 

@@ -26,8 +26,9 @@ build_options = options(
     declared(
         ConvertOptions,
         "target",
-        help="The machine that will run the result. rtx: an engine for GeForce and RTX GPUs. datacenter, jetson: an"
-        " ONNX model, and a script that builds the engine there with trtexec. onnx: an ONNX model for onnxruntime.",
+        help="The machine that will run the result. rtx: an engine for GeForce and RTX GPUs. datacenter, jetson,"
+        " triton: an ONNX model, and a script that builds the engine there with trtexec. onnx: an ONNX model"
+        " for onnxruntime.",
     ),
     declared(
         BuildOptions,
