@@ -60,11 +60,8 @@ class _Sunk:
         """Add a node on values before their moves; or record it, if it is a move itself."""
         node = node.reading(self._stands_for)
         self._build.origin = node.origin
-        move = (
-            None
-            if node.inputs == () or node.inputs[0].is_constant
-            else self._move(node.inputs[0]).then(node.op)
-        )
+        is_computed = bool(node.inputs) and not node.inputs[0].is_constant
+        move = self._move(node.inputs[0]).then(node.op) if is_computed else None
         if move is not None:
             self._record(node, move)
         elif not self._compute(node):
@@ -137,10 +134,10 @@ class _Sunk:
     def _direct_outputs(self) -> dict[Value, Value]:
         """Outputs that are their source, unmoved: by the value that only surgery knows, and that they replace."""
         found: dict[Value, Value] = {}
-        shared = Counter(self._moves[value].source for value in self._old.outputs if value in self._moves)
+        # TensorRT copies a value to two outputs without a kernel, but not one output to another.
+        shared = Counter(self._move(value).source for value in self._old.outputs)
         for value in self._old.outputs:
             move = self._moves.get(value)
-            # TensorRT copies a value to two outputs without a kernel, but not one output to another.
             if move and not move.ops() and move.source.is_surgical and shared[move.source] == 1:
                 found[move.source] = value
                 del self._moves[value]
