@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from prototrt.surgery.ir import Array, AtMost, Dim, Op, Shape, Value
+from prototrt.surgery.ir import Array, AtMost, DataSize, Dim, Op, Shape, Size, Value
 from prototrt.surgery.ops import Axis, Reshape, Transpose
 
 Axes: TypeAlias = tuple[int | None, ...]
@@ -90,9 +90,18 @@ def reshapes(start: Shape, end: Shape) -> list[Op]:
 
 
 def reshape_to(end: Shape, start: Shape) -> Reshape:
-    """The Reshape between shapes whose open sizes have the same order."""
-    taken = iter([axis for axis, dim in enumerate(start) if _is_open(dim)])
-    return Reshape(tuple(Axis(next(taken)) if _is_open(dim) else int(dim) for dim in end))
+    """The Reshape between shapes whose open sizes have the same order. Those that ``start`` lacks are computed."""
+    target: list[Size | Axis] = []
+    rest = list(enumerate(start))
+    for dim in end:
+        at = next((at for at, (_, other) in enumerate(rest) if other == dim and _is_open(other)), None)
+        if at is not None and _is_open(dim):
+            target.append(Axis(rest[at][0]))
+            rest = rest[at + 1 :]
+        else:
+            assert not isinstance(dim, DataSize), "what depends on the data is copied"
+            target.append(dim)
+    return Reshape(tuple(target))
 
 
 def _is_open(dim: Dim) -> bool:

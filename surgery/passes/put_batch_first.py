@@ -36,8 +36,6 @@ def put_batch_first(graph: Graph) -> Graph:
 
 def batch_first(shape: Shape, layout: BindingLayout) -> BindingLayout:
     """The layout of a binding of this shape with streams in front; the same if no axis is known to be the streams."""
-    if not all(map(_can_be_split, layout.axes)):
-        return layout
     parts = [part for dim, factors in zip(shape, layout.axes, strict=True) for part in _parts(dim, factors)]
     sizes: Shape = tuple(size for size, _ in parts)
     streams = [place for place, (_, factors) in enumerate(parts) if _is_streams(factors)]
@@ -59,12 +57,6 @@ def batch_first(shape: Shape, layout: BindingLayout) -> BindingLayout:
 def _parts(dim: Dim, factors: Factors) -> list[tuple[Dim, Factors]]:
     """An axis as it is, or one axis for each of its factors if they are several."""
     return [(factor.size, (factor,)) for factor in factors] if len(factors) > 1 else [(dim, factors)]
-
-
-def _can_be_split(factors: Factors) -> bool:
-    """Whether a Reshape can make an axis of each factor: an open size must be all of the axis it is cut from."""
-    others = [factor.size for factor in factors if factor.size != 1]
-    return len(others) < 2 or all(isinstance(size, int) for size in others)
 
 
 def _is_streams(factors: Factors) -> bool:

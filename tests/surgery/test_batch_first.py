@@ -294,6 +294,21 @@ def test_sizes_that_vary(on: str) -> None:
     assert [value.shape for value in moved.inputs[:2]] == [("N", "T", 6), ("N", "T")]
 
 
+@pytest.mark.parametrize("on", WAYS)
+def test_rows_whose_steps_and_streams_vary(on: str) -> None:
+    """LRCN: (T*N, C, H, W) becomes (N, T, C, H, W), for any T and N."""
+    case = case_called("net_lrcn")
+    shapes = {"frames": ("T*N", 3, 12, 12), "cont": ("T", "N")}
+    caffe, moved = graphs = both(case.load(), shapes=shapes, sizes={"T": (1, 5, 12), "N": (1, 2, 4)})
+    assert [str(value.shape) for value in moved.inputs[:2]] == ["(N, T, 3, 12, 12)", "(N, T)"]
+    check_equal(graphs, case.arrays("inputs"), on)
+    random = np.random.default_rng(0)
+    for steps, streams in ((3, 1), (1, 4), (2, 3)):
+        frames = random.standard_normal((steps * streams, 3, 12, 12), np.float32)
+        check_equal(graphs, [{"frames": frames, "cont": np.ones((steps, streams), np.float32)}] * 2, on)
+    assert moved.warnings == caffe.warnings
+
+
 @pytest.mark.parametrize("options", [{"precision": "fp16"}, {"state": "zero"}, {"tile": "keep"}], ids=str)
 @pytest.mark.parametrize("on", WAYS)
 def test_options(options: dict[str, Any], on: str) -> None:
