@@ -153,8 +153,11 @@ def pass_names() -> list[str]:
 
 def lowered(graph: Graph, backend: str) -> Graph:
     """The graph that a backend reads: ``"tensorrt"``, ``"onnx"``, ``"onnx-lstm"`` or ``"reference"``."""
-    settled = [] if backend == "reference" else [SETTLED[graph.layout.name]]
-    return run(graph, [*settled, LOWERINGS[backend]])
+    own, settled = LOWERINGS[backend], SETTLED[graph.layout.name]
+    if backend == "reference":
+        return run(graph, [own])
+    # ONNX's LSTM is recognized among values that are as Caffe has them.
+    return run(graph, [own, settled] if backend == "onnx-lstm" else [settled, own])
 
 
 def quantization(options: RewriteOptions) -> PassList:

@@ -15,8 +15,10 @@ from prototrt.converter.verification.comparison import difference_of
 from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.passes.fuse_lstms import FusedLSTM
 from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.passes.quantization_plan import quantized_values
+from prototrt.surgery.pipeline import lowered
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.dynamic_lstm import continuing
 from prototrt.tests.golden_cases import Case, caffe_cases, case_called, recurrent_runs
@@ -87,6 +89,19 @@ def test_caffe_in_the_network(case: Case) -> None:
 def test_caffe_in_onnxruntime(case: Case) -> None:
     pytest.importorskip("onnxruntime")
     check(case, "onnx")
+
+
+@pytest.mark.parametrize("name", ["lstm_t5_n3", "lstm_stream_t1", "lstm_stacked"])
+def test_the_lstm_of_onnx(name: str) -> None:
+    """It is found where it is found in Caffe's layout, and its sequences are moved outside."""
+    pytest.importorskip("onnxruntime")
+    case = case_called(name)
+    graphs = both(case.load(), cont="drop", sequence="loop")
+    found = [
+        [type(node.op) for node in lowered(graph, "onnx-lstm").nodes].count(FusedLSTM) for graph in graphs
+    ]
+    assert found[1] == found[0] > 0
+    check_equal(graphs, [{"x": feeds["x"]} for feeds in case.arrays("inputs")[:1]] * 2, "onnx-lstm")
 
 
 def check_in_caffe_layout(graph: Graph, feeds: Mapping[str, Array], on: str) -> dict[str, Array]:
