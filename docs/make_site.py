@@ -32,7 +32,13 @@ CONTENTS = {
         "docs/json",
         "samples/ci/README",
     ],
-    "Deploy": ["docs/deploy", "docs/building", "samples/cpp/README", "docs/coming-from-nvidias-caffe-parser"],
+    "Deploy": [
+        "docs/deploy",
+        "docs/building",
+        "samples/cpp/README",
+        "docs/coming-from-nvidias-caffe-parser",
+        "docs/other-tools",
+    ],
     "Look up": [
         "docs/layers",
         "docs/api",

@@ -25,6 +25,7 @@ PAGES = [
     "coming-from-nvidias-caffe-parser.md",
     "deploy.md",
     "how-it-works.md",
+    "other-tools.md",
     "preprocessing.md",
     "troubleshooting.md",
     "tutorial.md",
