@@ -172,3 +172,25 @@ def test_a_warning_of_the_log_reads_as_others(tmp_path: Path) -> None:
         " or another cell does not fit ONNX's LSTM"
         for layer, line in (("lstm1", 123), ("lstm2", 131))
     ]
+
+
+SPELLINGS = {
+    "--builder-optimization-level 4": "--builderOptimizationLevel=4",
+    "--export-layer-info layers.json": "--exportLayerInfo=layers.json",
+    "--hardware-compatibility-level ampere+": "--hardwareCompatibilityLevel=ampere+",
+    "--profiling-verbosity detailed": "--profilingVerbosity=detailed",
+    "--refit": "--refit",
+    "--strip-weights": "--stripWeights",
+    "--version-compatible": "--versionCompatible",
+}
+
+
+def test_the_builders_options_go_into_the_command_of_trtexec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnx", reason="writes a model")
+    monkeypatch.chdir(tmp_path)
+    ours = [word for spelling in SPELLINGS for word in spelling.split()]
+    done("convert", STREAM, WEIGHTS, "--target", "datacenter", "-o", "net.onnx", *ours)
+    script = Path("net.onnx.sh").read_text()
+    assert [spelling for spelling in SPELLINGS.values() if f" {spelling} " not in script] == []
