@@ -14,7 +14,7 @@ from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import ConversionError, NetError, OptionsError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.options import TritonOptions
-from prototrt.surgery.ir import Array, Dim, Graph, Range, Shape, Value, computable, range_of
+from prototrt.surgery.ir import Array, DataSize, Dim, Graph, Range, Shape, Value, computable, range_of
 from prototrt.surgery.ir.layout import STREAMS, Factors
 from prototrt.surgery.options import RewriteOptions
 
@@ -90,7 +90,8 @@ def serve(model: Model, rewriting: RewriteOptions, asked: TritonOptions) -> Serv
 def _batched(model: Model, options: RewriteOptions, asked: TritonOptions, stated: Graph) -> Served:
     """The net with an open batch; or, if that is impossible and nobody insists, with the batch that its file states."""
     batch = asked.max_batch_size or USUAL_BATCH
-    first = replace(options, layout="batch-first")
+    known = [factors for each in stated.layout.bindings.values() for factors in each.axes]
+    first = replace(options, layout="batch-first" if any(map(_counts_streams, known)) else "caffe")
     try:
         graph = prototrt.rewrite(model, options=_opened(first, stated, batch))
         _refuse_other_axes(graph, stated)
@@ -208,8 +209,9 @@ def _initial(arrays: Mapping[str, Array], stated: Graph, served: Served) -> dict
 
 
 def _refuse_platform(served: Served, platform: str) -> None:
-    """Raise ``ConversionError`` for what the server can do only with a model in Python."""
+    """Raise ``NetError`` for what the backend of the server, or a session in it, cannot do."""
     if platform == "python":
+        _refuse_data_sizes(served)
         return
     for problem, reason in _beyond(served):
         raise NetError(
@@ -220,6 +222,20 @@ def _refuse_platform(served: Served, platform: str) -> None:
                 Option("platform", "python"),
             ),
         )
+
+
+def _refuse_data_sizes(served: Served) -> None:
+    """Raise ``NetError`` for an output whose size depends on the data: a manifest cannot state it."""
+    for value in served.outputs:
+        if any(isinstance(dim, DataSize) for dim in value.shape):
+            raise NetError(
+                f'python cannot serve the net: the size of "{value.name}" {_written(value.shape)} depends on the data',
+                fix=Worded(
+                    "use {}, or cut the net with {}",
+                    Option("platform", "onnxruntime"),
+                    Option("outputs", ["BLOB"]),
+                ),
+            )
 
 
 def _beyond(served: Served) -> Iterator[tuple[str, str]]:

@@ -23,6 +23,7 @@ TWO_CONTS = (
     + LSTM
     + LSTM.replace("cont", "cont2").replace('"y"', '"z"').replace('"x"', '"y"').replace('"lstm"', '"lstm2"')
 )
+FILTER = 'layer { name: "f" type: "Filter" bottom: "x" bottom: "s" top: "y" }'
 RANGES = ("--min-shapes", "x:1x1x3,cont:1x1", "--max-shapes", "x:9x1x3,cont:9x1")
 EXPOSED = """
 layer {
@@ -41,6 +42,7 @@ CONFIGS = {
     "any number of steps without cont": (lstm(3), ("--cont", "drop", *RANGES)),
     "one stream": (lstm_of_one_stream(), ("--platform", "python")),
     "no batch": (inputs_of({"x": (1, 2, 4, 4)}) + ROWS, ()),
+    "any number of items": (inputs_of({"x": (4, 3), "s": (4, 1)}) + FILTER, ()),
     "exposed state": (
         inputs_of({"x": (1, 1, 3), "cont": (1, 1), "h0": (1, 1, 4), "c0": (1, 1, 4)}) + EXPOSED,
         (),
@@ -58,7 +60,8 @@ def written(folder: Path, text: str) -> list[str]:
 @pytest.mark.parametrize("case", CONFIGS)
 def test_configs(case: str, tmp_path: Path, check_text: Callable[[Path, str], None]) -> None:
     text, options = CONFIGS[case]
-    done("triton", *written(tmp_path, text), "-o", str(tmp_path / "models"), "--name", "m", *options)
+    told = done("triton", *written(tmp_path, text), "-o", str(tmp_path / "models"), "--name", "m", *options)
+    assert "warning" not in told.stderr
     found = (tmp_path / "models" / "m" / "config.pbtxt").read_text()
     check_text(GOLDENS / f"{case.replace(' ', '_')}.pbtxt", found)
 
@@ -201,6 +204,12 @@ REFUSED = {
         "error: the net cannot take a batch of requests\n"
         """  because NET:3: layer "rows" (Reshape), bottom "x": shape is (N, 2, 4, 4), which cannot become (8, 4)\n"""
         "  fix: use --max-batch-size 1\n",
+    ),
+    "a size that depends on the data": (
+        inputs_of({"x": (4, 3), "s": (4, 1)}) + FILTER,
+        ("--platform", "python"),
+        'error: python cannot serve the net: the size of "y" (f_count, 3) depends on the data\n'
+        "  fix: use --platform onnxruntime, or cut the net with --output BLOB\n",
     ),
     "a backend for ONNX Runtime": (
         lstm(),
