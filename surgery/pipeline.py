@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from prototrt.caffe_proto import Model
@@ -16,7 +16,7 @@ from prototrt.caffe_proto.suggestions import choices
 from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.forms import refuse_impossible_form
-from prototrt.surgery.ir import Graph, Node
+from prototrt.surgery.ir import Graph
 from prototrt.surgery.ir.builder import names_in
 from prototrt.surgery.ir.layout import STREAMS, Layout
 from prototrt.surgery.ops import Scan
@@ -225,7 +225,7 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
     _refuse_unknown_layers(model, options)
     expansion = expand(model, options=options)
     tiles = TILES["broadcast" if options.tile == "broadcast" else "keep"]
-    sound: set[Node | Graph] = set()
+    sound: set[Hashable] = set()
     graph = run(expansion.graph, [CANONICAL, tiles], sound)
     if options.is_quantized and (options.scales or options.calibration_cache):
         from prototrt.surgery.scales.given import given_scales
@@ -242,7 +242,7 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
     return run(graph, [FORMS[options.sequence]], sound)
 
 
-def laid_out(graph: Graph, layout: str, file: str, sound: set[Node | Graph] | None = None) -> Graph:
+def laid_out(graph: Graph, layout: str, file: str, sound: set[Hashable] | None = None) -> Graph:
     """A graph of Caffe's layout, with inputs, outputs and states in this layout. It knows which axes are N and T."""
     known = replace(graph, layout=Layout(layout, caffe_layout(graph)))
     moved = run(known, [LAYOUTS[layout]], sound)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -52,14 +52,14 @@ class PassError(AssertionError):
         self.name, self.before = name, before
 
 
-def run(graph: Graph, lists: Sequence[PassList], sound: set[Node | Graph] | None = None) -> Graph:
+def run(graph: Graph, lists: Sequence[PassList], sound: set[Hashable] | None = None) -> Graph:
     """The graph after all passes of all lists, one after the other; it is verified after each.
 
     Nodes and graphs are immutable, so each is verified once: ``sound`` is what an earlier run verified.
     Raises ``InvalidGraphError`` if the given graph is invalid, and ``PassError`` if a pass fails or returns
     an invalid graph.
     """
-    known: set[Node | Graph] = set() if sound is None else sound
+    known: set[Hashable] = set() if sound is None else sound
     graph.verify(known)
     for each in lists:
         for change in each.passes:
@@ -67,7 +67,7 @@ def run(graph: Graph, lists: Sequence[PassList], sound: set[Node | Graph] | None
     return graph
 
 
-def _after(change: Pass, before: Graph, of: PassList, sound: set[Node | Graph]) -> Graph:
+def _after(change: Pass, before: Graph, of: PassList, sound: set[Hashable]) -> Graph:
     try:
         after = change(before)
         if after is not before:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
@@ -297,7 +297,7 @@ class Graph:
             for name, source in symbol_sources(self.inputs).items()
         }
 
-    def verify(self, sound: set[Node | Graph] | None = None) -> None:
+    def verify(self, sound: set[Hashable] | None = None) -> None:
         """Check the invariants that every pass must keep: see ``surgery/ir/verification.py``.
 
         Raises ``InvalidGraphError``. What is in ``sound`` was checked before; it learns what is checked now.

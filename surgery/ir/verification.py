@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prototrt.surgery.ir.dimensions import Range
@@ -15,22 +15,23 @@ class InvalidGraphError(AssertionError):
     """A graph breaks a rule of the IR: a mistake in a layer's rule or in a pass, not the user's."""
 
 
-def verify(graph: Graph, sound: set[Node | Graph] | None = None) -> None:
+def verify(graph: Graph, sound: set[Hashable] | None = None) -> None:
     """Raise ``InvalidGraphError`` if a graph, or a body in it, breaks a rule of the IR.
 
     Names are unique in the graph, and in each body. Each value has one writer, which comes before its
     readers. A body reads only its own inputs, values and constants. The outputs of a node have the shapes
     and types that its primitive's rule returns. Symbols have a range. Recurrences pair an input with an
     output of the same type.
-    Graphs and nodes are immutable: a graph in ``sound`` was verified before, and so were the types of a
-    node in it. What is verified now is added. Names, writers and scopes of a new graph are always checked.
+    Graphs and nodes are immutable: what is checked of a graph in ``sound`` was verified before, and so were the
+    types of a node in it. What is verified now is added. Names, writers and scopes of new nodes are always checked.
     """
-    known: set[Node | Graph] = set() if sound is None else sound
-    if graph in known:
+    known: set[Hashable] = set() if sound is None else sound
+    checked = (graph.inputs, graph.outputs, graph.nodes, graph.recurrences, frozenset(graph.symbols))
+    if checked in known:
         return
     _Scopes(graph.symbols, known).enter(graph)
     _check_recurrences(graph)
-    known.add(graph)
+    known.add(checked)
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class _Scopes:
     """The walk through a graph and the bodies in it."""
 
     symbols: Mapping[str, Range]
-    sound: set[Node | Graph]
+    sound: set[Hashable]
     written: set[Value] = field(default_factory=set)
 
     def enter(self, graph: Graph, place: str = "") -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar
 
@@ -340,9 +340,9 @@ def test_a_node_is_asked_for_its_types_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_scopes_are_checked_whatever_was_sound_before() -> None:
-    sound: set[Node | Graph] = set()
+    sound: set[Hashable] = set()
     GRAPH.verify(sound)
-    assert sound == {SCALE, SCAN, ADDED, CHANGED, GRAPH}
+    assert sound >= {SCALE, SCAN, ADDED, CHANGED}
     with pytest.raises(InvalidGraphError, match="h_T reads scaled before it is written"):
         GRAPH.with_nodes([SCAN]).verify(sound)
 
@@ -350,9 +350,9 @@ def test_scopes_are_checked_whatever_was_sound_before() -> None:
 def test_a_graph_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     walked: list[Graph] = []
     monkeypatch.setattr("prototrt.surgery.ir.verification._check_recurrences", walked.append)
-    other = replace(GRAPH)
-    sound: set[Node | Graph] = set()
-    for graph in (GRAPH, other, GRAPH):
+    other = replace(GRAPH, outputs=(LAST,), recurrences=())
+    sound: set[Hashable] = set()
+    for graph in (GRAPH, other, GRAPH, replace(GRAPH, warnings=("told",))):
         run(graph, [PassList("passes", (lambda graph: graph,))], sound)
     assert walked == [GRAPH, other]
 
