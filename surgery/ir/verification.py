@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from prototrt.surgery.ir.dimensions import Range
 from prototrt.surgery.ir.graph import Graph, Node, Value, bodies, describe
@@ -75,10 +76,10 @@ class _Scopes:
                 raise InvalidGraphError(f"{value.name} has two writers")
             if value.name in seen:
                 raise InvalidGraphError(f"two values are called {value.name}")
-            for dim in value.shape:
-                for symbol in symbols_of(dim):
-                    if symbol not in self.symbols:
-                        raise InvalidGraphError(f"{value} has the symbol {symbol}, whose range is unknown")
+            open_sizes = [dim for dim in value.shape if not isinstance(dim, int)]
+            for symbol in chain.from_iterable(map(symbols_of, open_sizes)):
+                if symbol not in self.symbols:
+                    raise InvalidGraphError(f"{value} has the symbol {symbol}, whose range is unknown")
             self.written.add(value)
             seen[value.name] = value
 
