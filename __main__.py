@@ -5,34 +5,53 @@ The imports of a command take a tenth of a second. Ctrl-C may come during them, 
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from typing import NoReturn
 
 
 def prototrt_main() -> None:
     """``prototrt``."""
-    try:
-        from prototrt.cli import prototrt_main
-
-        prototrt_main()
-    except KeyboardInterrupt:
-        _stop()
+    _run("prototrt_main")
 
 
 def convert_main() -> None:
     """``convert``."""
+    _run("convert_main")
+
+
+def _run(name: str) -> None:
     try:
-        from prototrt.cli import convert_main
+        from prototrt.converter.commandline.stopping import Interrupt
 
-        convert_main()
+        if (
+            signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        ):  # not where it is ignored, as by nohup
+            signal.signal(signal.SIGINT, Interrupt())
+        from prototrt import cli
+
+        getattr(cli, name)()
     except KeyboardInterrupt:
+        if sys.stderr is not None:  # as it is where the user has closed it
+            print("stopped", file=sys.stderr)
         _stop()
+    except SystemExit as end:
+        if end.code == _STOPPED:
+            _stop()
+        raise
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the exit code is known: let Python end in peace
 
 
-def _stop() -> NoReturn:
-    if sys.stderr is not None:  # as it is where the user has closed it
-        print("stopped", file=sys.stderr)
-    sys.exit(130)
+_STOPPED = 130
+
+
+def _stop() -> None:
+    """End at once. Where the signal came within ``exec``, as of a dataclass, Python would end itself by SIGINT."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(_STOPPED)
 
 
 if __name__ == "__main__":

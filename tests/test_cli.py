@@ -344,3 +344,92 @@ def test_a_name_that_is_too_long(name: str, tmp_path: Path, monkeypatch: pytest.
     assert result.exit_code == 2
     assert result.stderr.endswith(": its name is too long\n")
     assert run("cache", "prune", name).exit_code == 3
+
+
+INTERRUPTED_TWICE = """
+import atexit, os, signal
+from prototrt import __main__, cli
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+def command():
+    try:
+        interrupt()
+    finally:
+        interrupt()
+        print("tidied up", flush=True)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+atexit.register(interrupt)
+cli.prototrt_main = command
+__main__.prototrt_main()
+"""
+
+
+def test_ctrl_c_that_comes_again_disturbs_neither_tidying_up_nor_the_end() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev")}
+    result = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_TWICE],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (130, "tidied up\n", "stopped\n")
+
+
+SWALLOWED = """
+import signal, sys
+from unittest import mock
+from prototrt import __main__
+
+def rewrite(*arguments, **options):
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        raise TypeError("expected a message argument") from None
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv = ["prototrt", "layers"]
+with mock.patch("prototrt.surgery.views.support.supported_layers", rewrite):
+    __main__.prototrt_main()
+"""
+
+
+def test_ctrl_c_that_a_library_turns_into_an_error() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", SWALLOWED],
+        env={**os.environ, "PYTHONPATH": str(ROOT / ".dev")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "stopped\n")
+
+
+def test_ctrl_c_within_code_that_is_made_from_a_string() -> None:
+    """Python remembers it, and would end the process by the signal although it was caught."""
+    code = (
+        "import signal; signal.signal(2, signal.default_int_handler)\n"
+        "from prototrt import __main__, cli\n"
+        "cli.prototrt_main = lambda: exec('signal.raise_signal(2)')\n"
+        "__main__.prototrt_main()"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev")}
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "stopped\n")
+
+
+def test_ctrl_c_that_is_ignored_stays_ignored() -> None:
+    code = "import signal; from prototrt import __main__, cli; cli.prototrt_main = lambda: signal.raise_signal(2)\n"
+    result = subprocess.run(
+        ["bash", "-c", f"trap '' INT; {sys.executable} -c '{code}__main__.prototrt_main(); print(1)'"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / ".dev")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "1\n", "")

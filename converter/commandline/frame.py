@@ -18,7 +18,7 @@ from prototrt.converter.commandline.options.common import Verbosity, verbosity
 from prototrt.converter.commandline.options.parameter_types import with_state_in_one_word
 from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
 from prototrt.converter.commandline.printing import PRINTED
-from prototrt.converter.commandline.stopping import Stopped
+from prototrt.converter.commandline.stopping import Stopped, was_interrupted
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.commandline.waiting import waiting
 
@@ -95,6 +95,9 @@ class Guarded(_Command):
             _forget_output()
             ctx.exit(0)
         except Exception as error:
+            if was_interrupted():
+                _say("stopped")
+                ctx.exit(128 + signal.SIGINT)
             ctx.exit(_explain(error, ctx.params.get("as_json", False) and PRINTED not in ctx.meta))
 
 

@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+_TOLD_TWICE = 1.0
+"""Seconds within which a second signal is the first one again: from the terminal, and from whoever passes it on."""
+
+
+class Interrupt:
+    """A handler of Ctrl-C that raises KeyboardInterrupt, but not a second time while the command tidies up."""
+
+    def __init__(self) -> None:
+        self._last = float("-inf")
+
+    @property
+    def has_come(self) -> bool:
+        return self._last > float("-inf")
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        before, self._last = self._last, time.monotonic()
+        if self._last - before > _TOLD_TWICE:
+            raise KeyboardInterrupt
+
+
+def was_interrupted() -> bool:
+    """Whether Ctrl-C has come. Libraries in C turn its KeyboardInterrupt into errors of their own."""
+    handler = signal.getsignal(signal.SIGINT)
+    return isinstance(handler, Interrupt) and handler.has_come
 
 
 class Stopped(KeyboardInterrupt):
