@@ -27,6 +27,10 @@ layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "fc" bottom: "y" top: "los
 MODEL = "models:\n- {{prototxt: net.prototxt, name: net, format: onnx, random-weights: {size}}}\n"
 
 
+WORKER_EVERY, PARENT_EVERY = 18, 150
+"""How many calls lie between two faults where each of them takes a process of a second."""
+
+
 class InThisProcess:
     """A worker whose calls to the system can be counted."""
 
@@ -36,10 +40,25 @@ class InThisProcess:
     def close(self) -> None: ...
 
 
+IN_A_WORKER = """
+import os, sys
+from prototrt.tests.faults import Fault, inject
+if "serve(" in " ".join(sys.orig_argv):
+    told = os.open("told", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    inject(Fault[os.environ["FAULT"]], int(os.environ["FAULT_AT"]), told, home="/converter/")
+"""
+"""A ``sitecustomize``, which Python runs when it starts: the calls of converter/ are counted in a worker alone."""
+
+
 @pytest.fixture
-def folder(memory_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(memory_path)
+def folder(models: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(runner, "Worker", InThisProcess)
+    return models
+
+
+@pytest.fixture
+def models(memory_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(memory_path)
     for size, name in enumerate(("old", "new"), 1):
         Path(f"{name}.prototxt").write_text(TRAINED.format(size=size))
         Path(f"{name}.yaml").write_text(MODEL.format(size=size))
@@ -97,3 +116,50 @@ def test_a_command_leaves_new_or_old_files(
         assert (code == KILLED) == (fault is Fault.KILL), place
         assert files() in ((old, new) if code else (new,)), place
         assert undisturbed(command, "old") == old, place
+
+
+@pytest.mark.slow
+@pytest.mark.trt
+@pytest.mark.parametrize("fault", Fault)
+def test_a_batch_leaves_new_or_old_files_whatever_befalls_its_worker(
+    models: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (models / "out").mkdir()
+    new, old = undisturbed(batch, "new"), undisturbed(batch, "old")
+    (models / "site").mkdir()
+    (models / "site" / "sitecustomize.py").write_text(IN_A_WORKER)
+    ends = {"new": 0, "old": 0}
+    for number in range(0, 10_000, WORKER_EVERY):
+        Path("told").unlink(missing_ok=True)
+        with monkeypatch.context() as change:
+            change.syspath_prepend(models / "site")
+            change.setenv("FAULT", fault.name)
+            change.setenv("FAULT_AT", str(number))
+            failed = not succeeds(batch, "new")
+        place = Path("told").read_text()
+        if not place:
+            break
+        assert files() in ((old, new) if failed else (new,)), f"call {number}, {place}"
+        ends["new" if files() == new else "old"] += 1
+        assert undisturbed(batch, "old") == old, f"call {number}, {place}"
+    assert ends["old"], "no fault hit a conversion"
+
+
+@pytest.mark.slow
+@pytest.mark.trt
+@pytest.mark.parametrize("fault", Fault)
+def test_a_batch_with_a_worker_of_its_own_leaves_new_or_old_files(models: Path, fault: Fault) -> None:
+    (models / "out").mkdir()
+    new, old = undisturbed(batch, "new"), undisturbed(batch, "old")
+    for place, code in faults(lambda: batch("new"), fault, PARENT_EVERY):
+        assert (code == KILLED) == (fault is Fault.KILL), place
+        assert files() in ((old, new) if code else (new,)), place
+        assert undisturbed(batch, "old") == old, place
+
+
+def succeeds(command: Callable[[str], None], name: str) -> bool:
+    try:
+        command(name)
+    except ConversionError:
+        return False
+    return True
