@@ -83,6 +83,8 @@ class Guarded(_Command):
             refuse_files_read_and_written(ctx)
             with _logging(verbosity()), _waiting(ctx.command_path):
                 result = super().invoke(ctx)
+            if was_interrupted():  # and a library has swallowed it
+                raise KeyboardInterrupt
             if sys.stdout is not None:  # as it is where the user has closed it
                 sys.stdout.flush()
             return result

@@ -3,7 +3,7 @@
     python -m prototrt.tests.tools.interrupt_commands [MOMENTS [COMMAND...]]
 
 Each command runs once to the end, to know how long it takes, and then once for each moment. A moment at which the
-command has already ended does not count. Neither does one while Python itself starts: no program can catch a
+command has already done its work does not count. Neither does one while Python itself starts: no program can catch a
 signal then.
 """
 
@@ -90,7 +90,7 @@ def interrupted(arguments: Sequence[str], moments: int) -> Interrupted:
                 os.killpg(process.pid, signal.SIGINT)
             _, told = process.communicate()
             code = str(process.returncode)
-            if had_ended or (code == "0" and not told):
+            if had_ended or code == "0":
                 code = ENDED
             elif code != "130" and (not told or any(place in told for place in STARTING)):
                 code = BEFORE_PYTHON
