@@ -11,7 +11,8 @@ and without TensorRT's kernels, on the CPU::
     session = prototrt.Session(graph, on="network")
     outputs = session.run({"data": windows, "cont": cont})
 
-Every name is imported when it is first used: ``import prototrt`` alone costs nothing.
+docs/python.md lists all functions: each command has one. Every name is imported when it is first used:
+``import prototrt`` alone costs nothing.
 """
 
 from __future__ import annotations
@@ -20,38 +21,151 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model, load
-    from prototrt.caffe_proto.errors import ConversionError
+    from prototrt.caffe_proto.errors import (
+        BuildError,
+        ConversionError,
+        EngineError,
+        MissingBlobError,
+        MissingShapesError,
+        NetError,
+        OptionsError,
+        Problems,
+        ShapeError,
+        UnreadableFileError,
+        UnsupportedLayerError,
+        VerificationError,
+        WeightsError,
+    )
+    from prototrt.caffe_proto.options import LoadOptions
+    from prototrt.caffe_proto.warned import ConversionWarning
     from prototrt.converter.onnx.export import export_onnx
+    from prototrt.converter.options import BuildOptions, CalibrateOptions, TritonOptions, VerifyOptions
+    from prototrt.converter.public import (
+        bench,
+        calibrate,
+        deploy,
+        doctor,
+        draw,
+        inspect,
+        layers,
+        survey,
+        triton,
+        verify,
+    )
     from prototrt.converter.sessions.session import Session
     from prototrt.converter.tensorrt.builder import Plan, build
     from prototrt.surgery.ir import Graph
+    from prototrt.surgery.options import RewriteOptions
     from prototrt.surgery.pipeline import rewrite
     from prototrt.surgery.recurrent import weights
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BuildError",
+    "BuildOptions",
+    "CalibrateOptions",
     "ConversionError",
+    "ConversionWarning",
+    "EngineError",
     "Graph",
+    "LoadOptions",
+    "MissingBlobError",
+    "MissingShapesError",
     "Model",
+    "NetError",
+    "OptionsError",
     "Plan",
+    "Problems",
+    "RewriteOptions",
     "Session",
+    "ShapeError",
+    "TritonOptions",
+    "UnreadableFileError",
+    "UnsupportedLayerError",
+    "VerificationError",
+    "VerifyOptions",
+    "WeightsError",
+    "bench",
     "build",
+    "calibrate",
+    "deploy",
+    "doctor",
+    "draw",
     "export_onnx",
+    "inspect",
+    "layers",
     "load",
     "rewrite",
+    "survey",
+    "triton",
+    "verify",
     "weights",
 ]
 
 _HOMES = {
-    "ConversionError": "prototrt.caffe_proto.errors",
-    "Graph": "prototrt.surgery.ir",
-    "Model": "prototrt.caffe_proto",
-    "Plan": "prototrt.converter.tensorrt.builder",
-    "Session": "prototrt.converter.sessions.session",
-    "build": "prototrt.converter.tensorrt.builder",
+    **dict.fromkeys(
+        (
+            "Model",
+            "load",
+        ),
+        "prototrt.caffe_proto",
+    ),
+    **dict.fromkeys(
+        (
+            "BuildError",
+            "ConversionError",
+            "EngineError",
+            "MissingBlobError",
+            "MissingShapesError",
+            "NetError",
+            "OptionsError",
+            "Problems",
+            "ShapeError",
+            "UnreadableFileError",
+            "UnsupportedLayerError",
+            "VerificationError",
+            "WeightsError",
+        ),
+        "prototrt.caffe_proto.errors",
+    ),
+    "LoadOptions": "prototrt.caffe_proto.options",
+    "ConversionWarning": "prototrt.caffe_proto.warned",
     "export_onnx": "prototrt.converter.onnx.export",
-    "load": "prototrt.caffe_proto",
+    **dict.fromkeys(
+        (
+            "BuildOptions",
+            "CalibrateOptions",
+            "TritonOptions",
+            "VerifyOptions",
+        ),
+        "prototrt.converter.options",
+    ),
+    **dict.fromkeys(
+        (
+            "bench",
+            "calibrate",
+            "deploy",
+            "doctor",
+            "draw",
+            "inspect",
+            "layers",
+            "survey",
+            "triton",
+            "verify",
+        ),
+        "prototrt.converter.public",
+    ),
+    "Session": "prototrt.converter.sessions.session",
+    **dict.fromkeys(
+        (
+            "Plan",
+            "build",
+        ),
+        "prototrt.converter.tensorrt.builder",
+    ),
+    "Graph": "prototrt.surgery.ir",
+    "RewriteOptions": "prototrt.surgery.options",
     "rewrite": "prototrt.surgery.pipeline",
     "weights": "prototrt.surgery.recurrent.weights",
 }

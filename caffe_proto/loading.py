@@ -34,6 +34,7 @@ from prototrt.caffe_proto.text.overrides import override
 from prototrt.caffe_proto.text.prototxt import ParsedNet, parse_net
 from prototrt.caffe_proto.text.templates import filled
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry, upgraded_layers
+from prototrt.caffe_proto.warned import tell
 from prototrt.caffe_proto.weights import NoWeights, RandomWeights, StoredBlob, Weights, checked_count
 from prototrt.caffe_proto.weights.caffemodel import open_caffemodel
 from prototrt.caffe_proto.weights.sharing import find_owners, share_stored, with_places
@@ -46,7 +47,7 @@ def load(prototxt: PathLike, options: LoadOptions) -> Model:
     """Read a net and, if given, its weights.
 
     Also reads a predict net and an init net of Caffe2, binary or text, and recognizes them by their content.
-    Every mistake of a user raises a ``ConversionError``.
+    Every mistake of a user raises a ``ConversionError``; a doubt is a ``ConversionWarning``.
 
     Errors inside one layer are kept in ``Layer.problems`` and raised if that layer is needed: fields that
     Caffe's messages lack, values that fit no field, bottoms that no layer writes.
@@ -57,9 +58,11 @@ def load(prototxt: PathLike, options: LoadOptions) -> Model:
 
         _refuse_for_caffe2(file, options)
         init = None if options.weights is None else os.fsdecode(options.weights)
-        return load_caffe2(
+        model = load_caffe2(
             file, init, random_weights=options.random_weights, allow_unknown=options.allow_unknown
         )
+        tell(model.warnings)
+        return model
     refuse_two_sources(file, options)
     net = parse_net(filled(read_prototxt(file), options.define or {}, file), file)
     state = _state(net.message, options)
@@ -80,8 +83,10 @@ def load(prototxt: PathLike, options: LoadOptions) -> Model:
         included = set(asked.entries)
         excluded = [entry for entry in written if entry not in included]
         model = model.with_problems(lambda error: explained(error, excluded, readings, state))
-    told = [] if reading is asked else [read_instead(reading, asked, file)]
-    return replace(model, warnings=(*told, *_unread_shapes(net, file), *model.warnings))
+    about = [] if reading is asked else [read_instead(reading, asked, file)]
+    model = replace(model, warnings=(*about, *_unread_shapes(net, file), *model.warnings))
+    tell(model.warnings)
+    return model
 
 
 def _refuse_for_caffe2(file: str, options: LoadOptions) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from prototrt.caffe_proto.errors import ConversionError, Origin
+from prototrt.caffe_proto.notebook_html import table
 from prototrt.caffe_proto.schema import Message, message_class, parameter_field
 from prototrt.caffe_proto.weights import StoredBlob, Weights
 
@@ -108,6 +109,14 @@ class Model:
     def __repr__(self) -> str:
         what = "operators" if self.framework == "caffe2" else "layers"
         return f"<Model {self.name or '(no name)'}: {len(self.layers)} {what}, from {self.file}>"
+
+    def _repr_html_(self) -> str:
+        columns = ("layer", "type", "line", "bottoms", "tops")
+        rows = [
+            (layer.name, layer.type, layer.origin.line, ", ".join(layer.bottoms), ", ".join(layer.tops))
+            for layer in self.layers
+        ]
+        return table(f"{self.name or '(no name)'}, from {self.file}", columns, rows, self.warnings)
 
     def with_problems(self, change: Callable[[ConversionError], ConversionError]) -> Model:
         """The same net, with other problems of its layers."""

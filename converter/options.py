@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import (
     NOT_IN_LISTS,
+    ONLY_IN_PYTHON,
     Names,
     Options,
     at_least,
@@ -21,6 +22,7 @@ from prototrt.caffe_proto.options import (
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.builder_options import CAPABILITIES, COMPATIBILITY, VERBOSITIES, refuse_contradictions
 from prototrt.converter.targets import TARGETS
+from prototrt.surgery.options import RewriteOptions
 
 BACKENDS = ("auto", "rtx", "enterprise")
 PoolSizes: TypeAlias = Mapping[str, str | int]
@@ -160,11 +162,11 @@ class VerifyOptions(DataOptions):
     """In which ways a net is computed, and what is compared.
 
     Without ``inputs`` and ``data_loader``, inputs are random, from ``seed``. ``expect`` is an npz file of outputs that
-    every way must give. ``calls`` is how many calls are made, each with the state of
-    the last. ``layers`` compares every blob that is left, not the outputs alone. A number may be off by ``atol`` plus
-    ``rtol`` times the largest magnitude of its blob; each precision has usual numbers. ``auto_keep`` looks for
-    the fewest layers that must stay float, so that a quantized net chooses the same class as float32 in
-    this share of all places.
+    every way must give. ``rewriting`` says how the net is rewritten, and ``progress`` hears how long it takes to
+    measure what 8 bits cost. ``calls`` is how many calls are made, each with the state of the last. ``layers``
+    compares every blob that is left, not the outputs alone. A number may be off by ``atol`` plus ``rtol`` times the
+    largest magnitude of its blob; each precision has usual numbers. ``auto_keep`` looks for the fewest layers that
+    must stay float, so that a quantized net chooses the same class as float32 in this share of all places.
     """
 
     ways: Names = one_of(WAY_NAMES, default=("network",))
@@ -174,6 +176,8 @@ class VerifyOptions(DataOptions):
     layers: bool = False
     atol: float | None = None
     rtol: float | None = None
+    rewriting: RewriteOptions | None = field(default=None, metadata=ONLY_IN_PYTHON)
+    progress: Started | None = only_in_python(None)
     auto_keep: float | None = None
 
     def __post_init__(self) -> None:
@@ -202,9 +206,12 @@ class CalibrateOptions(DataOptions):
     """What the ranges of a net's values are measured on, and how.
 
     ``method`` makes a range of what was counted: ``"max"``, ``"percentile:99.99"``, ``"mse"`` or ``"entropy"``.
+    ``rewriting`` says how the net is rewritten, and ``progress`` hears how the data are read.
     """
 
     method: str = "percentile:99.99"
+    rewriting: RewriteOptions | None = field(default=None, metadata=ONLY_IN_PYTHON)
+    progress: Started | None = only_in_python(None)
 
 
 PLATFORMS = ("onnxruntime", "tensorrt", "python")

@@ -13,6 +13,7 @@ from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import takes_options
 from prototrt.caffe_proto.subjects import refuse_other
 from prototrt.caffe_proto.suggestions import choices
+from prototrt.caffe_proto.warned import tell
 from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.forms import refuse_impossible_form
@@ -220,7 +221,7 @@ def _refuse_unknown_layers(model: Model, options: RewriteOptions) -> None:
 @takes_options(RewriteOptions)
 @without_collector()
 def rewrite(model: Model, options: RewriteOptions) -> Graph:
-    """Rewrite a net as a graph of primitives. Raises ``ConversionError``."""
+    """Rewrite a net as a graph of primitives. Raises ``ConversionError``; a doubt is a ``ConversionWarning``."""
     refuse_other("rewrite", model, Model)
     _refuse_unknown_layers(model, options)
     expansion = expand(model, options=options)
@@ -239,7 +240,9 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
         graph = replace(graph, warnings=(*graph.warnings, warning))
     graph = laid_out(graph, options.layout, model.file, sound)
     refuse_impossible_form(graph, options.sequence, options.force)
-    return run(graph, [FORMS[options.sequence]], sound)
+    graph = run(graph, [FORMS[options.sequence]], sound)
+    tell(graph.warnings, but=model.warnings)
+    return graph
 
 
 def laid_out(graph: Graph, layout: str, file: str, sound: set[Hashable] | None = None) -> Graph:

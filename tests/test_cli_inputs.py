@@ -199,9 +199,6 @@ def test_outputs_are_named_once(net: list[str], tmp_path: Path) -> None:
         ("run", "--draw", "x.jpg", ".png"),
         ("calibrate", "-o", "x.txt", ".json"),
         ("survey", "-o", "x.pdf", ".html or .json"),
-        ("batch", "--report-junit", "x.json", ".xml"),
-        ("batch", "--report-json", "x.xml", ".json"),
-        ("batch", "--report-md", "x.html", ".md"),
     ],
 )
 def test_a_suffix_that_nobody_writes(command: str, option: str, target: str, expected: str) -> None:

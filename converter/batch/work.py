@@ -10,6 +10,7 @@ from typing import Any
 import prototrt
 from prototrt.caffe_proto.errors import ConversionError, OptionsError
 from prototrt.caffe_proto.options import LoadOptions
+from prototrt.caffe_proto.warned import silent
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import options_of, product_of
 from prototrt.converter.batch.system_limits import too_large_a_file
@@ -30,7 +31,8 @@ def work(entry: Entry) -> Outcome:
     """Convert the entry. Whatever goes wrong is reported, not raised."""
     began = time.perf_counter()
     try:
-        warnings, facts = _converted(entry)
+        with silent():  # the outcome has them
+            warnings, facts = _converted(entry)
         return Outcome(entry, Status.CONVERTED, 0, time.perf_counter() - began, "", warnings, facts)
     except Exception as error:
         status, exit_code, message = _failure(entry, error)

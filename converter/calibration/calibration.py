@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,12 +10,14 @@ import numpy as np
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.notebook_html import table
 from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.converter.calibration.collecting import blobs, collect
 from prototrt.converter.calibration.histogram import Histogram
 from prototrt.converter.calibration.methods import Method
 from prototrt.converter.calibration.saturation import MUCH
 from prototrt.converter.data.given import all_data
+from prototrt.converter.files import atomic_write
 from prototrt.converter.manifest import provenance
 from prototrt.converter.options import CalibrateOptions, Started, without_progress
 from prototrt.converter.sessions.signature import Signature
@@ -38,6 +41,15 @@ class Calibration:
     warnings: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file of scales. Raises ``ConversionError`` where it cannot be written."""
+        with atomic_write(path) as stream:
+            stream.write(self.scales.text().encode())
+
+    def _repr_html_(self) -> str:
+        rows = [(name, f"{record.scale:g}") for name, record in self.scales.records.items()]
+        return table(f"Scales, {self.scales.method}", ("blob", "scale"), rows, self.warnings)
 
 
 def calibrate(

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from prototrt.caffe_proto.visible import visible
+from prototrt.caffe_proto.warned import silent
 from prototrt.converter.commandline.failures import failure_of
 from prototrt.converter.commandline.foreign_options import explained
 from prototrt.converter.commandline.options.common import Verbosity, verbosity
@@ -81,7 +82,7 @@ class Guarded(_Command):
         try:
             _write_what_the_terminal_lacks()
             refuse_files_read_and_written(ctx)
-            with _logging(verbosity()), _waiting(ctx.command_path):
+            with _logging(verbosity()), _waiting(ctx.command_path), silent():
                 result = super().invoke(ctx)
             if was_interrupted():  # and a library has swallowed it
                 raise KeyboardInterrupt

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from prototrt.caffe_proto.notebook_html import table
+
 Fact: TypeAlias = str | int | Sequence[str]
 
 
@@ -70,6 +72,13 @@ class FileFacts:
     @property
     def words(self) -> str:
         return self.other or self.kind.value
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, fact if isinstance(fact, str | int) else ", ".join(fact))
+            for name, fact in self.facts.items()
+        ]
+        return table(f"{self.file}: {self.words}", ("", ""), rows, self.warnings)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

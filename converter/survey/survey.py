@@ -13,6 +13,7 @@ from typing import Any
 from prototrt.caffe_proto.errors import ConversionError, Problems, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.loading import load
 from prototrt.caffe_proto.options import LoadOptions
+from prototrt.caffe_proto.warned import silent
 from prototrt.surgery.expansion.expand import Expansion, Failure, attempt
 from prototrt.surgery.ir import LeftOut
 from prototrt.surgery.options import RewriteOptions
@@ -90,7 +91,7 @@ def nets_below(paths: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def survey(files: Iterable[str], heard: Callable[[SurveyedNet], None] | None = None) -> Survey:
+def survey(files: Iterable[str], heard: Callable[[SurveyedNet], object] | None = None) -> Survey:
     """Try each net; ``heard`` is called with each as soon as it is known."""
     nets = []
     for file in files:
@@ -106,7 +107,8 @@ def surveyed(
     """Try one net. Weights are not read unless ``loading`` gives them."""
     options = replace(rewriting or RewriteOptions(), require_weights=False)
     try:
-        model = load(file, options=loading or LoadOptions())
+        with silent():
+            model = load(file, options=loading or LoadOptions())
         result = attempt(model, options)
         shapes = result.shapes if isinstance(result, Failure) else {}
         if shapes:

@@ -20,6 +20,7 @@ from prototrt.converter import black_box
 from prototrt.converter.builder_options import refuse_for, refuse_without_gpu, stated
 from prototrt.converter.files import HashedStream, atomic_write
 from prototrt.converter.manifest import describe, graph_facts, refuse_changed
+from prototrt.converter.notebook import notebook_build
 from prototrt.converter.options import BuildOptions, Progress
 from prototrt.converter.publication import publication
 from prototrt.converter.signing import Signer
@@ -264,8 +265,9 @@ def network_of(graph: Graph, backend: Backend, tile: str = "native") -> Network:
 def _config(graph: Graph, network: Network, options: BuildOptions) -> Any:
     config = network.builder.create_builder_config()
     configure(config, network, options)
-    if options.progress is not None:
-        config.progress_monitor = _monitor(network.trt, options.progress)
+    progress = options.progress or notebook_build()
+    if progress is not None:
+        config.progress_monitor = _monitor(network.trt, progress)
     for profile in profiles_of(graph, network, options.profiles):
         config.add_optimization_profile(profile)
     return config

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnreadableFileError, VerificationError
+from prototrt.caffe_proto.notebook_html import table
 from prototrt.caffe_proto.weights.npz import Announced
 from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.converter.calibration.saturation import saturated
@@ -64,6 +65,14 @@ class Verification:
         expected = " with the expected outputs" if EXPECTED in names else ""
         worst = max(found.difference.max_abs for found in self.comparisons)
         return f"PASS: {ways}{expected} {f'within {_rounded_up(worst)}' if worst else 'exactly'}"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for found in self.comparisons:
+            numbers = (f"{found.difference.max_abs:.2e}", f"{found.difference.max_rel:.2e}")
+            rows.append((found.way, found.against, found.blob, *numbers, "" if found.holds else "differs"))
+        columns = ("way", "against", "blob", "max abs", "max rel", "")
+        return table(self.verdict, columns, rows, self.warnings)
 
     def as_dict(self) -> dict[str, Any]:
         """For a manifest, and for programs."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from prototrt.caffe_proto.errors import ConversionError, Origin
 from prototrt.caffe_proto.files import Identity
+from prototrt.caffe_proto.notebook_html import table
 from prototrt.caffe_proto.wording import Surface, worded
 from prototrt.surgery.ir.dimensions import OpenSize, Range
 from prototrt.surgery.ir.layout import Layout
@@ -239,6 +240,13 @@ class Graph:
         inputs, outputs = told(self.inputs, self.state_inputs), told(self.outputs, self.state_outputs)
         name = self.name or "(no name)"
         return f"<Graph {name}: {len(self.nodes)} nodes, inputs {inputs}, outputs {outputs}{pairs}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (node.name, describe(node.op), ", ".join(map(str, node.outputs)), node.origin.note)
+            for node in self.nodes
+        ]
+        return table(repr(self), ("node", "primitive", "writes", "from"), rows, self.warnings)
 
     def with_nodes(self, nodes: Iterable[Node], stands_for: Mapping[Value, Value] | None = None) -> Graph:
         """This graph with other nodes; ``stands_for`` also replaces its outputs and recurrences."""

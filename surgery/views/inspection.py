@@ -9,9 +9,11 @@ from typing import Any
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import Origin
+from prototrt.caffe_proto.notebook_html import table
 from prototrt.caffe_proto.options import takes_options
 from prototrt.surgery.expansion.expand import Expansion, expand
 from prototrt.surgery.ir import Graph, Shape, Value
+from prototrt.surgery.ir.shapes import sizes
 from prototrt.surgery.ops import Scan, steps_of
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.pipeline import laid_out
@@ -76,6 +78,23 @@ class Inspection:
     @property
     def multiply_adds(self) -> int:
         return sum(layer.multiply_adds for layer in self.layers)
+
+    def _repr_html_(self) -> str:
+        columns = ("layer", "type", "line", "tops", "parameters", "multiply-adds")
+        rows = [
+            (
+                layer.name,
+                layer.type,
+                layer.line,
+                ", ".join(f"{top.name} {sizes(top.shape)}" for top in layer.tops),
+                layer.parameters,
+                layer.multiply_adds,
+            )
+            for layer in self.layers
+        ]
+        state = [f"state: {pair.output} -> {pair.input}" for pair in self.recurrences]
+        total = f"{self.parameters:,} parameters, {self.multiply_adds:,} multiply-adds"
+        return table(self.name or self.file, columns, rows, [total, *state, *self.warnings])
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: the fields and the two totals."""

@@ -8,7 +8,6 @@ import click
 
 from prototrt.converter.commandline.options.groups import options
 from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile
-from prototrt.converter.options import NO_SUFFIX
 
 
 @dataclass(frozen=True)
@@ -44,13 +43,9 @@ batch_options = options(
         "--dry-run", is_flag=True, help="Convert nothing: report what would convert, as `survey` does."
     ),
     click.option("--keep-going", is_flag=True, help="Convert the remaining models when one fails."),
-    click.option(
-        "--report-junit", type=OutputFile(".xml", NO_SUFFIX), help="JUnit XML, as GitLab and Jenkins read it."
-    ),
-    click.option("--report-json", type=OutputFile(".json", NO_SUFFIX), help="All facts about each model."),
-    click.option(
-        "--report-md", type=OutputFile(".md", NO_SUFFIX), help="A table in Markdown, for the page of a job."
-    ),
+    click.option("--report-junit", type=OutputFile(), help="JUnit XML, as GitLab and Jenkins read it."),
+    click.option("--report-json", type=OutputFile(), help="All facts about each model."),
+    click.option("--report-md", type=OutputFile(), help="A table in Markdown, for the page of a job."),
     click.option(
         "--cache", metavar="FOLDER", help="Cache conversions here; convert only models that changed."
     ),

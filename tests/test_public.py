@@ -1,0 +1,238 @@
+"""What ``import prototrt`` offers: a function for each command, errors, options, warnings."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.caffe_proto import errors
+from prototrt.caffe_proto.warned import silent, tell
+from prototrt.cli import main
+from prototrt.converter.glance.facts import FileFacts
+from prototrt.converter.options import Started
+from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, strips
+from prototrt.tests.fresh_python import run_python
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "python.md").read_text()
+ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*?) \| .* \|$", PAGE, re.MULTILINE))
+PYTHON_LAYER = """
+name: "cut"
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 } } }
+layer { name: "relu" type: "ReLU" bottom: "x" top: "y" }
+layer { name: "mystery" type: "Python" bottom: "y" top: "z" python_param { module: "m" layer: "L" } }
+"""
+
+
+def test_each_command_has_a_public_function_that_is_documented() -> None:
+    assert ROWS.keys() == main.commands.keys()
+    for command, text in ROWS.items():
+        names = re.findall(r"`prototrt\.(\w+)", text)
+        assert names or command == "cache", command
+        assert {*names} <= {*prototrt.__all__}, command
+        assert all(callable(getattr(prototrt, name)) for name in names)
+
+
+def test_all_names_are_there_and_documented() -> None:
+    for name in prototrt.__all__:
+        thing = getattr(prototrt, name)
+        assert thing.__doc__, name
+        assert re.search(rf"\b{name}\b", PAGE) or name == "weights", name
+    assert {*prototrt.__all__} <= {*dir(prototrt)}
+
+
+def test_all_errors_are_public() -> None:
+    kinds = {
+        name
+        for name, kind in vars(errors).items()
+        if inspect.isclass(kind) and issubclass(kind, prototrt.ConversionError)
+    }
+    assert kinds <= {*prototrt.__all__}
+
+
+def test_blocks_of_the_page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    scope: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+            exec(block, scope)
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(" within")[0] for line in printed] == [
+        "107321",
+        "PASS: 2 ways agree",
+        "PASS: 2 ways agree",
+    ]
+
+
+def test_importing_costs_nothing() -> None:
+    program = "import sys, prototrt; print({'numpy', 'google.protobuf'} & sys.modules.keys())"
+    assert run_python("-c", program).stdout.strip() == "set()"
+
+
+# ---------------------------------------------------------------- functions
+
+
+def test_inspect() -> None:
+    model = prototrt.load(DEPLOY, WEIGHTS)
+    found = prototrt.inspect(model)
+    assert found == prototrt.inspect(DEPLOY)
+    assert '<td style="text-align: left">lstm1</td>' in found._repr_html_()
+    weights = prototrt.inspect(WEIGHTS)
+    assert isinstance(weights, FileFacts)
+    assert weights.facts["parameters"] == 107321
+
+
+def test_draw(tmp_path: Path) -> None:
+    model = prototrt.load(DEPLOY, WEIGHTS)
+    picture, graph = prototrt.draw(model, stage="rewritten"), prototrt.rewrite(model)
+    assert str(picture) == str(prototrt.draw(graph))
+    assert str(picture).startswith("digraph")
+    assert prototrt.draw(model, tmp_path / "net.dot") is None
+    assert (
+        (tmp_path / "net.dot").read_text() == done("dot", DEPLOY, WEIGHTS).stdout == str(prototrt.draw(model))
+    )
+    with pytest.raises(TypeError, match="a file is drawn from a model"):
+        prototrt.draw(graph, "net.dot")
+
+
+def test_a_picture_is_shown_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = prototrt.draw(prototrt.load(DEPLOY))
+    assert picture is not None
+    monkeypatch.setattr("shutil.which", lambda program: None)
+    assert picture._repr_svg_() is None
+    assert picture._repr_html_().startswith("<pre>digraph")
+
+
+def test_verify_with_arrays() -> None:
+    expected = strips()
+    feeds = {"data": expected["data"][0], "cont": np.ones((40, 1), np.float32)}
+    model = prototrt.load(DEPLOY, WEIGHTS)
+    one = prototrt.verify(model, ways=["onnx"], inputs=feeds)
+    two = prototrt.verify(model, ways=["onnx"], inputs=[feeds, feeds])
+    assert (one.calls, two.calls, one.holds, two.holds) == (1, 2, True, True)
+    assert one.verdict in one._repr_html_()
+    with pytest.raises(prototrt.ShapeError, match="inputs: input"):
+        prototrt.verify(model, inputs={**feeds, "cont": np.ones(3)})
+
+
+def test_calibrate_and_what_it_is_for(tmp_path: Path) -> None:
+    expected = strips()
+    feeds = {"data": expected["data"][0], "cont": np.ones((40, 1), np.float32)}
+    model = prototrt.load(DEPLOY, WEIGHTS)
+    parts: list[int | None] = []
+
+    def started(count: int | None) -> Callable[[], object]:
+        parts.append(count)
+        return lambda: parts.append(None)
+
+    progress: Started = started
+    found = prototrt.calibrate(model, inputs=[feeds, feeds], method="max", progress=progress)
+    assert parts == [2, None, None]
+    found.save(tmp_path / "scales.json")
+    assert "ip1" in found._repr_html_()
+    graph = prototrt.rewrite(model, precision="int8", scales=str(tmp_path / "scales.json"))
+    assert graph.text().count("Quantize") > 2
+
+
+def test_deploy_survey_bench_layers_doctor() -> None:
+    net = ROOT / "samples" / "digits" / "train_val.prototxt"
+    text = prototrt.deploy(prototrt.load(net), shapes={"data": (40, 1, 32, 16), "cont": (40, 1)})
+    assert text.count('type: "LSTM"') == 2
+    survey = prototrt.survey(ROOT / "samples" / "digits")
+    assert {Path(each.file).name for each in survey.nets} >= {"deploy.prototxt", "train_val.prototxt"}
+    assert any(row.type == "LSTM" for row in prototrt.layers())
+    assert prototrt.doctor().packages["numpy"] == np.__version__
+    tiny = prototrt.rewrite(prototrt.load(DEPLOY, WEIGHTS), outputs=["conv1"])
+    assert prototrt.bench(tiny, calls=1).timings
+
+
+def test_triton(tmp_path: Path) -> None:
+    model = prototrt.load(DEPLOY, WEIGHTS)
+    rewriting, options = prototrt.RewriteOptions(outputs=["pool2"]), prototrt.TritonOptions(name="reader")
+    written = prototrt.triton(model, tmp_path / "models", options=options, rewriting=rewriting)
+    assert written.folder == tmp_path / "models" / "reader"
+    assert (written.folder / "config.pbtxt").is_file()
+
+
+def test_a_function_says_what_to_call_first() -> None:
+    for function in (prototrt.verify, prototrt.calibrate, prototrt.deploy, prototrt.draw):
+        with pytest.raises(TypeError, match="takes a Model, not a file: call model"):
+            function(DEPLOY)  # type: ignore[arg-type, call-overload]  # the mistake
+
+
+# ---------------------------------------------------------------- warnings
+
+
+def test_each_warning_of_a_net_is_told_once(tmp_path: Path) -> None:
+    file = tmp_path / "net.prototxt"
+    file.write_text(PYTHON_LAYER)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = prototrt.load(file)
+        graph = prototrt.rewrite(model)
+        prototrt.inspect(model)
+    told = [str(each.message) for each in caught]
+    assert [each.category for each in caught] == [prototrt.ConversionWarning] * len(caught)
+    assert [*dict.fromkeys(told)][: len(graph.warnings)] == [*graph.warnings]
+    assert any("the net ends before" in text or "mystery" in text for text in told)
+    assert {each.filename for each in caught} == {__file__}
+
+
+def test_verify_tells_once_although_it_rewrites_twice(tmp_path: Path) -> None:
+    file = tmp_path / "net.prototxt"
+    file.write_text(PYTHON_LAYER)
+    model = prototrt.load(file)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        prototrt.verify(model, ways=["onnx"], rewriting=prototrt.RewriteOptions(precision="fp16"))
+    told = [str(each.message) for each in caught]
+    assert len(told) == len(set(told)) > 0
+
+
+def test_warnings_can_be_errors(tmp_path: Path) -> None:
+    file = tmp_path / "net.prototxt"
+    file.write_text(PYTHON_LAYER)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", prototrt.ConversionWarning)
+        with pytest.raises(prototrt.ConversionWarning):
+            prototrt.rewrite(prototrt.load(file))
+
+
+def test_a_command_tells_each_warning_once(tmp_path: Path) -> None:
+    file = tmp_path / "net.prototxt"
+    file.write_text(PYTHON_LAYER)
+    command = [
+        sys.executable,
+        "-m",
+        "prototrt",
+        "dot",
+        str(file),
+        "--stage",
+        "rewritten",
+        "-o",
+        str(tmp_path / "n.dot"),
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = [line for line in result.stderr.splitlines() if "warning" in line.lower()]
+    assert lines
+    assert len(lines) == len(set(lines))
+    assert "ConversionWarning" not in result.stderr
+
+
+def test_what_was_told_before_is_not_told_again() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tell(["a", "b", "a"], but=["b"])
+        with silent():
+            tell(["c"])
+    assert [str(each.message) for each in caught] == ["a"]
