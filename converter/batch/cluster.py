@@ -108,11 +108,14 @@ class ClusterPool:
 
     def _refuse_lost(self) -> None:
         if self._client.status != "running":
-            raise LostPoolError(
-                "the Dask scheduler is gone",
-                where=self._address,
-                fix="start it and its workers, and run the command again",
-            )
+            raise self._lost()
+
+    def _lost(self) -> LostPoolError:
+        return LostPoolError(
+            "the Dask scheduler is gone",
+            where=self._address,
+            fix="start it and its workers, and run the command again",
+        )
 
     def stop(self) -> None:
         self._client.close(timeout=1)
@@ -121,7 +124,12 @@ class ClusterPool:
         self._client.close()
 
     def _workers(self) -> list[dict[str, Any]]:
-        return list(self._client.scheduler_info(n_workers=-1)["workers"].values())
+        # Not scheduler_info(): it gives no workers, without a word, where the scheduler has just died.
+        try:
+            found = self._client.sync(self._client.scheduler.identity, n_workers=-1)
+        except OSError as error:
+            raise self._lost() from error
+        return list(found["workers"].values())
 
     def _why_nowhere(self, entry: Entry) -> str | None:
         """Why no worker would ever take the entry: Dask would wait without a word."""

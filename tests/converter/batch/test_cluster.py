@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from datetime import datetime, timezone
@@ -188,6 +189,12 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert last == "  fix: start one with `dask scheduler`, and use the address that it prints"
 
 
+def is_open(address: str) -> bool:
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
+    with socket.socket() as client:
+        return client.connect_ex((host, int(port))) == 0
+
+
 def test_a_scheduler_that_dies(tmp_path: Path) -> None:
     """What is done is kept, and no model is blamed for the rest.
 
@@ -205,8 +212,11 @@ def test_a_scheduler_that_dies(tmp_path: Path) -> None:
         for program in programs
     ]
     try:
+        while not is_open(address):  # a busy machine takes its time to start it
+            assert processes[0].poll() is None
+            time.sleep(0.1)
         pool = ClusterPool(address, jobs=1)
-        pool._client.wait_for_workers(1, timeout=60)
+        pool._client.wait_for_workers(1, timeout=300)
         first = entry(tmp_path)
         entries = [first, long_entry(tmp_path), replace(first, name="later")]
         outcomes = run_entries(entries, pool, None, True, lambda outcome: processes[0].kill())
