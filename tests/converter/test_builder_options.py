@@ -129,7 +129,7 @@ NOT_OF_RTX = {
 
 
 @pytest.mark.trt
-@pytest.mark.parametrize("name", SETTINGS.keys() - NOT_OF_RTX.keys() - {"allow_gpu_fallback"})
+@pytest.mark.parametrize("name", sorted(SETTINGS.keys() - NOT_OF_RTX.keys() - {"allow_gpu_fallback"}))
 def test_rtx_is_told(name: str) -> None:
     network = Network(find_backend("rtx"))
     config = network.builder.create_builder_config()
@@ -161,7 +161,7 @@ class Enterprise:
 
 
 @pytest.mark.trt
-@pytest.mark.parametrize("name", SETTINGS.keys() - {"compute_capabilities"})
+@pytest.mark.parametrize("name", sorted(SETTINGS.keys() - {"compute_capabilities"}))
 def test_tensorrt_itself_is_told(name: str) -> None:
     network, config = Network(find_backend("rtx")), Enterprise()
     configure(config, network, options(name))
