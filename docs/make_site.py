@@ -20,6 +20,7 @@ SUFFIXES = frozenset((".cpp", ".ipynb", ".json", ".md", ".png", ".py", ".svg", "
 CONTENTS = {
     "Start": ["docs/tutorial", "docs/preprocessing", "docs/troubleshooting"],
     "Use": [
+        "docs/commands",
         "docs/recurrent",
         "docs/caffe2",
         "docs/forks",

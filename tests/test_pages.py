@@ -23,6 +23,7 @@ from prototrt.tests.fresh_python import ROOT
 DOCS = ROOT / "docs"
 PAGES = [
     "coming-from-nvidias-caffe-parser.md",
+    "commands.md",
     "deploy.md",
     "how-it-works.md",
     "other-tools.md",
