@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 
 from prototrt.caffe_proto import ConversionError
+from prototrt.caffe_proto.warned import ConversionWarning
 
 MOST = 64 << 20
 
@@ -30,6 +31,7 @@ def address_space(more: int) -> Iterator[None]:
 def only_conversion_errors() -> Iterator[None]:
     with address_space(1 << 30), warnings.catch_warnings(), contextlib.suppress(ConversionError):
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConversionWarning)
         yield
 
 

@@ -143,13 +143,13 @@ OVERWRITES = {
     "model": (["dot", "net", "-o", "net"], "net"),
     "model, by a link": (["dot", "net", "-o", "other name"], "net"),
     "weights, by an ONNX model's": (["convert", "net", "m.onnx.data", "-o", "m.onnx"], "m.onnx.data"),
-    "rules": (["convert", "net", "weights", "--rules", "in.npz", "-o", "in.npz"], "in.npz"),
+    "rules": (["convert", "net", "weights", "--rules", "in.npz", "-o", "in.plan"], "in.npz"),
     "a verification": (["dot", "net", "--verification", "v.html", "-o", "v.html"], "v.html"),
     "a training net": (["deploy", "net", "-o", "net"], "net"),
     "weights": (["convert", "net", "weights", "-o", "./weights"], "weights"),
     "weights, by the manifest": (["convert", "net", "a.plan.json", "-o", "a.plan"], "a.plan.json"),
     "inputs": (["run", "net", "weights", "--inputs", "in.npz", "-o", "in.npz"], "in.npz"),
-    "states": (["convert", "net", "weights", "--state", "const", "in.npz", "-o", "in.npz"], "in.npz"),
+    "states": (["convert", "net", "weights", "--state", "const", "in.npz", "-o", "in.plan"], "in.npz"),
 }
 
 
@@ -161,6 +161,7 @@ def test_no_command_writes_over_what_it_reads(
     for name in ("net", "weights", "a.plan.json", "m.onnx.data", "in.npz", "v.html"):
         Path(name).write_text("precious")
     os.link("net", "other name")
+    os.link("in.npz", "in.plan")
     arguments, file = OVERWRITES[case]
     result = run(*arguments)
     assert result.exit_code == 2

@@ -14,15 +14,18 @@ import pytest
 
 from prototrt.cli import main
 from prototrt.converter.commandline.options.parameter_types import InputFile, StateSource
-from prototrt.tests.command_line import DEPLOY, WEIGHTS, run
+from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS, run
 
 NPZ = str(Path(WEIGHTS).with_name("strips_in.npz"))
+NETS = {"triton": STREAM}
+"""Of commands that cannot take the other one."""
 OUTPUT = {
     "convert": ["-o", "out.plan"],
     "dot": ["-o", "out.html"],
     "calibrate": ["-o", "out.json"],
     "run": ["-o", "out.npz"],
     "batch": ["-o", "out"],
+    "triton": ["-o", "out"],
 }
 EXPECTED = {
     "model": "a prototxt",
@@ -39,6 +42,7 @@ EXPECTED = {
     "trust_key": "public keys",
     "models": "a list of models",
     "nets": "a prototxt",
+    "labels": "a file of labels",
 }
 
 
@@ -71,7 +75,7 @@ def arguments(command: str, parameter: str, file: str) -> list[str]:
             *(["--inputs", NPZ] if command == "run" else []),
             *OUTPUT.get(command, []),
         ]
-    given = [file if parameter == "model" else DEPLOY]
+    given = [file if parameter == "model" else NETS.get(command, DEPLOY)]
     if command != "deploy":
         given.append(file if parameter == "weights" else WEIGHTS)
     if command == "inspect" and parameter in ("state", *QUANTIZED):

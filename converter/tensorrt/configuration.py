@@ -22,13 +22,13 @@ def configure(config: Any, network: Network, options: BuildOptions) -> None:
     if not options.tf32:
         config.clear_flag(trt.BuilderFlag.TF32)
     flags = {
-        trt.BuilderFlag.VERSION_COMPATIBLE: options.version_compatible,
-        trt.BuilderFlag.STRIP_PLAN: options.strip_weights,
-        trt.BuilderFlag.REFIT: options.refit,
-        trt.BuilderFlag.GPU_FALLBACK: options.allow_gpu_fallback,
+        "VERSION_COMPATIBLE": options.version_compatible,
+        "STRIP_PLAN": options.strip_weights,
+        "REFIT": options.refit,
+        "GPU_FALLBACK": options.allow_gpu_fallback,
     }
     for flag in (flag for flag, is_set in flags.items() if is_set):
-        config.set_flag(flag)
+        config.set_flag(_member(trt, "BuilderFlag", flag))
     if options.builder_optimization_level is not None:
         config.builder_optimization_level = options.builder_optimization_level
     for pool in options.mem_pool_size or {}:

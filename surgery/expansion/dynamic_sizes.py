@@ -26,6 +26,8 @@ def with_dynamic_sizes(
     ``stated`` are the usual shapes of inputs, ``letters`` the names of their first axes, as far as they are T and N.
     Raises ``OptionsError`` if no input has such an axis.
     """
+    if not options.dynamic:
+        return profile
     wanted = {letter for word in options.dynamic for letter in _MEANT[word]}
     found: set[str] = set()
     ranges: dict[str, list[Range]] = {}

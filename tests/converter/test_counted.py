@@ -35,7 +35,13 @@ def test_rows_behind_the_last_one_hold_nothing(on: str) -> None:
 def test_what_is_computed_of_rows_is_counted_alike() -> None:
     case = case_called("net_faster_rcnn")
     outputs = {binding["name"]: binding for binding in graph_facts(graph_of(case))["outputs"]}
-    assert outputs["rois_count"] == {"name": "rois_count", "dtype": "int32", "shape": [1], "profile": {}}
+    assert outputs["rois_count"] == {
+        "name": "rois_count",
+        "dtype": "int32",
+        "shape": [1],
+        "axes": [None],
+        "profile": {},
+    }
     for name in ("rois", "bbox_pred", "cls_prob"):
         assert outputs[name]["counted_by"] == {"0": "rois_count"}
 

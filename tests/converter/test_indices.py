@@ -195,15 +195,18 @@ def test_a_plan_knows_lengths_from_its_manifest(tmp_path: Any) -> None:
         signature.refuse_indices({"i": np.array([5])}, {})
 
 
-@pytest.mark.parametrize(
-    "change", [{"below": -1}, {"below": "Q"}, {"every": 0}, {"start": 1}, {"every": "x"}]
-)
+@pytest.mark.parametrize("change", [{"below": -1}, {"every": 0}, {"start": 1}, {"every": "x"}])
 def test_a_manifest_of_nonsense(change: dict[str, Any], tmp_path: Any) -> None:
     with pytest.raises(UnreadableFileError) as caught:
         planned(graph_of("Embed", tmp_path), {**STATED, **change})
     wrong = {**STATED, **change}
     told = f"below is {wrong['below']!r}, every {wrong['every']!r}, start {wrong['start']!r}"
     assert f"because it is wrong or missing: the indices of 'i': {told}" in str(caught.value)
+
+
+def test_a_manifest_with_a_size_of_no_range(tmp_path: Any) -> None:
+    with pytest.raises(UnreadableFileError, match="'Q' is neither a number nor a symbol with a range"):
+        planned(graph_of("Embed", tmp_path), {**STATED, "below": "Q"})
 
 
 ROWS, LENGTHS_OF_SEGMENTS = np.ones((4, 3), np.float32), np.array([1, 0, 3], np.int32)

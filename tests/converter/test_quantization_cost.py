@@ -91,7 +91,7 @@ def test_16_bits_may_cost_too_much(tmp_path: Path) -> None:
 @pytest.mark.parametrize("share", [0.0, 1.5])
 def test_a_share_is_above_0_and_up_to_1(share: float) -> None:
     assert failure(lambda: VerifyOptions(auto_keep=share), OptionsError) == (
-        f'auto_keep is {share}, expected a share above 0, up to 1\n  fix: use auto_keep="0.99"'
+        f"auto_keep is {share}, expected a share above 0, up to 1\n  fix: use auto_keep=0.99"
     )
 
 

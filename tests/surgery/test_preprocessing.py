@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -176,14 +177,16 @@ def test_a_web_page_for_a_mean() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["convert", "--random-weights", "1", "-o", "mean.binaryproto"],
-        ["run", "--random-weights", "1", "--inputs", "in.npz", "-o", "mean.binaryproto"],
-        ["dot", "--stage", "rewritten", "-o", "mean.binaryproto"],
+        ["convert", "--random-weights", "1", "-o", "mean.plan"],
+        ["run", "--random-weights", "1", "--inputs", "in.npz", "-o", "mean.npz"],
+        ["dot", "--stage", "rewritten", "-o", "mean.dot"],
     ],
     ids=lambda arguments: arguments[0],
 )
 def test_no_command_writes_over_the_mean_image(arguments: list[str]) -> None:
+    """By another name of the file: no command writes a file with its suffix."""
     save_mean(MEAN)
+    os.link("mean.binaryproto", arguments[-1])
     before = Path("mean.binaryproto").read_bytes()
     net(FILE)
     np.savez("in.npz", x=np.zeros((2, 3, 4, 4), np.float32))

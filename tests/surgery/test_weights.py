@@ -98,7 +98,7 @@ def test_weights_of_another_net(rewrite: Rewrite) -> None:
         rewrite(fc("a") + fc("b"), arrays)
     assert str(caught.value) == (
         "weights.npz: no layer of this file is in the net net.prototxt: it has weights for "
-        '"layer0", "layer1", "layer2", "layer3", "layer4", ...\n'
+        '"layer0", "layer1", "layer2", "layer3", "layer4" and 2 more\n'
         "  because layers are matched by name\n"
         "  fix: use the prototxt that these weights were trained with"
     )

@@ -66,6 +66,7 @@ def test_a_plan_is_run_for_programs(gpu: FakeDevice, inputs: str, tmp_path: Path
     result = run(plan, "--inputs", inputs, "-o", target, "--calls", "5", "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout) == {
+        "format": 1,
         "file": target,
         "calls": 5,
         "outputs": {"prob": {"shape": [1, 1, 11], "dtype": "float32"}},

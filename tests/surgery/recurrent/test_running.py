@@ -95,7 +95,7 @@ def test_zero_state(tmp_path: Path) -> None:
     assert graph.recurrences == ()
     assert {value.name for value in graph.inputs} == {"x", "cont"}
     session = prototrt.Session(graph)
-    first, second = session.run(LSTM.net().feeds), session.run(LSTM.net().feeds)
+    first, second = session.run(sequences_of(LSTM)), session.run(sequences_of(LSTM))
     bound = prototrt.Session(prototrt.rewrite(model(LSTM, tmp_path))).run(sequences_of(LSTM))
     np.testing.assert_array_equal(first["rnn"], second["rnn"])
     np.testing.assert_array_equal(first["rnn"], bound["rnn"])
