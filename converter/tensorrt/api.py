@@ -6,16 +6,14 @@ is used, and what differs is decided here (flags, tensor types).
 
 from __future__ import annotations
 
-import gc
 import importlib
 import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from prototrt.caffe_proto.collector import without_collector
 from prototrt.caffe_proto.errors import BuildError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.options import BACKENDS
@@ -73,7 +71,9 @@ class Backend:
     def builder(self, logger: Any) -> Any:
         """A builder. Raises ``BuildError`` with what is missing."""
         try:
-            with _without_collecting():
+            # TensorRT holds a lock while it makes a builder and calls the logger. Were an older builder
+            # collected in that call, its end would wait for the same lock for ever.
+            with without_collector():
                 return self.trt.Builder(logger)
         except TypeError as error:  # what the bindings make of a null builder
             raise BuildError(
@@ -83,22 +83,6 @@ class Backend:
                 if self.name == "enterprise"
                 else None,
             ) from error
-
-
-@contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Let Python collect no garbage meanwhile.
-
-    TensorRT holds a lock while it makes a builder and calls the logger. Were an older builder
-    collected in that call, its end would wait for the same lock for ever.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def find_backend(name: str = "auto") -> Backend:
