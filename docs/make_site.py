@@ -35,6 +35,7 @@ CONTENTS = {
     ],
     "Deploy": [
         "docs/deploy",
+        "docs/triton",
         "docs/building",
         "samples/cpp/README",
         "docs/coming-from-nvidias-caffe-parser",
@@ -42,6 +43,7 @@ CONTENTS = {
     ],
     "Look up": [
         "docs/layers",
+        "docs/python",
         "docs/api",
         "docs/manifest",
         "docs/tile",
