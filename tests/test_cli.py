@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import prototrt
-from prototrt.cli import convert
+from prototrt.converter.commandline.commands.converting import convert
 from prototrt.converter.commandline.frame import Guarded
 from prototrt.surgery import pipeline
 from prototrt.surgery.ir import Graph

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from prototrt.cli import convert, convert_main
+from prototrt.cli import convert_main
+from prototrt.converter.commandline.commands.converting import convert
 from prototrt.converter.verification.tolerances import Tolerance
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS, done, run
 from prototrt.tests.fresh_python import ROOT, run_python

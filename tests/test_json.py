@@ -12,7 +12,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from prototrt.cli import convert, main
+from prototrt.cli import main
+from prototrt.converter.commandline.commands.converting import convert
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS
 from prototrt.tests.converter.batch.support import NET
 from prototrt.tests.fresh_python import ROOT, run_python

@@ -195,7 +195,7 @@ def test_a_real_engine_is_new_or_old(memory_path: Path, fault: Fault) -> None:
     code = f"""
 import sys
 from prototrt.tests.faults import Fault, inject
-from prototrt.cli import convert
+from prototrt.converter.commandline.commands.converting import convert
 inject(Fault.{fault.name}, int(sys.argv.pop(1)), 1, home="publication")
 convert()
 """

@@ -7,8 +7,10 @@ import re
 import click
 import pytest
 
-from prototrt.cli import bench, convert, main, run, verify
+from prototrt.cli import main
 from prototrt.converter.builder_options import BUILDER_OPTIONS, BuilderOption
+from prototrt.converter.commandline.commands.converting import convert
+from prototrt.converter.commandline.commands.running import bench, run, verify
 from prototrt.converter.commandline.foreign_options import _MEANINGS, meaning
 from prototrt.tests.builder_values import trtexec_words_of
 from prototrt.tests.command_line import DEPLOY, WEIGHTS

@@ -11,9 +11,10 @@ import pytest
 
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.options import LoadOptions, Options, stated_fields
-from prototrt.cli import convert, verify
 from prototrt.converter.batch.keys import FIELDS, GROUPS, option_of, option_value
 from prototrt.converter.batch.tree import Place
+from prototrt.converter.commandline.commands.converting import convert
+from prototrt.converter.commandline.commands.running import verify
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
 
 NOWHERE = Place("", "models.yaml:1")

@@ -7,8 +7,10 @@ import pytest
 import yaml
 
 from prototrt.caffe_proto.wording import Option, OptionValue, Worded
-from prototrt.cli import convert, dot, main
+from prototrt.cli import main
 from prototrt.converter.batch.wording import list_words
+from prototrt.converter.commandline.commands.converting import convert
+from prototrt.converter.commandline.commands.showing import dot
 from prototrt.converter.commandline.wording import command_line_words, in_command_line_words
 
 SPELLINGS: list[tuple[str, OptionValue | None, str, str]] = [

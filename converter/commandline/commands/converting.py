@@ -1,0 +1,131 @@
+"""Commands that write a net in another form: an engine, ONNX, a deploy net, a model repository."""
+
+from __future__ import annotations
+
+import click
+
+import prototrt
+from prototrt.caffe_proto.options import LoadOptions
+from prototrt.converter.commandline.frame import HELP, Guarded
+from prototrt.converter.commandline.options.building import build_options
+from prototrt.converter.commandline.options.common import (
+    common_options,
+    json_option,
+    text_target_option,
+    verbosity,
+)
+from prototrt.converter.commandline.options.groups import gathered
+from prototrt.converter.commandline.options.loading import model_options, net_options
+from prototrt.converter.commandline.options.rewriting import rewrite_options
+from prototrt.converter.commandline.options.serving import triton_options
+from prototrt.converter.commandline.options.stages import print_after_option, printing_after
+from prototrt.converter.commandline.printing import print_result, tell_summary, warn, write_text
+from prototrt.converter.commandline.steps import rewritten
+from prototrt.converter.options import NO_SUFFIX, BuildOptions, ConvertOptions, ExportOptions, TritonOptions
+from prototrt.surgery.options import RewriteOptions
+
+
+@click.command(cls=Guarded, short_help="Build an engine, or write an ONNX model.", context_settings=HELP)
+@model_options
+@rewrite_options
+@build_options
+@print_after_option
+@json_option
+@common_options
+@gathered(
+    loading=LoadOptions,
+    rewriting=RewriteOptions,
+    building=BuildOptions,
+    exporting=ExportOptions,
+    converting=ConvertOptions,
+)
+def convert(
+    model: str,
+    file: str,
+    header: str | None,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    building: BuildOptions,
+    exporting: ExportOptions,
+    converting: ConvertOptions,
+    print_after: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Build an engine from MODEL (a prototxt) and WEIGHTS (a caffemodel), or write an ONNX model.
+
+    Writes FILE, and its manifest FILE.json: bindings, recurrent pairs, origin.
+    """
+    import time
+
+    from prototrt.converter.commandline.progress import BuildProgress, terminal
+    from prototrt.converter.commandline.summaries import Conversion
+    from prototrt.converter.conversion import Product, load_with_weights, truth_of
+
+    if print_after and as_json:
+        raise click.UsageError("--print-after prints text: leave out --json")
+    began = time.perf_counter()
+    product = Product(
+        file=file,
+        header=header,
+        precision=rewriting.precision,
+        building=building,
+        exporting=exporting,
+        converting=converting,
+    )
+    net = load_with_weights(model, loading)
+    with (
+        printing_after(print_after),
+        BuildProgress(None if verbosity().quiet else terminal()) as progress,
+    ):
+        graph = rewritten(net, rewriting)
+        truth = truth_of(net, rewriting) if converting.verify else None
+        manifest = product.write(graph, progress, truth)
+    seconds = time.perf_counter() - began
+    conversion = Conversion(net, graph, manifest, file, seconds, building.backend, header, product.target)
+    print_result(conversion, as_json, tell_summary)
+
+
+@click.command(cls=Guarded, short_help="Cut a training net down to its deploy net.")
+@net_options
+@text_target_option(".prototxt", ".pbtxt", ".txt", NO_SUFFIX)
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions)
+def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: str | None) -> None:
+    """Cut the training net MODEL (a train_val.prototxt) down to its deploy net.
+
+    Data layers become inputs, and each loss becomes the prediction it consumes. Caffe reads
+    the result, with the same weights.
+    """
+    from prototrt.caffe_proto.net.deploy_text import deploy_text, transformations
+    from prototrt.surgery.expansion.known_inputs import given_shapes
+
+    net = prototrt.load(model, options=loading)
+    text = deploy_text(net, given_shapes(rewriting))
+    warn([*net.warnings, *transformations(net)])
+    write_text(target, text)
+
+
+@click.command(cls=Guarded, short_help="Write a model repository for Triton.")
+@model_options
+@rewrite_options
+@triton_options
+@json_option
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, asked=TritonOptions, building=BuildOptions)
+def triton(
+    model: str,
+    repository: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    asked: TritonOptions,
+    building: BuildOptions,
+    as_json: bool,
+) -> None:
+    """Write MODEL with WEIGHTS into a model repository of Triton Inference Server.
+
+    The batch becomes the first axis of all inputs and outputs. For a recurrent net the server keeps
+    the state of each sequence and gives cont: clients send the other inputs.
+    """
+    from prototrt.converter.commandline.serving import write_model
+
+    print_result(write_model(model, repository, loading, rewriting, asked, building), as_json, tell_summary)

@@ -1,0 +1,86 @@
+"""Commands for many nets at once."""
+
+from __future__ import annotations
+
+import click
+
+from prototrt.converter.commandline.batch.options import BatchOptions, Bytes, batch_options
+from prototrt.converter.commandline.frame import Commands, Guarded
+from prototrt.converter.commandline.options.common import common_options, json_option, verbosity
+from prototrt.converter.commandline.options.groups import gathered
+from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile
+from prototrt.converter.commandline.printing import print_result, tell, tell_summary, warn, write_text
+from prototrt.converter.commandline.terminal import show
+
+
+@click.command(cls=Guarded)
+@batch_options
+@json_option
+@common_options
+@gathered(options=BatchOptions)
+def batch(options: BatchOptions, as_json: bool) -> None:
+    """Convert all models listed in MODELS.yaml.
+
+    Each model has its own process: a crash, a hang or a lack of memory ends that model only.
+    The exit code is that of the worst model.
+    """
+    from prototrt.converter.batch.reports import json_report
+    from prototrt.converter.commandline.batch.command import (
+        run_batch,
+        survey_list,
+        warnings_of,
+        warnings_of_left_out,
+    )
+    from prototrt.converter.commandline.survey import print_survey
+
+    if options.dry_run:
+        found = survey_list(options)
+        print_result(found, as_json, print_survey)
+        click.get_current_context().exit(0 if found.is_whole else 3)
+    result = run_batch(options, verbosity().quiet)
+    warn(warnings_of(options, result), insist=warnings_of_left_out(result))
+    if as_json:
+        show(json_report(result), end="")
+    else:
+        tell(result.summary)
+    click.get_current_context().exit(result.exit_code)
+
+
+@click.group(cls=Commands)
+def cache() -> None:
+    """The conversions that `batch --cache` keeps."""
+
+
+@cache.command()
+@click.argument("folder")
+@click.option(
+    "--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Entries not used for this long."
+)
+@click.option("--max-size", type=Bytes(), help="The least recently used entries above this size, as in 10GB.")
+@json_option
+@common_options
+def prune(folder: str, older_than: float | None, max_size: int | None, as_json: bool) -> None:
+    """Remove conversions from FOLDER: all of them, or what the options say."""
+    from prototrt.converter.batch.prune import prune
+
+    print_result(prune(folder, older_than, max_size), as_json, tell_summary)
+
+
+@click.command(cls=Guarded, short_help="Report which nets convert, and what stops the others.")
+@click.argument("nets", metavar="NET_OR_FOLDER...", nargs=-1, required=True, type=InputFile())
+@click.option(
+    "-o", "target", type=OutputFile(".html", ".json"), help="Also write the report: .html or .json."
+)
+@json_option
+@common_options
+def survey(nets: tuple[str, ...], target: str | None, as_json: bool) -> None:
+    """Try all nets, and those below folders, without building anything.
+
+    Weights are not needed. Where a net does not state the shape of an input, a usual one is tried.
+    """
+    from prototrt.converter.commandline.survey import ask_about, print_survey, written
+
+    found = ask_about(nets, verbosity().quiet)
+    if target is not None:
+        write_text(target, written(found, target))
+    print_result(found, as_json, print_survey)

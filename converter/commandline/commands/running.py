@@ -1,0 +1,187 @@
+"""Commands that compute: a net on the CPU, or an engine on a GPU."""
+
+from __future__ import annotations
+
+import click
+
+from prototrt.caffe_proto.options import LoadOptions
+from prototrt.converter.commandline.frame import Guarded
+from prototrt.converter.commandline.options.calibrating import KnownScales, ScalesFiles, calibrate_options
+from prototrt.converter.commandline.options.common import common_options, json_option, verbosity
+from prototrt.converter.commandline.options.groups import gathered
+from prototrt.converter.commandline.options.loading import model_options
+from prototrt.converter.commandline.options.rewriting import preprocess_option, rewrite_options
+from prototrt.converter.commandline.options.running import (
+    CallOptions,
+    RunningOptions,
+    call_options,
+    running_options,
+)
+from prototrt.converter.commandline.options.verifying import verify_options
+from prototrt.converter.commandline.printing import print_result, tell_summary, warn, write_text
+from prototrt.converter.commandline.steps import rewritten, session_of
+from prototrt.converter.options import MOST_CALLS, CalibrateOptions, DataOptions, VerifyOptions
+from prototrt.surgery.options import RewriteOptions
+
+
+@click.command(cls=Guarded, short_help="Run a net on the CPU, or an engine on a GPU.")
+@model_options
+@rewrite_options
+@call_options
+@running_options
+@json_option
+@common_options
+@gathered(
+    loading=LoadOptions, rewriting=RewriteOptions, data=DataOptions, asked=CallOptions, running=RunningOptions
+)
+def run(
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    data: DataOptions,
+    asked: CallOptions,
+    running: RunningOptions,
+    as_json: bool,
+) -> None:
+    """Run MODEL with WEIGHTS on the CPU; or an engine, if MODEL is a plan, on a GPU.
+
+    State starts at zero and is carried from call to call; each file of a folder starts anew. An array NAME of an
+    npz file is fed in every call, NAME/0, NAME/1, ... in that call alone. The outputs of several calls are written
+    as NAME/0, NAME/1, ...
+    """
+    from prototrt.converter.commandline.boxes import BoxPicture
+    from prototrt.converter.commandline.summaries import Calls
+    from prototrt.converter.data.given import some_calls
+    from prototrt.converter.sessions.feeds import write_results
+
+    data.refuse_no_source()
+    with session_of(model, loading, asked.watching(rewriting), asked.on, running) as session:
+        picture = None if asked.draw is None else BoxPicture(asked.draw, session.signature)
+        given = some_calls(data, session.signature, asked.calls)
+        warn(given.warnings)
+        results, drawn = [], []
+        for call in given.calls():
+            if call.starts_anew:
+                session.reset()
+            results.append(session.run(call.feeds))
+            if picture is not None:
+                drawn.append(call.feeds)
+    write_results(asked.target, results)
+    if picture is not None:
+        picture.write(drawn, results)
+    print_result(Calls(asked.target, results), as_json, tell_summary)
+
+
+@click.command(cls=Guarded, short_help="Time an engine on a GPU, or a net on the CPU.")
+@model_options
+@rewrite_options
+@click.option(
+    "--calls",
+    type=click.IntRange(min=1, max=MOST_CALLS),
+    default=100,
+    show_default=True,
+    help="How many calls to time.",
+)
+@click.option("--profile", is_flag=True, help="Also print the time of each TensorRT layer.")
+@running_options
+@json_option
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, running=RunningOptions)
+def bench(
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    calls: int,
+    profile: bool,
+    running: RunningOptions,
+    as_json: bool,
+) -> None:
+    """Time the calls of MODEL: of a plan, or of an engine that is built from MODEL and WEIGHTS.
+
+    Without a GPU, MODEL with WEIGHTS is timed on the CPU, on all ways of `run --on` that work here. Inputs
+    are invented. Ten calls come first that do not count. A way ends after ten seconds.
+    "queued" is the time after which Python goes on while the GPU works.
+    """
+    from prototrt.converter.benchmark import bench_engine, bench_graph
+    from prototrt.converter.commandline.report import print_benchmark
+    from prototrt.converter.conversion import load_with_weights
+    from prototrt.converter.runtime.plan_file import is_plan
+
+    if is_plan(model):
+        with running.session(model, "calls", "profile") as session:
+            found = bench_engine(session, calls, profile=profile)
+    else:
+        running.refuse_for_net(model)
+        found = bench_graph(rewritten(load_with_weights(model, loading), rewriting), calls, profile=profile)
+    warn(found.notes)
+    print_result(found, as_json, print_benchmark)
+
+
+@click.command(cls=Guarded, short_help="Compute a net in several ways, and compare them.")
+@model_options
+@rewrite_options
+@verify_options
+@json_option
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, verifying=VerifyOptions)
+def verify(
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    verifying: VerifyOptions,
+    as_json: bool,
+) -> None:
+    """Compute MODEL with WEIGHTS in several ways, and compare with our primitives.
+
+    If a tolerance is exceeded, the first offending layer is named, and the exit code is 5.
+    With int8 or fp8, two tables show what that costs: each output, and each layer quantized alone.
+    """
+    from prototrt.converter.commandline.progress import bar_when_known
+    from prototrt.converter.commandline.report import print_verification
+    from prototrt.converter.conversion import load_with_weights, verify_model
+    from prototrt.converter.memory import refuse_large_values
+
+    net = load_with_weights(model, loading)
+    graph = rewritten(net, rewriting)
+    refuse_large_values(graph, rewriting)
+    with bar_when_known(verbosity().quiet) as started:
+        verification = verify_model(net, graph, rewriting, verifying, started)
+    print_result(verification, as_json, print_verification)
+    verification.refuse()
+
+
+@click.command(cls=Guarded, short_help="Measure the scales that int8 needs, on data.")
+@model_options
+@calibrate_options
+@preprocess_option
+@json_option
+@common_options
+@gathered(
+    loading=LoadOptions,
+    rewriting=RewriteOptions,
+    calibrating=CalibrateOptions,
+    known=KnownScales,
+    written=ScalesFiles,
+)
+def calibrate(
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    calibrating: CalibrateOptions,
+    known: KnownScales,
+    written: ScalesFiles,
+    as_json: bool,
+) -> None:
+    """Run MODEL with WEIGHTS on data, and write the scale of each value that int8 or fp8 quantizes.
+
+    The data should be like those that the net will meet: some hundred images, say. State is carried from call to
+    call as for `run`; each file starts anew. Weights need no data: each of their channels has its own scale.
+    """
+    from prototrt.converter.commandline.calibrating import scales_of
+
+    known.refuse_beside(calibrating)
+    found = scales_of(model, loading, rewriting, calibrating, known, written)
+    warn(found.warnings)
+    for target, text in found.texts.items():
+        write_text(target, text)
+    print_result(found, as_json, tell_summary)

@@ -1,0 +1,150 @@
+"""Commands that show what a file, prototrt or this machine holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+import prototrt
+from prototrt.caffe_proto.options import LoadOptions
+from prototrt.converter.commandline.frame import Guarded
+from prototrt.converter.commandline.options.common import common_options, json_option, text_target_option
+from prototrt.converter.commandline.options.groups import gathered
+from prototrt.converter.commandline.options.loading import drawing_options
+from prototrt.converter.commandline.options.parameter_types import InputFile
+from prototrt.converter.commandline.options.rewriting import rewrite_options
+from prototrt.converter.commandline.options.stages import (
+    are_stated_alone,
+    inspection_stage_options,
+    print_after_option,
+    refuse_idle_reader,
+    refuse_rewriting_options,
+    split_stages,
+    stage_options,
+)
+from prototrt.converter.commandline.printing import print_json, print_result, warn
+from prototrt.converter.commandline.steps import print_graphs
+from prototrt.converter.commandline.terminal import show
+from prototrt.converter.stages import Stage
+from prototrt.surgery.options import RewriteOptions
+
+
+@click.command(cls=Guarded, short_help="Show layers, shapes, parameters and multiply-adds.")
+@drawing_options
+@rewrite_options
+@inspection_stage_options
+@print_after_option
+@json_option
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions)
+def inspect(
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    names: tuple[str, ...],
+    reader: str,
+    print_after: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show the layers of MODEL: shapes, parameters, multiply-adds, recurrent pairs.
+
+    Multiply-adds are counted for one call; element-wise work is not counted.
+    "per step" are those of one of the T steps of a recurrent layer.
+
+    Any other file is shown, too: weights alone, an engine, an ONNX model, a Caffe2 net, arrays, scales, a mean
+    file, a manifest. The last line says what to do with it.
+    """
+    from prototrt.converter.commandline.glance import Glance, print_glance
+    from prototrt.converter.commandline.report import print_inspection
+    from prototrt.converter.glance.look import look_at
+    from prototrt.surgery.views.inspection import inspect
+
+    if are_stated_alone("model", "as_json"):
+        facts = look_at(model)
+        if facts is not None:
+            print_result(Glance(facts), as_json, print_glance)
+            return
+    stage, net_stages = split_stages(names, reader)
+    net = prototrt.load(model, options=replace(loading, stages=(*loading.stages, *net_stages)))
+    if stage.name != "parsed" or print_after:
+        print_graphs(net, rewriting, stage, print_after, as_json)
+        return
+    refuse_rewriting_options()
+    print_result(inspect(net, options=rewriting), as_json, print_inspection)
+
+
+@click.command(cls=Guarded, short_help="Draw a net, or the graph made from it.")
+@drawing_options
+@rewrite_options
+@text_target_option()
+@stage_options
+@click.option(
+    "--verification", type=InputFile(), metavar="FILE.json", help="The output of `verify --json`, for a page."
+)
+@click.option("--open", "is_opened", is_flag=True, help="Show the file in a browser.")
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, stage=Stage)
+def dot(
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    target: str | None,
+    stage: Stage,
+    verification: str | None,
+    is_opened: bool,
+) -> None:
+    """Draw MODEL in Graphviz's language, or as .svg, .png, .pdf, or as a page: .html.
+
+    The page shows the net beside the graph, with shapes, costs and warnings, in one file.
+    Nodes made by surgery are dashed, the body of a Scan has a frame, and state that is
+    fed back is a red, dashed arrow.
+    """
+    from prototrt.converter.commandline.browser import open_in_browser
+    from prototrt.converter.commandline.wording import command_line_words
+    from prototrt.converter.pictures import TEXT, dot_text, is_page, refuse_other_formats, write_picture
+
+    if is_opened and (target is None or target.lower().endswith(TEXT)):
+        raise click.UsageError("--open is for pages and images: also give -o FILE.html")
+    if target is not None:
+        refuse_other_formats(target)
+    if verification is not None and not is_page(target):
+        raise click.UsageError("--verification is for pages: also give -o FILE.html")
+    refuse_idle_reader(stage)
+    net = prototrt.load(model, options=loading)
+    if target is None:
+        text, warnings = dot_text(net, rewriting, stage)
+        show(text, end="")
+    else:
+        warnings = write_picture(target, net, rewriting, stage, verification, command_line_words)
+    warn(warnings)
+    if is_opened and target is not None:
+        open_in_browser(target)
+
+
+@click.command(cls=Guarded)
+@click.option("--markdown", is_flag=True, help="As in docs/layers.md.")
+@json_option
+@common_options
+def layers(markdown: bool, as_json: bool) -> None:
+    """List the supported layer types and what each becomes."""
+    from prototrt.converter.commandline.report import print_support
+    from prototrt.surgery.views.support import markdown_table, supported_layers
+
+    if as_json:
+        print_json({"layers": [row.as_dict() for row in supported_layers()]})
+    elif markdown:
+        show(markdown_table(supported_layers()))
+    else:
+        print_support(supported_layers())
+
+
+@click.command(cls=Guarded, short_help="Report what is installed here, and what is missing.")
+@json_option
+@common_options
+def doctor(as_json: bool) -> None:
+    """Report what is installed here, what it can build and run, and what to install."""
+    from prototrt.converter.commandline.report import print_diagnosis
+    from prototrt.converter.doctor import diagnose
+
+    print_result(diagnose(), as_json, print_diagnosis)
