@@ -124,6 +124,13 @@ class OnnxModel:
         finally:
             self.nodes = inside
 
+    def size_vector(self, sizes: Sequence[Size]) -> str:
+        """Several sizes as a vector, whether they are known or not."""
+        known = [size for size in sizes if isinstance(size, int)]
+        if len(known) == len(sizes):
+            return self.integers(*known)
+        return self.add("Concat", *map(self.size, sizes), axis=0)
+
     def _size(self, dim: Size) -> SizeName:
         if isinstance(dim, int):
             return SizeName(self, self.integers(dim))

@@ -8,7 +8,7 @@ from prototrt.converter.onnx.api import ELEMENT_TYPES
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
 from prototrt.converter.onnx.shape import reversed_along
-from prototrt.surgery.ir import DType, fixed
+from prototrt.surgery.ir import DType, computable
 from prototrt.surgery.ops import Reduce, ReduceKind, TopK
 
 _AXES_ARE_INPUTS = 18
@@ -34,5 +34,5 @@ def top_k(model: OnnxModel, op: TopK, x: Tensor) -> list[str]:
     seen = x if op.first_of_equals else reversed_along(model, x, op.axis)
     values, places = model.add_all("TopK", [seen, model.integers(op.count)], 2, axis=op.axis)
     if not op.first_of_equals:
-        places = model.add("Sub", model.integers(fixed(x.shape[op.axis], "an axis") - 1), places)
+        places = model.add("Sub", model.size(computable(x.shape[op.axis], "an axis") - 1), places)
     return [values, model.add("Cast", places, to=ELEMENT_TYPES[DType.INT32])]

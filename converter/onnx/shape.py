@@ -40,7 +40,7 @@ def slice_(model: OnnxModel, op: Slice, x: Tensor) -> list[str]:
 @lowers(Tile)
 def tile(model: OnnxModel, op: Tile, x: Tensor) -> list[str]:
     copies = [op.copies if axis == op.axis else 1 for axis in range(x.rank)]
-    return [model.add("Tile", x, model.integers(*copies))]
+    return [model.add("Tile", x, model.size_vector(copies))]
 
 
 @lowers(Pad)

@@ -10,6 +10,7 @@ from prototrt.converter.readback import (  # noqa: F401 (each registers its rule
     activation,
     constant,
     convolution,
+    counting,
     elementwise,
     grid_sample,
     linear,

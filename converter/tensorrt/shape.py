@@ -73,7 +73,7 @@ def reverse_sequence(network: Network, op: ReverseSequence, x: Tensor, lengths: 
 
 @lowers(Tile)
 def tile(network: Network, op: Tile, x: Tensor) -> list[Tensor]:
-    if network.tile == "plugin":
+    if network.tile == "plugin" and isinstance(op.copies, int):
         from prototrt.converter.tensorrt.tile_plugin import tile_by_plugin  # few engines have it
 
         return [tile_by_plugin(network, op, x)]

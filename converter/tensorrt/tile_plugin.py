@@ -34,7 +34,11 @@ def register_tile_plugin(backend: Backend) -> None:
 
 
 def tile_by_plugin(network: Network, op: Tile, x: Tensor) -> Tensor:
-    """The plugin as a layer. Its kernel is part of the engine if TensorRT can compile plugins ahead."""
+    """The plugin as a layer, for a known number of copies.
+
+    Its kernel is part of the engine if TensorRT can compile plugins ahead.
+    """
+    assert isinstance(op.copies, int)
     if x.dtype.name not in KERNELS:
         raise BuildError(
             f"the Tile plugin moves elements of type {', '.join(KERNELS)}, not {x.dtype.name}",

@@ -25,6 +25,7 @@ from prototrt.surgery.ir import (
     Range,
     Recurrence,
     Shape,
+    Size,
     Value,
     bodies,
     fixed,
@@ -38,6 +39,7 @@ from prototrt.surgery.ops import (
     Axis,
     Cast,
     Concat,
+    Count,
     Gather,
     Identity,
     MatMul,
@@ -111,8 +113,19 @@ class Builder:
             return self.constant(stacked(arrays), hint)
         return self.add(Concat(0), *(self.constant(array, hint) for array in arrays), hint=hint)
 
-    def scalar(self, number: float, rank: int, dtype: DType = DType.FLOAT32) -> Value:
-        """A constant that broadcasts against any shape of this rank."""
+    def counted_numbers(
+        self, size: Size, hint: str, *, first: Size = 0, step: Size = 1, dtype: DType = DType.INT32
+    ) -> Value:
+        """``first``, ``first + step``, ...: (``size``,). A constant, unless one of the sizes varies."""
+        if isinstance(size, int) and isinstance(first, int) and isinstance(step, int):
+            return self.constant((first + step * np.arange(size)).astype(dtype.numpy), hint)
+        return self.cast(self.add(Count(size, first, step), hint=hint), dtype)
+
+    def scalar(self, number: float | OpenSize, rank: int, dtype: DType = DType.FLOAT32) -> Value:
+        """A number, or a size that varies, that broadcasts against any shape of this rank."""
+        if isinstance(number, OpenSize):
+            size = self.counted_numbers(1, "size", first=number, dtype=dtype)
+            return self.reshape(size, (1,) * rank)
         return self.constant(np.full((1,) * rank, number, dtype.numpy), "scalar")
 
     def add(self, op: Op, *inputs: Value, hint: str | None = None) -> Value:
@@ -205,7 +218,7 @@ class Builder:
         """``x + summand``, or ``x`` itself."""
         return x if summand == 0 else self.add(ADD, x, self.scalar(summand, len(x.shape)))
 
-    def tile(self, x: Value, axis: int, copies: int, hint: str | None = None) -> Value:
+    def tile(self, x: Value, axis: int, copies: Size, hint: str | None = None) -> Value:
         """``x`` repeated along one axis."""
         return self.add(Tile(axis, copies), x, hint=hint)
 

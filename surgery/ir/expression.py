@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from prototrt.surgery.ir import Dim, DType, Shape, Value
+from prototrt.surgery.ir import Dim, DType, OpenSize, Shape, Value
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     ADD,
@@ -33,6 +34,9 @@ from prototrt.surgery.ops import (
     Transpose,
 )
 
+Number: TypeAlias = float | OpenSize
+"""A number, or a size that varies and is computed with as a number."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
@@ -49,28 +53,28 @@ class Expression:
     def shape(self) -> Shape:
         return self.value.shape
 
-    def __add__(self, other: Expression | float) -> Expression:
+    def __add__(self, other: Expression | Number) -> Expression:
         return self._with(ADD, other)
 
-    def __sub__(self, other: Expression | float) -> Expression:
+    def __sub__(self, other: Expression | Number) -> Expression:
         return self._with(SUBTRACT, other)
 
-    def __rsub__(self, other: float) -> Expression:
+    def __rsub__(self, other: Number) -> Expression:
         return self._like(other)._with(SUBTRACT, self)
 
-    def __mul__(self, other: Expression | float) -> Expression:
+    def __mul__(self, other: Expression | Number) -> Expression:
         return self._with(MULTIPLY, other)
 
-    def __truediv__(self, other: Expression | float) -> Expression:
+    def __truediv__(self, other: Expression | Number) -> Expression:
         return self._with(DIVIDE, other)
 
-    def __gt__(self, other: Expression | float) -> Expression:
+    def __gt__(self, other: Expression | Number) -> Expression:
         return self._with(GREATER, other)
 
-    def __lt__(self, other: Expression | float) -> Expression:
+    def __lt__(self, other: Expression | Number) -> Expression:
         return self._like(other)._with(GREATER, self)
 
-    def __ge__(self, other: Expression | float) -> Expression:
+    def __ge__(self, other: Expression | Number) -> Expression:
         return ~(self < other)
 
     def __and__(self, other: Expression) -> Expression:
@@ -82,15 +86,15 @@ class Expression:
     def __invert__(self) -> Expression:
         return Expression(self.build, self.build.add(NOT, self.value))
 
-    def equals(self, other: Expression | float) -> Expression:
+    def equals(self, other: Expression | Number) -> Expression:
         """Where both are the same number."""
         return self._with(EQUAL, other)
 
-    def at_least(self, other: Expression | float) -> Expression:
+    def at_least(self, other: Expression | Number) -> Expression:
         """The larger of both."""
         return self._with(MAXIMUM, other)
 
-    def at_most(self, other: Expression | float) -> Expression:
+    def at_most(self, other: Expression | Number) -> Expression:
         """The smaller of both."""
         return self._with(MINIMUM, other)
 
@@ -117,7 +121,7 @@ class Expression:
     def cast(self, dtype: DType) -> Expression:
         return Expression(self.build, self.build.cast(self.value, dtype))
 
-    def chosen(self, yes: Expression | float, no: Expression | float) -> Expression:
+    def chosen(self, yes: Expression | Number, no: Expression | Number) -> Expression:
         """``yes`` where this truth value holds, otherwise ``no``. At least one of them is an expression."""
         known = yes if isinstance(yes, Expression) else no
         assert isinstance(known, Expression)
@@ -146,11 +150,11 @@ class Expression:
         assert isinstance(size, int)
         return [self.slice(axis, start) for start in range(size)]
 
-    def _with(self, op: Binary, other: Expression | float) -> Expression:
+    def _with(self, op: Binary, other: Expression | Number) -> Expression:
         right = other if isinstance(other, Expression) else self._like(other)
         return Expression(self.build, self.build.add(op, self.value, right.value))
 
-    def _like(self, number: Expression | float) -> Expression:
+    def _like(self, number: Expression | Number) -> Expression:
         """A number as an expression of the rank and the type of this one."""
         if isinstance(number, Expression):
             return number

@@ -351,6 +351,15 @@ def _known(attribute: Any, sizes: Mapping[str, int]) -> Any:
     return attribute
 
 
+def symbols_in(op: Op) -> Iterator[str]:
+    """The symbols of the open sizes among an op's attributes."""
+    for item in fields(op):  # type: ignore[arg-type]  # ops are dataclasses
+        attribute = getattr(op, item.name)
+        for size in attribute if isinstance(attribute, tuple) else (attribute,):
+            if isinstance(size, OpenSize):
+                yield from size.symbols
+
+
 def read(value: Value, held: Mapping[Value, Array]) -> Array:
     """The array of a value: its own data if it is constant, otherwise the computed one."""
     return value.data if value.data is not None else held[value]

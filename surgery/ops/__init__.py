@@ -11,6 +11,7 @@ from prototrt.surgery.ops.activation import (
     TanH,
 )
 from prototrt.surgery.ops.convolution import Convolution, Deconvolution, Patches
+from prototrt.surgery.ops.counting import Count
 from prototrt.surgery.ops.elementwise import (
     ABS,
     ADD,
@@ -98,6 +99,7 @@ __all__ = [
     "Compress",
     "Concat",
     "Convolution",
+    "Count",
     "Deconvolution",
     "Dequantize",
     "Gather",

@@ -7,6 +7,7 @@ from prototrt.surgery.ir import Op
 FAMILIES = (
     "activation",
     "convolution",
+    "counting",
     "elementwise",
     "linear",
     "normalization",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.surgery.ir import Array, DType, Op, Shape, fixed
+from prototrt.surgery.ir import Array, DType, Op, Shape, computable, range_of
 
 
 class ReduceKind(enum.Enum):
@@ -52,7 +52,7 @@ class TopK(Op):
     first_of_equals: bool = False
 
     def shape(self, x: Shape) -> list[Shape]:
-        assert 1 <= self.count <= fixed(x[self.axis], f"axis {self.axis}")
+        assert 1 <= self.count <= range_of(computable(x[self.axis], f"axis {self.axis}")).min
         shape = (*x[: self.axis], self.count, *x[self.axis + 1 :])
         return [shape, shape]
 

@@ -150,7 +150,7 @@ class Tile(Op):
     """``copies`` of the input, concatenated along one axis."""
 
     axis: int
-    copies: int
+    copies: Size
 
     def shape(self, x: Shape) -> list[Shape]:
         size = computable(x[self.axis], f"axis {self.axis}") * self.copies
@@ -158,7 +158,7 @@ class Tile(Op):
 
     def evaluate(self, x: Array) -> list[Array]:
         copies = [1] * x.ndim
-        copies[self.axis] = self.copies
+        copies[self.axis] = fixed(self.copies, "the number of copies")
         return [np.tile(x, copies)]
 
 

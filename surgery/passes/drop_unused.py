@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 
-from prototrt.surgery.ir import Graph, Node, Value
+from prototrt.surgery.ir import Graph, Node, Value, symbols_in, walk
+from prototrt.surgery.ir.symbol_sources import symbol_sources
 from prototrt.surgery.ops import Scan, ScanInputs, ScanOutputs
 
 
@@ -16,14 +17,26 @@ def drop_unused(graph: Graph) -> Graph:
     After: ``z = TanH(w)``, ``return z``, and x is no longer an input
     A Scan loses unread sequences, states that nothing in or after its body depends on, and everything
     that its body reads only for them.
-    Left alone: an input for state, even if the net never looks at it.
+    Left alone: an input for state, even if the net never looks at it, and one that alone tells a needed size.
     """
     needed = {*graph.outputs, *graph.state_inputs}
     kept = _needed_nodes(graph.nodes, needed)
+    needed.update(_telling(graph, kept, needed))
     inputs = tuple(value for value in graph.inputs if value in needed)
     if tuple(kept) == graph.nodes and inputs == graph.inputs:
         return graph
     return replace(graph.with_nodes(kept), inputs=inputs)
+
+
+def _telling(graph: Graph, kept: Sequence[Node], needed: Container[Value]) -> Iterator[Value]:
+    """Inputs from which sizes are told that no needed input tells."""
+    if not graph.symbols:
+        return
+    used = {symbol for node in walk(graph.with_nodes(kept)) for symbol in symbols_in(node.op)}
+    told = symbol_sources(value for value in graph.inputs if value in needed)
+    for symbol, source in symbol_sources(graph.inputs).items():
+        if symbol in used and symbol not in told:
+            yield source.input
 
 
 def _needed_nodes(nodes: Sequence[Node], needed: set[Value]) -> list[Node]:

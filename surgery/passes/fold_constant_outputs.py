@@ -35,11 +35,11 @@ def fold_constant_outputs(graph: Graph) -> Graph:
 
 
 def _known_nodes(graph: Graph) -> list[Node]:
-    """The nodes that depend on no input."""
+    """The nodes that depend on no input and, unlike those without inputs, on no size."""
     made: set[Value] = set()
     known = []
     for node in graph.nodes:
-        is_known = all(value.is_constant or value in made for value in node.inputs)
+        is_known = bool(node.inputs) and all(value.is_constant or value in made for value in node.inputs)
         is_fixed = all(isinstance(dim, int) for value in node.outputs for dim in value.shape)
         if is_known and is_fixed:
             known.append(node)

@@ -53,7 +53,8 @@ def fold_constants(graph: Graph) -> Graph:
 
 def _is_foldable(node: Node, graph: Graph) -> bool:
     return (
-        all(value.is_constant for value in node.inputs)
+        bool(node.inputs)  # what reads nothing is made of sizes
+        and all(value.is_constant for value in node.inputs)
         and not bodies(node.op)
         and all(isinstance(dim, int) for value in node.outputs for dim in value.shape)
         and not isinstance(node.op, (*_SLIDING, Dequantize))

@@ -22,6 +22,8 @@ from prototrt.surgery.ir import Graph, Op
 from prototrt.tests.converter.onnx.test_primitives import CASES as SMALL_GRAPHS
 from prototrt.tests.converter.onnx.test_primitives import graph_of
 from prototrt.tests.golden_cases import caffe_cases, rewritten
+from prototrt.tests.surgery.test_counting import RULES as OPEN_SIZES
+from prototrt.tests.surgery.test_counting import graph_of as graph_of_open_size
 
 PRIMITIVES = sorted(
     {
@@ -102,13 +104,14 @@ def families_that_make() -> dict[str, set[str]]:
 
 
 def _graphs() -> Iterator[Graph]:
-    """Every net that Caffe has run and an engine can run, and small graphs for what they leave out."""
+    """Every net that Caffe has run and an engine can run, and small graphs for what they leave out, open sizes too."""
     for case in caffe_cases():
         graph = rewritten(case, case.arrays("inputs")[0])
         if not any(node.op.data_dependent for node in graph.nodes):
             yield graph
     for op, arrays in SMALL_GRAPHS.values():
         yield graph_of(op, arrays)
+    yield from map(graph_of_open_size, OPEN_SIZES)
 
 
 def _plain(kind: str) -> str:

@@ -59,7 +59,7 @@ def passes_on_disk() -> Iterator[str]:
     for module in pkgutil.iter_modules(passes.__path__):
         found = import_module(f"{passes.__name__}.{module.name}")
         for name, item in vars(found).items():
-            if is_pass(name, item) and item.__module__ == found.__name__:
+            if getattr(item, "__module__", None) == found.__name__ and is_pass(name, item):
                 yield name
 
 

@@ -1,0 +1,31 @@
+"""Numbers from sizes: counted elements, and sizes themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prototrt.surgery.ir import Array, DType, Op, Shape, Size, fixed
+
+
+@dataclass(frozen=True, slots=True)
+class Count(Op):
+    """``first``, ``first + step``, ``first + 2 step``, ...: (``size``,), int32. It reads nothing.
+
+    For sizes that vary. Other numbers are constants.
+    """
+
+    size: Size
+    first: Size = 0
+    step: Size = 1
+
+    def shape(self) -> list[Shape]:
+        return [(self.size,)]
+
+    def dtypes(self, *inputs: DType) -> list[DType]:
+        return [DType.INT32]
+
+    def evaluate(self) -> list[Array]:
+        size, first, step = (fixed(number, "a size") for number in (self.size, self.first, self.step))
+        return [first + step * np.arange(size, dtype=np.int32)]
