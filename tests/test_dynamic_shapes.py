@@ -145,7 +145,8 @@ def test_message(arguments: dict[str, Any], message: str) -> None:
             {"min_shapes": {"x": (1, 3, 6)}},
             'layer "lstm" (LSTM), bottom "cont": shape is (5, 3), expected (T, 3)\n'
             '  because T varies and N is 3, the first dimensions of bottom "x"\n'
-            "  fix: give it the same sizes as that bottom in min_shapes, opt_shapes and max_shapes",
+            "  fix: give both bottoms the same sizes, in shapes or in a Reshape before this layer;"
+            ' or, if each call holds whole sequences, convert with cont="drop" and state="zero"',
         ),
         (
             {"min_shapes": {"x": (1, 3, 6), "cont": (1, 3)}, "sequence": "unroll", "force": True},

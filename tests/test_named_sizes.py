@@ -295,3 +295,50 @@ def test_what_cannot_vary(name: str, dynamic: tuple[str, ...], message: str) -> 
     with pytest.raises(ConversionError) as caught:
         prototrt.rewrite(case_called(name).load(), dynamic=dynamic)
     assert str(caught.value) == message
+
+
+CUTS = op("Reshape", "reshape_param { shape { dim: -1 dim: 1 dim: 6 } }", tops=("one",)).replace(
+    '"op"', '"cut"'
+)
+LSTM = op("LSTM", "recurrent_param { num_output: 2 }", ("one", "cont"))
+LSTM_BLOBS = stored("op", [numbers(8, 6), numbers(8), numbers(8, 2)])
+
+
+def test_message_about_a_cont_of_other_sizes() -> None:
+    """The Reshape states one stream, and cont has N of them."""
+    shapes: dict[str, Any] = {"x": ("T", "N", 6), "cont": ("T", "N")}
+    with pytest.raises(ShapeError) as caught:
+        rewritten(
+            CUTS + LSTM,
+            {"x": (4, 1, 6), "cont": (4, 1)},
+            LSTM_BLOBS,
+            shapes=shapes,
+            sizes={"T": (1, 4, 9), "N": (1, 1, 3)},
+        )
+    assert str(caught.value).split('layer "op" ', 1)[1] == (
+        '(LSTM), bottom "cont": shape is (T, N), expected (N*T, 1)\n'
+        '  because T is N*T and N is 1, the first dimensions of bottom "one"\n'
+        "  fix: give both bottoms the same sizes, in shapes or in a Reshape before this layer"
+    )
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_a_constant_cont_of_other_sizes_may_be_dropped(on: str) -> None:
+    """A net that makes its own cont, for one size, and whose calls hold whole sequences."""
+    first = op("DummyData", "dummy_data_param { shape { dim: 1 dim: 1 } }", (), ("first",)).replace(
+        '"op"', '"first"'
+    )
+    later = first.replace("first", "later").replace("dim: 1 dim", "dim: 3 dim")
+    filler = "data_filler { type: 'constant' value: 1 } } }"
+    cont = op("Concat", "concat_param { axis: 0 }", ("first", "later"), ("cont",)).replace('"op"', '"cont"')
+    layers = CUTS + first + later.replace("} } }", f"}} {filler}") + cont + LSTM
+    x = numbers(7, 1, 6)
+    whole: dict[str, Any] = {"cont": "drop", "state": "zero"}
+    graph = rewritten(
+        layers, {"x": (4, 1, 6)}, LSTM_BLOBS, shapes={"x": ("T", 1, 6)}, sizes={"T": (1, 4, 9)}, **whole
+    )
+    session = prototrt.Session(graph, on=on)
+    stated = layers.replace("dim: 3 dim", "dim: 6 dim")
+    wanted = prototrt.Session(rewritten(stated, {"x": x.shape}, LSTM_BLOBS)).run({"x": x})["y"]
+    for _ in range(2):
+        np.testing.assert_allclose(session.run({"x": x})["y"], wanted, 1e-5, 1e-6)

@@ -238,9 +238,10 @@ def test_rows_of_steps_and_streams_build() -> None:
     ("dims", "message"),
     [
         (
-            "dim: 5 dim: -1 dim: 6",
-            "(Reshape): shape is (x.0, x.1, 6): its 6*x.0*x.1 elements cannot be cut into parts of 30\n"
-            "  fix: state sizes whose product divides these elements",
+            "dim: 4 dim: -1 dim: 6",
+            "(Reshape): shape is (x.0, x.1, 6): its 6*x.0*x.1 elements cannot be cut into parts of 24\n"
+            "  fix: state sizes whose product divides these elements;"
+            " or make the stated sizes the usual ones in sizes",
         ),
         (
             "dim: 3 dim: 5 dim: 7",
@@ -256,3 +257,65 @@ def test_message_of_a_reshape(dims: str, message: str) -> None:
     with pytest.raises(ConversionError) as caught:
         rewritten(layer, {"x": (5, 3, 6)}, min_shapes={"x": (1, 1, 6)}, max_shapes={"x": (9, 8, 6)})
     assert str(caught.value).split('layer "op" ', 1)[1] == message
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes", "dims", "wanted"),
+    [
+        (("T", "N", 6), {"T": 40, "N": 1}, (40, 1, 6), "(T, N, 6)"),
+        (("T", "N", 6), {"T": 40, "N": 2}, (-1, 2, 6), "(T, N, 6)"),
+        (("T", "N", 6), {"T": 40, "N": 1}, (-1, 1, 6), "(N*T, 1, 6)"),
+        (("T", "N", 6), {"T": 40, "N": 1}, (-1, 6), "(N*T, 6)"),
+    ],
+)
+def test_rows_as_usual_sizes(
+    shape: tuple[int | str, ...], sizes: dict[str, int], dims: tuple[int, ...], wanted: str
+) -> None:
+    """What a net states comes first; otherwise its numbers are usual sizes, as many as possible."""
+    assert str(_of_rows(shape, sizes, dims).outputs[0].shape) == wanted
+
+
+def _of_rows(shape: tuple[int | str, ...], sizes: dict[str, int], dims: tuple[int, ...]) -> Graph:
+    """x as rows of 6, and these in the stated shape."""
+    rows = op("Reshape", "reshape_param { shape { dim: -1 dim: 6 } }", tops=("rows",)).replace(
+        '"op"', '"rows"'
+    )
+    back = op(
+        "Reshape", f"reshape_param {{ shape {{ {' '.join(f'dim: {dim}' for dim in dims)} }} }}", ("rows",)
+    )
+    usual = tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape)
+    spans = {name: (1, size, 99) for name, size in sizes.items()}
+    return rewritten(rows + back, {"x": usual}, shapes={"x": shape}, sizes=spans)
+
+
+def test_axes_side_by_side_as_their_usual_size() -> None:
+    """Rows and columns of a map as steps, as CRNNs state them: 24 are 2 rows of usually 12 columns."""
+    layer = op("Reshape", "reshape_param { shape { dim: 1 dim: 5 dim: 24 } }")
+    sizes = {"N": (1, 1, 4), "W": (2, 12, 50)}
+    graph = rewritten(layer, {"x": (1, 5, 2, 12)}, shapes={"x": ("N", 5, 2, "W")}, sizes=sizes)
+    assert str(graph.outputs[0].shape) == "(N, 5, 2*W)"
+    (warning,) = graph.warnings
+    assert warning.endswith("a shape of usual sizes, which vary: 1 is N and 24 is 2*W")
+    x = numbers(3, 5, 2, 7)
+    np.testing.assert_array_equal(prototrt.Session(graph).run({"x": x})["y"], x.reshape(3, 5, 14))
+
+
+def test_message_of_usual_sizes_with_two_meanings() -> None:
+    with pytest.raises(ConversionError) as caught:
+        _of_rows(("T", "N", 6), {"T": 40, "N": 40}, (-1, 40, 6))
+    assert str(caught.value).split('layer "op" ', 1)[1] == (
+        "(Reshape): shape is (N*T, 6), which [-1, 40, 6] may make (N, T, 6) or (T, N, 6)\n"
+        "  because its numbers are usual sizes of several things that vary\n"
+        "  fix: give these different usual sizes in sizes, and state those here"
+    )
+
+
+def test_a_reshape_with_very_many_meanings_is_read_as_it_stands() -> None:
+    ones = "dim: 1 " * 15
+    with pytest.raises(ConversionError, match="which cannot become"):
+        rewritten(
+            op("Reshape", f"reshape_param {{ shape {{ dim: 2 {ones} }} }}"),
+            {"x": (1, 1)},
+            shapes={"x": ("T", "N")},
+            sizes={"T": (1, 1, 9), "N": (1, 1, 9)},
+        )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import combinations, product
+from math import prod
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
@@ -11,6 +13,9 @@ from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, refuse_in_place
 from prototrt.surgery.ir import AtMost, DataSize, Dim, OpenSize, Shape, Value, divided, open_count
 from prototrt.surgery.ops.shape import measure
+
+_MOST_READINGS = 10_000
+"""Ways to read the numbers of a Reshape; one that has more is read as it stands."""
 
 
 @layer_rule("Reshape")
@@ -45,15 +50,18 @@ def reshape(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 def _refuse_other_count(layer: Layer, shape: Shape, target: Shape) -> None:
     if measure(shape) != measure(target):
-        rest = "set one size to -1: it takes the remaining elements"
         raise ShapeError(
             f"shape is {shape}, which cannot become {target}",
             blob=f'bottom "{layer.bottom_blob(0)}"',
             because="the numbers of elements differ",
-            fix=Worded("{}; or make the stated sizes the usual ones in {}", rest, Option("sizes"))
-            if any(isinstance(dim, OpenSize) for dim in shape)
-            else rest,
+            fix=_or_usual("set one size to -1: it takes the remaining elements", shape),
         )
+
+
+def _or_usual(fix: str, shape: Shape) -> str:
+    if not any(isinstance(dim, OpenSize) for dim in shape):
+        return fix
+    return Worded("{}; or make the stated sizes the usual ones in {}", fix, Option("sizes"))
 
 
 def reshaped(shape: Shape, first: int, last: int, dims: Sequence[Dim]) -> Shape:
@@ -78,36 +86,72 @@ def reshaped(shape: Shape, first: int, last: int, dims: Sequence[Dim]) -> Shape:
 
 
 def _target(build: LayerBuilder, layer: Layer, shape: Shape, first: int, last: int) -> Shape:
-    """The new shape. If the net states each size, its numbers may be the usual sizes of what varies."""
+    """The new shape. What the net states comes first; its numbers may also be the usual sizes of what varies."""
     dims = list(layer.param.shape.dim)
-    target = reshaped(shape, first, last, dims)
-    if -1 in dims or measure(shape) == measure(target):
-        return target
-    meant = {
-        other: told
-        for sizes, told in _as_usual_sizes(shape, dims)
-        if measure(other := reshaped(shape, first, last, sizes)) == measure(shape)
-    }
-    if len(meant) != 1:
-        return target
-    ((target, told),) = meant.items()
-    build.warn(f"the net states a shape of usual sizes, which vary: {' and '.join(told)}")
-    return target
-
-
-def _as_usual_sizes(shape: Shape, dims: Sequence[int]) -> Iterator[tuple[list[Dim], list[str]]]:
-    """All ways to replace stated sizes by what varies and usually has that size, and what is replaced."""
-    varying: dict[OpenSize, None] = {}
-    for size in shape:
-        if isinstance(size, OpenSize):
-            varying[size] = None
-            varying |= {OpenSize.symbol(name, span): None for name, span in size.symbols.items()}
-    choices: list[list[Dim]] = [[dim, *(size for size in varying if size.range.opt == dim)] for dim in dims]
-    for sizes in product(*choices):
+    try:
+        target = reshaped(shape, first, last, dims)
+        if measure(shape) == measure(target):
+            return target
+        refusal = None
+    except ShapeError as error:
+        target, refusal = (), error
+    meant = _fitting(shape, first, last, dims)
+    if len(meant) > 1:
+        raise ShapeError(
+            f"shape is {shape}, which {dims} may make {' or '.join(map(str, meant))}",
+            because="its numbers are usual sizes of several things that vary",
+            fix=Worded("give these different usual sizes in {}, and state those here", Option("sizes")),
+        )
+    if meant:
+        ((target, sizes),) = meant.items()
         told = [
             f"{dim} is {size}" for dim, size in zip(dims, sizes, strict=True) if isinstance(size, OpenSize)
         ]
-        yield list(sizes), told
+        build.warn(f"the net states a shape of usual sizes, which vary: {' and '.join(told)}")
+    elif refusal is not None:
+        raise refusal
+    return target
+
+
+def _fitting(shape: Shape, first: int, last: int, dims: Sequence[int]) -> dict[Shape, Sequence[Dim]]:
+    """The shapes with as many elements that the net may mean by usual sizes, and how it states them then.
+
+    The most numbers are usual sizes: of rows of T steps of 1 stream, ``40 1 64`` means (T, N, 64), not (T*N, 1, 64).
+    The fewest axes become one: of (N, 64, W), ``1 64 40`` means (N, 64, W), not (1, 64*N, W).
+    """
+    meant: dict[Shape, Sequence[Dim]] = {}
+    best = (0, 0)
+    varying = _usual_sizes(shape)
+    choices: list[list[Dim]] = [[dim, *(size for size in varying if size.range.opt == dim)] for dim in dims]
+    if prod(map(len, choices)) > _MOST_READINGS:
+        return {}
+    for sizes in product(*choices):
+        replaced = [size for size in sizes if isinstance(size, OpenSize)]
+        rank = (len(replaced), -sum(varying[size] for size in replaced))
+        if rank < best:
+            continue
+        with suppress(ShapeError):
+            target = reshaped(shape, first, last, sizes)
+            if measure(target) == measure(shape):
+                meant = {**(meant if rank == best else {}), target: sizes}
+                best = rank
+    return meant
+
+
+def _usual_sizes(shape: Shape) -> dict[OpenSize, int]:
+    """What a number may stand for, and how many axes of the bottom it makes one.
+
+    That is an axis, some side by side, or the size that a symbol stands for.
+    """
+    found: dict[OpenSize, int] = {}
+    parts = [shape[first:last] for first, last in combinations(range(len(shape) + 1), 2)]
+    for part in sorted(parts, key=len):
+        size = 0 if any(isinstance(dim, DataSize) for dim in part) else open_count(part)
+        if isinstance(size, OpenSize):
+            found.setdefault(size, len(part))
+            for name, span in size.symbols.items():
+                found.setdefault(OpenSize.symbol(name, span), 1)
+    return found
 
 
 def _rest(shape: Shape, target: Shape) -> Dim:
@@ -125,7 +169,7 @@ def _rest(shape: Shape, target: Shape) -> Dim:
     if rest is None:
         raise ShapeError(
             f"shape is {shape}: its {have} elements cannot be cut into parts of {explicit}",
-            fix="state sizes whose product divides these elements",
+            fix=_or_usual("state sizes whose product divides these elements", shape),
         )
     # Rows whose number the data decide keep their count where the rest is their axis.
     return next((dim for dim in shape if isinstance(dim, AtMost) and dim == rest), rest)

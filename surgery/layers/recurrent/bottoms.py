@@ -80,16 +80,19 @@ class Bottoms:
             blob=bottom(self.layer, index),
             because=f"{_told('T', self.steps)} and {_told('N', self.streams)},"
             f" the first dimensions of {bottom(self.layer, 0)}",
-            fix=self._fix(shape),
+            fix=self._fix(index, value.shape, shape),
         )
 
-    def _fix(self, shape: tuple[Dim, ...]) -> str:
-        if any(isinstance(dim, str) for dim in shape):
-            return Worded(
-                "give it the same sizes as that bottom in {}, {} and {}",
-                *(Option(name) for name in ("min_shapes", "opt_shapes", "max_shapes")),
-            )
-        return f"give it the shape {{ {' '.join(f'dim: {dim}' for dim in shape)} }}"
+    def _fix(self, index: int, found: tuple[Dim, ...], expected: tuple[Dim, ...]) -> str:
+        if not any(isinstance(dim, str) for dim in (*found, *expected)):
+            return f"give it the shape {{ {' '.join(f'dim: {dim}' for dim in expected)} }}"
+        fix = Worded(
+            "give both bottoms the same sizes, in {} or in a Reshape before this layer", Option("shapes")
+        )
+        if index != 1 or any(isinstance(dim, str) for dim in found):
+            return fix
+        whole = Option("cont", "drop"), Option("state", "zero")
+        return Worded("{}; or, if each call holds whole sequences, convert with {} and {}", fix, *whole)
 
 
 def _told(letter: str, size: Dim) -> str:
@@ -123,9 +126,17 @@ def expect_shape(layer: Layer, value: Value, shape: Shape, because: str, index: 
 
 
 def read_bottoms(
-    layer: Layer, x: Value, cont: Value | None, others: Sequence[Value], expected: Expected
+    layer: Layer,
+    x: Value,
+    cont: Value | None,
+    others: Sequence[Value],
+    expected: Expected,
+    drops_cont: bool = False,
 ) -> Bottoms:
-    """Identify the bottoms after x and cont: static inputs, sequence lengths, initial states."""
+    """Identify the bottoms after x and cont: static inputs, sequence lengths, initial states.
+
+    A cont that is dropped may have any shape: that of a net that computes it does not vary with T.
+    """
     if len(x.shape) < 3:
         raise ShapeError(
             f"shape is {x.shape}, expected (T, N, ...)",
@@ -148,7 +159,7 @@ def read_bottoms(
         tuple(value for _, value in initial),
         initial[0][0] if initial else 0,
     )
-    if cont is not None:
+    if cont is not None and not drops_cont:
         found.expect(1, cont, (found.steps, found.streams))
     if lengths:
         found.expect(*lengths, (found.streams,))

@@ -93,7 +93,7 @@ def recurrent(
     check_options(layer, family.options)
     states = family.form.states if param.expose_hidden else ()
     expected = Expected(family.statics, bool(param.sequence_lengths), states)
-    bottoms = read_bottoms(layer, x, cont, others, expected)
+    bottoms = read_bottoms(layer, x, cont, others, expected, drops_cont=build.options.cont == "drop")
     stack = _stack(StoredBlobs(build, layer), family, bottoms)
     _check_initial(bottoms, stack)
     layer_states = LayerStates(build, stack, x, bottoms.initial)
