@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.surgery.expansion.blob_values import BlobValues
+from prototrt.surgery.expansion.dynamic_sizes import with_dynamic_sizes
+from prototrt.surgery.expansion.known_inputs import KnownInputs, given_shapes, profile_of
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, LayerRule
+from prototrt.surgery.expansion.stated_sizes import open_shapes
 from prototrt.surgery.expansion.user_rules import UserRules
 from prototrt.surgery.ir import LeftOut, Value
 from prototrt.surgery.ir.registry import Registry
+from prototrt.surgery.options import RewriteOptions
 
 
 class Framework(ABC):
@@ -78,6 +84,21 @@ class Framework(ABC):
     @abstractmethod
     def letters(self, layers: Sequence[Layer], name: str, axes: int) -> Sequence[str]:
         """The names of the first axes of an input with this number of axes, as far as they are T and N."""
+
+    def known_inputs(self, layers: Sequence[Layer], options: RewriteOptions) -> KnownInputs:
+        """What the user and the file say about the inputs that these layers read. Raises ``OptionsError``."""
+        given, formulas = given_shapes(options), open_shapes(options)
+        stated, letters = self.stated_shapes(layers), partial(self.letters, layers)
+        fixed = {name: shape for name, shape in {**stated, **given}.items() if name not in formulas}
+        return KnownInputs(
+            given,
+            with_dynamic_sizes(profile_of(options), options, fixed, letters),
+            self.whole_numbers(layers),
+            partial(shape_option, layers=layers),
+            letters,
+            formulas,
+            stated,
+        )
 
     def transforms(self, layer: Layer) -> bool:
         """Whether the layer reads data and transforms them."""

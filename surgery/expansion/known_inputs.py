@@ -21,7 +21,7 @@ class KnownInputs:
 
     ``example`` returns an option that states the shape of an input. ``letters(input, number of axes)`` are the names of
     its first axes, as far as they are T and N. ``formulas`` are shapes with names of sizes that the user gave them;
-    ``shapes`` has their usual sizes.
+    ``shapes`` has their usual sizes. ``stated`` are the shapes of the file.
     """
 
     shapes: Mapping[str, Sizes]
@@ -30,17 +30,18 @@ class KnownInputs:
     example: Callable[[str], Option]
     letters: Callable[[str, int], Sequence[str]]
     formulas: Mapping[str, Shape]
+    stated: Mapping[str, Sizes]
 
     def ranges(self, name: str, stated: Sizes | None) -> list[Range]:
         """The range of each axis, where the file states this shape. Raises ``ShapeError``."""
         return self.profile.ranges(name, self.shapes.get(name, stated), self.example)
 
-    def size_names(self, stated: Mapping[str, Sizes]) -> SizeNames:
-        """The symbols of inputs, of which the file states these shapes."""
+    def size_names(self) -> SizeNames:
+        """The symbols of inputs."""
         expected: dict[str, Sequence[Range]] = {}
         for name in self.profile.names():
             with suppress(ShapeError):  # which the rule of the input raises again
-                expected[name] = self.ranges(name, stated.get(name))
+                expected[name] = self.ranges(name, self.stated.get(name))
         return SizeNames(self.letters, expected)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from math import prod
 from typing import Any, TypeAlias
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from google.protobuf.message import Message
 
-from prototrt.caffe_proto import Layer, NoWeights, RandomWeights, StoredBlob, Weights
+from prototrt.caffe_proto import Layer, Model, NoWeights, RandomWeights, StoredBlob
 from prototrt.caffe_proto.errors import NetError, ShapeError, WeightsError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.fillers import described, filled
@@ -20,7 +20,6 @@ from prototrt.surgery.expansion.nonfinite_weights import count_not_finite
 from prototrt.surgery.expansion.shared_memory import SharedMemory
 from prototrt.surgery.ir import Array, Shape, Value, element_count, symbols_of
 from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ir.profiles import SizeNames
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.settings import Settings
@@ -37,21 +36,14 @@ GIVE_THEIR_NET = "use the prototxt that these weights were trained with"
 class LayerBuilder(Builder):
     """A ``Builder`` that also returns the stored parameters of layers."""
 
-    def __init__(
-        self,
-        reserved: Iterable[str],
-        layers: Iterable[str],
-        weights: Weights,
-        options: RewriteOptions,
-        inputs: KnownInputs,
-        names: SizeNames,
-    ) -> None:
-        super().__init__(reserved, layers)
-        self.weights = weights
+    def __init__(self, model: Model, options: RewriteOptions, inputs: KnownInputs) -> None:
+        tops = [top for layer in model.layers for top in layer.tops]
+        super().__init__(reserved=tops, layers=[layer.name for layer in model.layers])
+        self.weights = model.weights
         self.options = options
         self.settings = Settings.given(options.settings)
         self.known_inputs = inputs
-        self.size_names = names
+        self.size_names = inputs.size_names()
         self.memory = SharedMemory()
         self.limit = MemoryLimit(options)
         self.made: set[Value] = set()

@@ -1,0 +1,53 @@
+"""What a user should know of a net that converts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto.net.shape_examples import shape_option
+from prototrt.caffe_proto.wording import Option, Worded, listed
+from prototrt.surgery.expansion.dynamic_sizes import told_sizes
+from prototrt.surgery.expansion.frameworks import Framework
+from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.expansion.needed_layers import inputs_of
+from prototrt.surgery.ir import Graph
+from prototrt.surgery.options import RewriteOptions
+
+
+def remarks(
+    model: Model, layers: Sequence[Layer], build: LayerBuilder, framework: Framework
+) -> Iterator[str]:
+    """Warnings about the net as a whole, of which these layers were expanded."""
+    options = build.options
+    needed = {top for layer in layers for top in layer.tops}
+    for name in inputs_of(model):
+        if name not in needed:
+            yield f'{model.file}: input "{name}" is not needed for the outputs'
+    if options.dynamic:
+        yield Worded("{}: {}", model.file, told_sizes(options, build.symbols))
+    if options.preprocess and not any(map(framework.transforms, layers)):
+        yield f"{model.file}: nothing to preprocess: no data layer states a mean or a scale"
+    if not build.inputs:
+        yield _without_inputs(model)
+
+
+def remarks_on_states(model: Model, graph: Graph, options: RewriteOptions) -> Iterator[str]:
+    """A warning if options for the states of layers do not apply to all states of the graph."""
+    if options.state != "bind" and graph.recurrences:
+        names = listed([pair.input.name for pair in graph.recurrences])
+        yield Worded(
+            "{}: these states are inputs and outputs of the net itself, so {} does not change them: {}",
+            model.file,
+            Option("state"),
+            names,
+        )
+
+
+def _without_inputs(model: Model) -> str:
+    """The warning that the net has no inputs. It says how to turn a blob that DummyData fills into an input."""
+    told = f"{model.file}: the net has no inputs: its outputs are always the same"
+    dummies = [top for layer in model.layers if layer.type == "DummyData" for top in layer.tops]
+    if not dummies:
+        return told
+    return Worded("{}; {} makes an input", told, shape_option(dummies[0], model.layers))
