@@ -59,8 +59,3 @@ FIELDS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("SoftmaxParameter", "normalize_type"): ("NormFace", "the bottom is normalized first"),
 }
 """By message and field: the fork, and what the field changes."""
-
-ONCE_PER_AXIS = {
-    f"caffe.PoolingParameter.{name}": "naibaf7's Caffe" for name in ("kernel_size", "pad", "stride")
-}
-"""By full name of the field: the fork in which a field with one value in Caffe is stated once per axis."""

@@ -14,7 +14,7 @@ from functools import lru_cache
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from prototrt.caffe_proto.errors import UnreadableFileError, UnsupportedLayerError, raise_all
-from prototrt.caffe_proto.known_forks import FIELDS, ONCE_PER_AXIS
+from prototrt.caffe_proto.known_forks import FIELDS
 from prototrt.caffe_proto.schema import Message, is_repeated, message_class, required_fields
 from prototrt.caffe_proto.suggestions import MOST_NAMES, choices, close_names
 from prototrt.caffe_proto.text.findings import BrokenTextError, Finding, OpenLayer
@@ -121,19 +121,12 @@ class _Reader:
 
     def _note_second(self, known: FieldDescriptor, name: Token, path: Path, seen: dict[str, Token]) -> None:
         if known.name in seen and not is_repeated(known):
-            because, fix = (
-                f"line {self.tokens.line(seen[known.name])} gives it first",
-                "remove one of the two",
-            )
-            if fork := ONCE_PER_AXIS.get(known.full_name):
-                because += f"; {fork} states it once per axis"
-                fix += " if they are equal; otherwise cut the net before this layer"
             self._find(
                 name,
                 path,
                 f"{known.name} is given a second time",
-                because=because,
-                fix=fix,
+                because=f"line {self.tokens.line(seen[known.name])} gives it first",
+                fix="remove one of the two",
                 field=known.name,
             )
         seen.setdefault(known.name, name)

@@ -19,6 +19,7 @@ from prototrt.surgery.expansion.layer_builder import (
 )
 from prototrt.surgery.expansion.limits import refuse_large
 from prototrt.surgery.ir import OpenSize, Shape, Value, computable, fixed, open_count
+from prototrt.surgery.layers.spatial import per_axis
 from prototrt.surgery.ops import Concat, Convolution, Deconvolution, Pad, Patches, Slice
 from prototrt.surgery.ops.windows import windows_that_fit
 
@@ -169,7 +170,7 @@ class Geometry:
         self.kernel = _sizes(param, "kernel", self.spatial, None)
         self.stride = _sizes(param, "stride", self.spatial, 1)
         self.pad = _sizes(param, "pad", self.spatial, 0)
-        dilation = _per_axis(list(param.dilation), "dilation", self.spatial, 1)
+        dilation = per_axis(list(param.dilation), "dilation", self.spatial, 1)
         # Caffe accepts 0, which changes nothing for a kernel of one element.
         self.dilation = tuple(
             max(step, 1) if size == 1 else step for step, size in zip(dilation, self.kernel, strict=True)
@@ -246,7 +247,7 @@ def _sizes(param: Any, name: str, spatial: int, default: int | None) -> tuple[in
             )
         _refuse_half(param, name, height, width)
         return getattr(param, height), getattr(param, width)
-    return _per_axis(values, plain, spatial, default)
+    return per_axis(values, plain, spatial, default)
 
 
 def _refuse_half(param: Any, name: str, height: str, width: str) -> None:
@@ -259,15 +260,3 @@ def _refuse_half(param: Any, name: str, height: str, width: str) -> None:
                 because=f"{field} is then 0, not the same",
                 fix=f"state both, or {'kernel_size' if name == 'kernel' else name} alone",
             )
-
-
-def _per_axis(values: list[int], name: str, spatial: int, default: int | None) -> tuple[int, ...]:
-    if not values and default is not None:
-        return (default,) * spatial
-    if len(values) not in (1, spatial):
-        raise NetError(
-            f"{name} is stated {len(values)} times, expected once or {spatial} times",
-            because=f"the bottom has {spatial} spatial axes",
-            fix=f"state {name} once for all axes, or once per axis",
-        )
-    return tuple(values * spatial if len(values) == 1 else values)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_fields_of
 from prototrt.surgery.expansion.limits import refuse_large
 from prototrt.surgery.ir import OpenSize, Shape, Size, Value, computable, element_count, fixed, range_of
+from prototrt.surgery.layers.spatial import per_axis
 from prototrt.surgery.ops import (
     MAXIMUM,
     AveragePool,
@@ -30,7 +32,7 @@ from prototrt.surgery.ops import (
 )
 from prototrt.surgery.ops.windows import larger_smallest, told_ranges
 
-Pair = tuple[int, int]
+Sizes = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,27 +75,31 @@ def pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """The largest or the mean element of sliding windows; sizes round up, or as ``round_mode`` says.
 
     Becomes: MaxPool, MaxPoolIndex; Pad and AveragePool; StochasticPool; Reduce over sizes that vary.
-    Bottoms: (N, C, H, W). Tops: (N, C, h, w), and with MAX optionally where in its plane
-    each largest element stands. A last window that would start inside the padding is
-    dropped, where there is padding; without padding it may be empty. AVE divides by the
+    Bottoms: (N, C, H, W), or (N, C, L, H, W) as in forks. Tops: (N, C, h, w) or (N, C, l, h, w), and with MAX
+    of images optionally where in its plane each largest element stands. A last window that would start inside
+    the padding is dropped, where there is padding; without padding it may be empty. AVE divides by the
     window's size, clipped to the padded image. STOCHASTIC is the one of the TEST phase.
     ``ceil_mode: false``, of forks, rounds down. ``dilation``, of naibaf7, puts elements of a MAX window apart.
-    Source: caffe ``src/caffe/layers/pooling_layer.cpp``, ``pooling_layer.cu``.
+    Forks state ``kernel_size``, ``stride`` and ``pad`` once or once per axis.
+    Source: caffe ``src/caffe/layers/pooling_layer.cpp``, ``pooling_layer.cu``; naibaf7/caffe, yjxiong/caffe
+    (branch 3D) and caffe3d, the same files.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W) or (N, C, L, H, W)", 4, 5)
     param = layer.param
     refuse_fields_of(param, FIELDS_OF_VOLUMES)
     halves = [name for name in ("kernel_h", "kernel_w") if param.HasField(name)]
-    if param.HasField("kernel_size") and len(halves) == 1:
+    if param.kernel_size and len(halves) == 1:
         build.warn(f"{halves[0]} is ignored, as in Caffe: kernel_size is stated")
     is_open = any(isinstance(dim, OpenSize) for dim in x.shape[2:])
     kind = {param.MAX: ReduceKind.MAX, param.AVE: ReduceKind.MEAN}.get(param.pool)
     if param.global_pooling and is_open and len(layer.tops) == 1 and kind is not None:
-        geometry(param, (1, 1))  # it refuses what Caffe refuses
-        return [build.add(Reduce(kind, (2, 3)), x)]
+        geometry(param, (1,) * (len(x.shape) - 2))  # it refuses what Caffe refuses
+        return [build.add(Reduce(kind, tuple(range(2, len(x.shape)))), x)]
     windows, strides, pads = geometry(param, x.shape[2:])
+    if len(x.shape) > 4:
+        _refuse_planar(layer)
     floor = param.round_mode == param.FLOOR or not param.ceil_mode
-    dilation = _dilation(layer)
+    dilation = _dilation(layer, len(windows))
     if max(dilation) > 1:
         return [_dilated_max_pool(build, x, windows, strides, pads, dilation, floor=floor)]
     found = spans(x.shape, windows, strides, pads, floor=floor)
@@ -114,49 +120,71 @@ FIELDS_OF_VOLUMES = {
 """Fields that Pooling does not read, and the type that does."""
 
 
-def _dilation(layer: Layer) -> Pair:
-    """How far apart the elements of a window are. Raises ``NetError``."""
+def _refuse_planar(layer: Layer) -> None:
+    """Refuse what is defined for images alone. Raises ``UnsupportedLayerError``."""
+    if layer.param.pool == layer.param.STOCHASTIC or len(layer.tops) > 1:
+        asked = "a mask of the largest elements" if len(layer.tops) > 1 else "STOCHASTIC pooling"
+        raise UnsupportedLayerError(
+            f"{asked} is supported only for bottoms (N, C, H, W)",
+            because="the forks with bottoms of 5 axes compute only MAX and AVE over them, with one top",
+            fix=CUT_BEFORE_LAYER,
+        )
+
+
+def _dilation(layer: Layer, spatial: int) -> Sizes:
+    """How far apart the elements of a window are along each axis. Raises ``NetError``."""
     param = layer.param
-    stated = [int(step) for step in param.dilation] or [1]
-    if len(stated) > 2 or min(stated) < 1:
+    dilation = per_axis(list(param.dilation), "dilation", spatial, 1)
+    if min(dilation) < 1:
         raise NetError(
-            f"dilation is {stated}, expected one or two numbers of at least 1",
+            f"dilation is {dilation}, expected at least 1",
             fix="state the distance between the elements of a window",
         )
-    dilation = stated[0], stated[-1]
     if max(dilation) > 1 and (param.pool != param.MAX or len(layer.tops) > 1):
         raise UnsupportedLayerError(
-            f"dilation is {stated}, which is supported only for MAX with one top",
+            f"dilation is {dilation}, which is supported only for MAX with one top",
             fix=CUT_BEFORE_LAYER,
         )
     return dilation
 
 
 def _dilated_max_pool(
-    build: LayerBuilder, x: Value, windows: Pair, strides: Pair, pads: Pair, dilation: Pair, *, floor: bool
+    build: LayerBuilder,
+    x: Value,
+    windows: Sizes,
+    strides: Sizes,
+    pads: Sizes,
+    dilation: Sizes,
+    *,
+    floor: bool,
 ) -> Value:
     """The largest element of windows with holes: for each axis, the largest of shifted images.
 
     Source: naibaf7/caffe ``src/caffe/layers/pooling_layer.cu``, ``MaxPoolForwardSK``.
     """
     refuse_large("kernel_size", max(windows), MOST_OF_HOLES)
-    extents = [step * (window - 1) + 1 for step, window in zip(dilation, windows, strict=True)]
-    rows, columns = spans(x.shape, (extents[0], extents[1]), strides, pads, floor=floor)
-    lowest = float(np.finfo(np.float32).min)
-    for axis, span, window, step in (
-        (2, rows, windows[0], dilation[0]),
-        (3, columns, windows[1], dilation[1]),
-    ):
-        before, after = [0, 0, 0, 0], [0, 0, 0, 0]
-        before[axis], after[axis] = span.pad, span.beyond(span.pad)
-        if span.pad or after[axis]:
-            x = build.add(Pad(tuple(before), tuple(after), lowest), x, hint="padded")
+    extents = tuple(step * (window - 1) + 1 for step, window in zip(dilation, windows, strict=True))
+    found = spans(x.shape, extents, strides, pads, floor=floor)
+    lowest, spatial = float(np.finfo(np.float32).min), len(windows)
+    for place, (span, window, step) in enumerate(zip(found, windows, dilation, strict=True)):
+        if span.pad or span.beyond(span.pad):
+            before = _along(2 + place, 2 + spatial, span.pad, 0)
+            after = _along(2 + place, 2 + spatial, span.beyond(span.pad), 0)
+            x = build.add(Pad(before, after, lowest), x, hint="padded")
         size = (span.out - 1) * span.stride + 1
-        shifted = [build.add(Slice(axis, place * step, size), x) for place in range(window)]
+        shifted = [build.add(Slice(2 + place, index * step, size), x) for index in range(window)]
         x = reduce(partial(build.add, MAXIMUM), shifted)
-        stride = (span.stride, 1) if axis == 2 else (1, span.stride)
-        x = build.add(MaxPool((1, 1), stride, (0, 0), (0, 0)), x, hint="strided") if span.stride > 1 else x
+        if span.stride > 1:
+            once, nothing = (1,) * spatial, (0,) * spatial
+            x = build.add(
+                MaxPool(once, _along(place, spatial, span.stride, 1), nothing, nothing), x, hint="strided"
+            )
     return x
+
+
+def _along(axis: int, axes: int, size: int, others: int) -> Sizes:
+    """``size`` along one of the axes."""
+    return tuple(size if place == axis else others for place in range(axes))
 
 
 @layer_rule("SPP")
@@ -200,75 +228,73 @@ def _level(build: LayerBuilder, param: Any, x: Value, level: int) -> Value:
     return _pooled(build, param, x, *spans(x.shape, window, window, pad))
 
 
-def _pooled(build: LayerBuilder, param: Any, x: Value, rows: Span, columns: Span) -> Value:
+def _pooled(build: LayerBuilder, param: Any, x: Value, *found: Span) -> Value:
     pool = {param.MAX: max_pool, param.AVE: average_pool, param.STOCHASTIC: _stochastic_pool}
-    return pool[param.pool](build, x, rows, columns)
+    return pool[param.pool](build, x, *found)
 
 
-def max_pool(build: LayerBuilder, x: Value, rows: Span, columns: Span) -> Value:
+def max_pool(build: LayerBuilder, x: Value, *found: Span) -> Value:
     """The largest element of each window, the lowest number where there is none."""
     lowest = float(np.finfo(np.float32).min)
-    inner = rows.without_empty, columns.without_empty
-    return _with_empty(build, build.add(_windows(MaxPool, *inner), x), rows, columns, lowest, lowest)
+    return _with_empty(build, build.add(_windows(MaxPool, found), x), found, [lowest] * len(found))
 
 
-def _max_pool_index(build: LayerBuilder, x: Value, rows: Span, columns: Span) -> Value:
-    inner = rows.without_empty, columns.without_empty
-    return _with_empty(build, build.add(_windows(MaxPoolIndex, *inner), x), rows, columns, -1, -1)
+def _max_pool_index(build: LayerBuilder, x: Value, *found: Span) -> Value:
+    return _with_empty(build, build.add(_windows(MaxPoolIndex, found), x), found, [-1] * len(found))
 
 
-def average_pool(build: LayerBuilder, x: Value, rows: Span, columns: Span) -> Value:
+def average_pool(build: LayerBuilder, x: Value, *found: Span) -> Value:
     """The mean of each window: 0 for a window without elements, NaN for a window of size 0."""
-    inner = rows.without_empty, columns.without_empty
-    if rows.pad or columns.pad:
-        x = build.add(Pad((0, 0, rows.pad, columns.pad), (0, 0, rows.pad, columns.pad)), x)
+    inner = [span.without_empty for span in found]
+    if any(span.pad for span in found):
+        around = (0, 0, *(span.pad for span in found))
+        x = build.add(Pad(around, around), x)
     after = tuple(span.beyond(2 * span.pad) for span in inner)
-    window, stride = (rows.window, columns.window), (rows.stride, columns.stride)
-    y = build.add(AveragePool(window, stride, (0, 0), after), x)
-    of_rows, of_columns = (0.0 if span.empty_size else math.nan for span in (rows, columns))
-    return _with_empty(build, y, rows, columns, of_rows, of_columns)
+    window, stride = tuple(span.window for span in found), tuple(span.stride for span in found)
+    y = build.add(AveragePool(window, stride, (0,) * len(found), after), x)
+    return _with_empty(build, y, found, [0.0 if span.empty_size else math.nan for span in found])
 
 
-def _stochastic_pool(build: LayerBuilder, x: Value, rows: Span, columns: Span) -> Value:
-    inner = rows.without_empty, columns.without_empty
-    return _with_empty(build, build.add(_windows(StochasticPool, *inner), x), rows, columns, 0, 0)
+def _stochastic_pool(build: LayerBuilder, x: Value, *found: Span) -> Value:
+    return _with_empty(build, build.add(_windows(StochasticPool, found), x), found, [0] * len(found))
 
 
-def _windows(
-    op: type[MaxPool] | type[MaxPoolIndex] | type[StochasticPool], rows: Span, columns: Span
-) -> MaxPool | MaxPoolIndex | StochasticPool:
-    """The windows over the image with its padding, which never counts."""
-    pad = (rows.pad, columns.pad)
-    after = (rows.beyond(rows.pad), columns.beyond(columns.pad))
-    return op((rows.window, columns.window), (rows.stride, columns.stride), pad, after)
+Windows = TypeVar("Windows", MaxPool, MaxPoolIndex, StochasticPool)
 
 
-def _with_empty(
-    build: LayerBuilder, y: Value, rows: Span, columns: Span, of_rows: float, of_columns: float
-) -> Value:
-    """``y`` with a last row and a last column for the windows that see nothing."""
-    edges = [((0, 0, 1, 0), of_rows, rows), ((0, 0, 0, 1), of_columns, columns)]
+def _windows(op: type[Windows], found: Sequence[Span]) -> Windows:
+    """The windows that see something, over the image with its padding, which never counts."""
+    inner = [span.without_empty for span in found]
+    return op(
+        tuple(span.window for span in inner),
+        tuple(span.stride for span in inner),
+        tuple(span.pad for span in inner),
+        tuple(span.beyond(span.pad) for span in inner),
+    )
+
+
+def _with_empty(build: LayerBuilder, y: Value, found: Sequence[Span], empty: Sequence[float]) -> Value:
+    """``y`` with one more element along each axis whose last windows see nothing: what is ``empty`` there."""
+    none = (0,) * len(y.shape)
+    edges = [
+        (_along(2 + place, len(none), 1, 0), value, span)
+        for place, (value, span) in enumerate(zip(empty, found, strict=True))
+    ]
     # Where row and column meet, NaN wins: it is written last.
     for after, value, span in sorted(edges, key=lambda edge: math.isnan(edge[1])):
         if span.has_empty:
-            y = build.add(Pad((0, 0, 0, 0), after, value), y, hint="empty_windows")
+            y = build.add(Pad(none, after, value), y, hint="empty_windows")
     return y
 
 
-def spans(
-    shape: Shape,
-    windows: tuple[int, int],
-    strides: tuple[int, int],
-    pads: tuple[int, int],
-    *,
-    floor: bool = False,
-) -> tuple[Span, Span]:
-    """The places of windows along height and width."""
-    sizes = [computable(shape[2], "the height"), computable(shape[3], "the width")]
+def spans(shape: Shape, windows: Sizes, strides: Sizes, pads: Sizes, *, floor: bool = False) -> list[Span]:
+    """The places of windows along the axes after the channels."""
     found = []
-    for size, window, stride, pad in zip(sizes, windows, strides, pads, strict=True):
+    for place, (window, stride, pad) in enumerate(zip(windows, strides, pads, strict=True)):
+        size = computable(shape[2 + place], _NAMES[len(windows)][place])
         room = 2 * pad - window + (0 if floor else stride - 1)
-        if any(pads):  # padding on one axis makes Caffe look at both
+        # Padding on one axis of an image makes Caffe look at both; the forks with volumes look at each axis.
+        if any(pads) if len(pads) == 2 else pad:
             room = min(room, pad - 1)  # no window begins after the input and the pad before it
         elif isinstance(size, OpenSize) and room >= 0:
             raise ShapeError(
@@ -293,22 +319,26 @@ def spans(
         # The windows of an open size reach as far as its roundest size needs: what is added is never seen.
         reach = room + window if isinstance(size, OpenSize) else (out - 1) * stride + window - size
         found.append(Span(size, window, stride, pad, out, fixed(reach, "a size")))
-    return found[0], found[1]
+    return found
 
 
-def geometry(param: Any, sizes: Shape) -> tuple[Pair, Pair, Pair]:
-    """Windows, strides and pads of a pooling_param, for a height and a width.
+_NAMES = {2: ("the height", "the width"), 3: ("the length", "the height", "the width")}
+"""What the axes after the channels are called, by their number."""
+
+
+def geometry(param: Any, sizes: Shape) -> tuple[Sizes, Sizes, Sizes]:
+    """Windows, strides and pads of a pooling_param, for the sizes of the axes after the channels.
 
     Raises ``NetError`` where Caffe ends the process.
     """
     windows = _windows_of(param, sizes)
-    strides, pads = _pair(param, "stride", 1), _pair(param, "pad", 0)
+    strides, pads = _sizes(param, "stride", len(sizes), 1), _sizes(param, "pad", len(sizes), 0)
     if min(strides) < 1 or min(windows) < 1:
         raise NetError(
             f"kernel is {windows} and stride {strides}, expected at least 1",
             fix="set both in pooling_param to 1 or more",
         )
-    if param.global_pooling and (any(pads) or strides != (1, 1)):
+    if param.global_pooling and (any(pads) or max(strides) > 1):
         raise NetError("with global_pooling, pad must be 0 and stride 1", fix="remove pad and stride")
     _refuse_padded_stochastic(param, pads)
     if any(pads) and any(pad >= window for pad, window in zip(pads, windows, strict=True)):
@@ -319,7 +349,7 @@ def geometry(param: Any, sizes: Shape) -> tuple[Pair, Pair, Pair]:
     return windows, strides, pads
 
 
-def _refuse_padded_stochastic(param: Any, pads: Pair) -> None:
+def _refuse_padded_stochastic(param: Any, pads: Sizes) -> None:
     if any(pads) and param.pool == param.STOCHASTIC:
         raise NetError(
             f"pad is {pads}, but pool is STOCHASTIC",
@@ -328,36 +358,42 @@ def _refuse_padded_stochastic(param: Any, pads: Pair) -> None:
         )
 
 
-def _windows_of(param: Any, sizes: Shape) -> Pair:
-    stated = [name for name in ("kernel_size", "kernel_h", "kernel_w") if param.HasField(name)]
+def _windows_of(param: Any, sizes: Shape) -> Sizes:
+    halves = [name for name in ("kernel_h", "kernel_w") if param.HasField(name)]
+    stated = [*(["kernel_size"] if param.kernel_size else []), *halves]
     if param.global_pooling:
         if stated:
             raise NetError(
                 f"states both global_pooling and {stated[0]}", fix=f"remove {' and '.join(stated)}"
             )
-        return fixed(sizes[0], "the height"), fixed(sizes[1], "the width")
+        return tuple(map(fixed, sizes, _NAMES[len(sizes)]))
     if not stated:
         raise NetError("states no kernel size", fix="set kernel_size, or kernel_h and kernel_w")
-    if param.HasField("kernel_size") and len(stated) == 2:
-        return int(param.kernel_size), int(param.kernel_size)
-    return _pair(param, "kernel", 0)
+    if param.kernel_size and len(halves) == 1:
+        return per_axis(list(param.kernel_size), "kernel_size", len(sizes))
+    return _sizes(param, "kernel", len(sizes))
 
 
-def _pair(param: Any, name: str, default: int) -> Pair:
-    """A size for height and width, stated once or as ``_h`` and ``_w``."""
+def _sizes(param: Any, name: str, spatial: int, default: int | None = None) -> Sizes:
+    """A size for each axis after the channels: stated once, once per axis, or as ``_h`` and ``_w``."""
     plain = "kernel_size" if name == "kernel" else name
+    values = list(getattr(param, plain))
     height, width = f"{name}_h", f"{name}_w"
     stated = [field for field in (height, width) if param.HasField(field)]
-    if stated and param.HasField(plain):
+    if not stated:
+        return per_axis(values, plain, spatial, default)
+    if values:
         raise NetError(
             f"states both {plain} and {' and '.join(stated)}",
             fix=f"remove {plain} if height and width differ, else the others",
+        )
+    if spatial != 2:
+        raise NetError(
+            f"states {' and '.join(stated)}, but the bottom has {spatial} axes after the channels",
+            fix=f"state {plain} once, or {spatial} times",
         )
     if len(stated) == 1:
         raise NetError(
             f"states {stated[0]} alone", fix=f"state both {height} and {width}, or {plain} for both"
         )
-    if stated:
-        return getattr(param, height), getattr(param, width)
-    size = getattr(param, plain) if param.HasField(plain) else default
-    return size, size
+    return getattr(param, height), getattr(param, width)

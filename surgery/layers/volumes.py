@@ -53,7 +53,9 @@ def pooling_3d(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     param = _param(layer, "pooling3d_param", "pooling_param")
     windows = _windows_of_c3d(param, 0)
     if any(windows.pad) and param.pool != param.AVE:
-        raise NetError(f"pad is {param.pad}, but pool is not AVE", fix="remove pad: C3D pads only for AVE")
+        raise NetError(
+            f"pad is {windows.pad[-1]}, but pool is not AVE", fix="remove pad: C3D pads only for AVE"
+        )
     return [_pooled(build, param, x, windows, rounds_up=True)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -16,80 +16,87 @@ from prototrt.tests.small_nets import WAYS, builds, numbers, refusal, rewritten,
 LOWEST = np.finfo(np.float32).min
 
 
-def windows(size: int, kernel: int, stride: int, pad: int, others_pad: int, floor: bool) -> int:
+Sizes: TypeAlias = tuple[int, ...]
+
+
+def windows(size: int, kernel: int, stride: int, pad: int, is_padded: bool, floor: bool) -> int:
     """How many windows Caffe counts along one axis."""
     ratio = (size + 2 * pad - kernel) / stride
     count = (math.floor(ratio) if floor else math.ceil(ratio)) + 1
-    if (pad or others_pad) and (count - 1) * stride >= size + pad:
+    if is_padded and (count - 1) * stride >= size + pad:
         count -= 1
     return count
 
 
+def counts(sizes: Sizes, kernel: Sizes, stride: Sizes, pad: Sizes, floor: bool) -> list[int]:
+    """The same along all axes. Padding on one axis of an image makes Caffe look at both."""
+    each = zip(sizes, kernel, stride, pad, strict=True)
+    return [windows(*one, any(pad) if len(pad) == 2 else one[-1] > 0, floor) for one in each]
+
+
 def caffe_pool(
-    x: Array,
-    method: str,
-    kernel: tuple[int, int],
-    stride: tuple[int, int],
-    pad: tuple[int, int],
-    floor: bool = False,
+    x: Array, method: str, kernel: Sizes, stride: Sizes, pad: Sizes, floor: bool = False
 ) -> dict[str, Array]:
     """Window by window, in Caffe's float32 arithmetic."""
-    height, width = x.shape[2:]
-    out_h = windows(height, kernel[0], stride[0], pad[0], pad[1], floor)
-    out_w = windows(width, kernel[1], stride[1], pad[1], pad[0], floor)
-    y = np.zeros((*x.shape[:2], out_h, out_w), np.float32)
+    sizes = x.shape[2:]
+    y = np.zeros((*x.shape[:2], *counts(sizes, kernel, stride, pad, floor)), np.float32)
     mask = np.full(y.shape, -1, np.float32)
-    for n, c, ph, pw in np.ndindex(*y.shape):
-        hstart, wstart = ph * stride[0] - pad[0], pw * stride[1] - pad[1]
-        hend, wend = min(hstart + kernel[0], height + pad[0]), min(wstart + kernel[1], width + pad[1])
-        size = np.float32((hend - hstart) * (wend - wstart))
-        rows = range(max(hstart, 0), min(hend, height))
-        columns = range(max(wstart, 0), min(wend, width))
-        seen = [(x[n, c, h, w], h * width + w) for h in rows for w in columns]
+    places = np.arange(math.prod(sizes)).reshape(sizes)
+    for item in np.ndindex(*y.shape):
+        starts = [place * step - before for place, step, before in zip(item[2:], stride, pad, strict=True)]
+        ends = [
+            min(start + size, most + after)
+            for start, size, most, after in zip(starts, kernel, sizes, pad, strict=True)
+        ]
+        size = np.float32(math.prod(end - start for start, end in zip(starts, ends, strict=True)))
+        inside = tuple(
+            slice(max(start, 0), max(min(end, most), 0))
+            for start, end, most in zip(starts, ends, sizes, strict=True)
+        )
+        seen = x[item[:2]][inside].ravel()
         if method == "MAX":
-            best = (LOWEST, -1)
-            for value, place in seen:
-                if value > best[0]:
-                    best = (value, place)
-            y[n, c, ph, pw], mask[n, c, ph, pw] = best
+            y[item] = LOWEST
+            if seen.size and seen.max() > LOWEST:
+                y[item], mask[item] = seen.max(), places[inside].ravel()[seen.argmax()]
         elif method == "AVE":
             with np.errstate(all="ignore"):
-                y[n, c, ph, pw] = np.float32(sum(value for value, _ in seen)) / size
+                y[item] = np.float32(sum(seen.tolist())) / size
         else:
-            total = sum(float(value) for value, _ in seen)
-            squares = sum(float(value) ** 2 for value, _ in seen)
-            y[n, c, ph, pw] = squares / total if total > 0 else 0
-    return {"y": y, "mask": mask} if method == "MAX" else {"y": y}
+            total, squares = sum(seen.tolist()), sum((seen.astype(np.float64) ** 2).tolist())
+            y[item] = squares / total if total > 0 else 0
+    return {"y": y, "mask": mask} if method == "MAX" and len(sizes) == 2 else {"y": y}
 
 
-def pooling(
-    method: str,
-    kernel: tuple[int, int],
-    stride: tuple[int, int],
-    pad: tuple[int, int],
-    floor: bool = False,
-) -> str:
-    mask = 'top: "mask"' if method == "MAX" else ""
+def pooling(method: str, kernel: Sizes, stride: Sizes, pad: Sizes, floor: bool = False) -> str:
+    """Images by height and width, volumes by one number for each axis."""
+    mask = 'top: "mask"' if method == "MAX" and len(kernel) == 2 else ""
+    stated = {"kernel": kernel, "stride": stride, "pad": pad}
+    fields = " ".join(
+        f"{name}_h: {sizes[0]} {name}_w: {sizes[1]}"
+        if len(sizes) == 2
+        else f"{'kernel_size' if name == 'kernel' else name}: [{', '.join(map(str, sizes))}]"
+        for name, sizes in stated.items()
+    )
     return (
         f'layer {{ name: "pool" type: "Pooling" bottom: "x" top: "y" {mask} pooling_param {{'
-        f" pool: {method} kernel_h: {kernel[0]} kernel_w: {kernel[1]} stride_h: {stride[0]}"
-        f" stride_w: {stride[1]} pad_h: {pad[0]} pad_w: {pad[1]} round_mode: {'FLOOR' if floor else 'CEIL'} }} }}"
+        f" pool: {method} {fields} round_mode: {'FLOOR' if floor else 'CEIL'} }} }}"
     )
-
-
-def pairs(least: int, most: int) -> st.SearchStrategy[tuple[int, int]]:
-    return st.tuples(st.integers(least, most), st.integers(least, most))
 
 
 @st.composite
 def geometries(draw: st.DrawFn) -> dict[str, Any]:
-    size, kernel, stride = (draw(pairs(1, most)) for most in (9, 5, 6))
-    method = draw(st.sampled_from(["MAX", "AVE", "STOCHASTIC"]))
-    pad = (0, 0) if method == "STOCHASTIC" else draw(pairs(0, 3))
+    method, spatial = draw(
+        st.sampled_from([("MAX", 2), ("AVE", 2), ("STOCHASTIC", 2), ("MAX", 3), ("AVE", 3)])
+    )
+
+    def sizes(least: int, most: int) -> Sizes:
+        return tuple(draw(st.lists(st.integers(least, most), min_size=spatial, max_size=spatial)))
+
+    size, kernel, stride = sizes(1, 9 if spatial == 2 else 5), sizes(1, 5 if spatial == 2 else 3), sizes(1, 6)
+    pad = (0,) * spatial if method == "STOCHASTIC" else sizes(0, 3)
     floor = draw(st.booleans())
     assume(all(p < k for p, k in zip(pad, kernel, strict=True)))
-    counts = [windows(size[i], kernel[i], stride[i], pad[i], pad[1 - i], floor) for i in range(2)]
-    assume(min(counts) >= 1)
+    assume(min(counts(size, kernel, stride, pad, floor)) >= 1)
     return {"size": size, "method": method, "kernel": kernel, "stride": stride, "pad": pad, "floor": floor}
 
 
@@ -141,8 +148,14 @@ def test_stochastic_mean_of_nothing_positive_is_zero(on: str) -> None:
     ("method", "pad"),
     [("MAX", (0, 0)), ("MAX", (1, 2)), ("AVE", (0, 0)), ("AVE", (1, 2)), ("STOCHASTIC", (0, 0))],
 )
-def test_builds(method: str, pad: tuple[int, int]) -> None:
+def test_builds(method: str, pad: Sizes) -> None:
     assert builds(pooling(method, (2, 3), (3, 4), pad), {"x": (2, 3, 7, 9)})
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("method", ["MAX", "AVE"])
+def test_builds_over_volumes(method: str) -> None:
+    assert builds(pooling(method, (1, 2, 3), (1, 3, 2), (0, 1, 2)), {"x": (1, 3, 3, 7, 9)})
 
 
 @pytest.mark.parametrize("on", WAYS)
@@ -199,6 +212,10 @@ REFUSED = {
         f"{WHERE}: pad is (1, 1), but pool is STOCHASTIC\n  because Caffe pads for MAX and AVE only\n"
         "  fix: use MAX or AVE, or remove pad"
     ),
+    "kernel_size: 2 kernel_size: 2 kernel_size: 2": (
+        f"{WHERE}: kernel_size is stated 3 times, expected once or 2 times\n"
+        "  because the bottom has 2 spatial axes\n  fix: state kernel_size once for all axes, or once per axis"
+    ),
     "kernel_size: 9 stride: 1": (
         f"{WHERE}: the window (9, 9) is larger than the bottom (1, 2, 4, 5) with its padding\n"
         "  fix: use a smaller window or a larger input"
@@ -221,9 +238,48 @@ def test_mask_of_means_is_refused() -> None:
 
 def test_three_axes_are_refused() -> None:
     assert refusal(layer("kernel_size: 2"), {"x": (2, 4, 5)}) == (
-        'net.prototxt:2: layer "p" (Pooling), bottom "x": shape is (2, 4, 5), expected (N, C, H, W)\n'
+        'net.prototxt:2: layer "p" (Pooling), bottom "x": shape is (2, 4, 5),'
+        " expected (N, C, H, W) or (N, C, L, H, W)\n"
         "  fix: add a Reshape before this layer to 4 axes"
     )
+
+
+VOLUME = {"x": (1, 2, 4, 5, 6)}
+REFUSED_OF_VOLUMES = {
+    "kernel_h: 2 kernel_w: 2": (
+        f"{WHERE}: states kernel_h and kernel_w, but the bottom has 3 axes after the channels\n"
+        "  fix: state kernel_size once, or 3 times"
+    ),
+    "kernel_size: 2 stride: 1 stride: 2": (
+        f"{WHERE}: stride is stated 2 times, expected once or 3 times\n"
+        "  because the bottom has 3 spatial axes\n  fix: state stride once for all axes, or once per axis"
+    ),
+    "pool: STOCHASTIC kernel_size: 2": (
+        f"{WHERE}: STOCHASTIC pooling is supported only for bottoms (N, C, H, W)\n"
+        "  because the forks with bottoms of 5 axes compute only MAX and AVE over them, with one top\n"
+        '  fix: cut the net before this layer with outputs=["BLOB"]'
+    ),
+}
+
+
+@pytest.mark.parametrize("param", REFUSED_OF_VOLUMES)
+def test_refused_over_volumes(param: str) -> None:
+    assert refusal(layer(param), VOLUME) == REFUSED_OF_VOLUMES[param]
+
+
+def test_a_mask_over_volumes_is_refused() -> None:
+    assert refusal(layer("kernel_size: 2", 'top: "y" top: "m"'), VOLUME).startswith(
+        f"{WHERE}: a mask of the largest elements is supported only for bottoms (N, C, H, W)\n"
+    )
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("pool", ["MAX", "AVE"])
+def test_whole_volumes(pool: str, on: str) -> None:
+    x = numbers(2, 3, 2, 4, 3)
+    expected = (np.max if pool == "MAX" else np.mean)(x, (2, 3, 4), keepdims=True)
+    found = run(layer(f"pool: {pool} global_pooling: true"), {"x": x}, on=on)["y"]
+    np.testing.assert_allclose(found, expected, 1e-5, 1e-6)
 
 
 def test_too_high_pyramid_is_refused() -> None:

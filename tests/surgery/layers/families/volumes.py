@@ -75,6 +75,17 @@ CASES += [
          "pooling_param { kernel_size: 3 stride: 2 pad: 2 dilation: 3 dilation: 1 }", [PLANE],
          with_holes(PLANE, (3, 1), 3, 2, 2)),
 ]  # fmt: skip
+CASES += [
+    Case("a window per axis", "Pooling", "pooling_param { kernel_size: [1, 2] stride: 1 stride: 2 }", [PLANE],
+         np.pad(PLANE, [(0, 0)] * 3 + [(0, 1)], constant_values=-9).reshape(1, 2, 6, 4, 2).max(4)),
+    Case("over a volume", "Pooling", "pooling_param { kernel_size: 1 kernel_size: 2 kernel_size: 2 stride: [1, 2, 2] }",
+         [VIDEO], [[[[[4, 5]], [[10, 11]]]]]),
+    Case("mean over a volume", "Pooling", "pooling_param { pool: AVE kernel_size: 2 stride: 2 }", [VIDEO],
+         [[[[[5, 6.5]]]]]),
+    Case("holes in a volume", "Pooling",
+         "pooling_param { kernel_size: [1, 2, 2] dilation: [1, 1, 2] stride: [2, 1, 1] }", [X],
+         np.max([X[:, :, ::2, i : i + 3, j : j + 2] for i in (0, 1) for j in (0, 2)], 0)),
+]  # fmt: skip
 VARYING = [case for case in CASES if case.bottoms[0] is X]
 
 OP = 'net.prototxt:2: layer "op" '
@@ -121,9 +132,9 @@ REFUSALS = [
             f"{OP}(Pooling): states kernel_shape, which this type does not read\n"
             "  fix: use the type NdPooling, or remove kernel_shape"),
     Message("Pooling", "pooling_param { kernel_size: 2 dilation: 0 }", [(1, 2, 6, 6)],
-            f"{OP}(Pooling): dilation is [0], expected one or two numbers of at least 1\n"
+            f"{OP}(Pooling): dilation is (0, 0), expected at least 1\n"
             "  fix: state the distance between the elements of a window"),
     Message("Pooling", "pooling_param { pool: AVE kernel_size: 2 dilation: 2 }", [(1, 2, 6, 6)],
-            f"{OP}(Pooling): dilation is [2], which is supported only for MAX with one top\n"
+            f"{OP}(Pooling): dilation is (2, 2), which is supported only for MAX with one top\n"
             '  fix: cut the net before this layer with outputs=["BLOB"]'),
 ]  # fmt: skip
