@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from prototrt.caffe_proto.errors import UnreadableFileError
-from prototrt.caffe_proto.suggestions import close_names
+from prototrt.caffe_proto.suggestions import choices, close_names
 
 Identity: TypeAlias = tuple[int, ...]
 HEAD = 1 << 16
@@ -36,6 +36,10 @@ def told_to_the_user(file: str, what: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
+        if _URL.match(file):
+            raise UnreadableFileError(
+                f"this is a URL, expected {what}", where=file, fix="download the file, and give its name"
+            ) from error
         raise UnreadableFileError(
             f"there is no such file{_detail_of_missing(file)}",
             where=file or '""',
@@ -132,11 +136,9 @@ def _detail_of_missing(file: str) -> str:
     return "" if folder.is_dir() else f": there is no folder {folder} either"
 
 
-def _fix_of_missing(file: str) -> str | None:
+def _fix_of_missing(file: str) -> str:
     if not file:
         return "give the name of a file"
-    if _URL.match(file):
-        return "download the file first"
     if file.startswith("~"):
         return "write out the path: ~ stands for a folder only where a shell reads it"
     if os.path.islink(file):
@@ -146,8 +148,12 @@ def _fix_of_missing(file: str) -> str | None:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
         return "check the path"
-    close = close_names(path.name, names)
-    return f"did you mean {path.with_name(close[0])}?" if close else None
+    if close := close_names(path.name, names):
+        return f"did you mean {path.with_name(close[0])}?"
+    alike = sorted(name for name in names if path.suffix and Path(name).suffix == path.suffix)
+    if alike:
+        return f"give a file that is there: {choices(path.name, alike)}"
+    return "check the path" if path.is_absolute() else f"check the path; the current folder is {Path.cwd()}"
 
 
 def sha256_of_stream(stream: BinaryIO) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from prototrt.caffe_proto.caffe2.files import is_database, is_netdef
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import LoadOptions
@@ -23,6 +25,23 @@ def refuse_no_source(file: str, options: LoadOptions) -> None:
         raise OptionsError(
             "the model has no weights",
             fix=Worded(
-                "give {}, or {} to try the topology alone", Option("weights"), Option("random_weights", 0)
+                "give {}{}, or {} to try the topology alone",
+                Option("weights"),
+                _named(_weights_beside(Path(file))),
+                Option("random_weights", 0),
             ),
         )
+
+
+def _named(found: str | None) -> str:
+    return "" if found is None else f", such as {found}"
+
+
+def _weights_beside(net: Path) -> str | None:
+    """The caffemodel in the folder of the net: of the same name, or the only one."""
+    try:
+        found = [file for file in net.parent.iterdir() if file.suffix == ".caffemodel"]
+    except OSError:
+        return None
+    chosen = [file for file in found if file.stem == net.stem] or found
+    return str(chosen[0]) if len(chosen) == 1 else None

@@ -28,7 +28,7 @@ from prototrt.caffe_proto.net.readings import (
 )
 from prototrt.caffe_proto.net.untangle import Untangled
 from prototrt.caffe_proto.options import LoadOptions, PathLike, takes_options
-from prototrt.caffe_proto.recognition import HDF5_SIGNATURE, ZIP_SIGNATURES, read_prototxt
+from prototrt.caffe_proto.recognition import HDF5, NPZ, kind_of, read_prototxt
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.overrides import override
 from prototrt.caffe_proto.text.prototxt import ParsedNet, parse_net
@@ -219,11 +219,11 @@ def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
     if weights is None:
         return NoWeights() if seed is None else RandomWeights(seed=seed)
     file = os.fsdecode(weights)
-    head = head_of(file, "a weights file")
-    if not head.startswith((HDF5_SIGNATURE, *ZIP_SIGNATURES)):
+    kind = kind_of(head_of(file, "a weights file"))
+    if kind not in (HDF5, NPZ):
         return open_caffemodel(file)
     # Imported where they are needed: few weights are stored so, and reading zip files takes much code.
-    if head.startswith(HDF5_SIGNATURE):
+    if kind is HDF5:
         from prototrt.caffe_proto.weights.hdf5 import open_hdf5
 
         return open_hdf5(file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from dataclasses import dataclass
 
 from prototrt.caffe_proto.errors import UnreadableFileError
@@ -10,8 +11,8 @@ from prototrt.caffe_proto.files import PROTOTXT_FIRST, head_of, read_small
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights.wire import Field, Wire, leading_fields
 
-HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-ZIP_SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06")  # the second of an archive that holds nothing
+_ENTRY_OF_ZIP, _EMPTY_ZIP = b"PK\x03\x04", b"PK\x05\x06"
+_NAME_OF_ENTRY = 30  # the offset of the first entry's name; its length is in the 4 bytes before it
 DATABASE_KEY = "!!META_NET_DEF"
 """The name of the first blob of a minidb, which holds the nets. Two sizes of 4 bytes precede it."""
 
@@ -36,12 +37,17 @@ NETDEF = Kind("a Caffe2 net", "give both files of a Caffe2 model: first predict_
 DATABASE = Kind("a minidb of Caffe2", "give it alone: it holds the net and its weights")
 ONNX = Kind("an ONNX model", "build an engine from it with trtexec, which reads ONNX")
 PLAN = Kind("an engine", "run it with `prototrt run`; to convert, give the net that it was built from")
-ZIP = Kind("an npz or zip file")
+NPZ = Kind("an npz file")
 HDF5, NPY = Kind("an HDF5 file"), Kind("an npy file")
+_PYTORCH = Kind(
+    "a PyTorch file",
+    "save the model with torch.onnx.export, and build an engine from it with trtexec",
+)
+_ZIP = Kind("a zip archive", "unpack it with unzip")
 _TAR, _TAR_AT = b"ustar", 257
 _SIGNATURES = {
-    HDF5_SIGNATURE: HDF5,
-    **dict.fromkeys(ZIP_SIGNATURES, ZIP),
+    b"\x89HDF\r\n\x1a\n": HDF5,
+    _EMPTY_ZIP: NPZ,  # np.savez without arrays
     b"\x93NUMPY": NPY,
     b"\x1f\x8b": Kind("a gzip file", "unpack it with gunzip"),
     b"\xfd7zXZ\0": Kind("an xz file", "unpack it with unxz"),
@@ -50,7 +56,7 @@ _SIGNATURES = {
     b"7z\xbc\xaf\x27\x1c": Kind("a 7z archive", "unpack it with 7z x"),
     b"Rar!\x1a\x07": Kind("a RAR archive", "unpack it with unrar x"),
     b"\x7fELF": Kind("a program or a library"),
-    b"\x80\x02": Kind("a pickle, such as a file of PyTorch"),
+    b"\x80\x02": _PYTORCH,  # a pickle; before PyTorch 1.6, torch.save wrote one
     **dict.fromkeys((b"vtrt", b"ftrt", b"ptrt"), PLAN),
     b"\x89PNG\r\n\x1a\n": Kind("a PNG image"),
     b"\xff\xd8\xff": Kind("a JPEG image"),
@@ -64,6 +70,8 @@ def kind_of(head: bytes) -> Kind | None:
     for signature, kind in _SIGNATURES.items():
         if head.startswith(signature):
             return kind
+    if head.startswith(_ENTRY_OF_ZIP):
+        return _kind_of_zip(head)
     if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
         return Kind("a tar archive", "unpack it with tar xf")
     if begins_database(head):
@@ -76,6 +84,15 @@ def kind_of(head: bytes) -> Kind | None:
     if (_LAYER, Wire.BYTES) in found or ((_LAYERS, Wire.BYTES) in found and _begins_v1_layer(head)):
         return CAFFEMODEL
     return ONNX if found >= {(_IR_VERSION, Wire.VARINT), (_GRAPH, Wire.BYTES)} else None
+
+
+def _kind_of_zip(head: bytes) -> Kind:
+    """A kind of zip archive, judged by its first entry: NumPy and PyTorch write archives, too."""
+    length = int.from_bytes(head[_NAME_OF_ENTRY - 4 : _NAME_OF_ENTRY - 2], "little")
+    name = head[_NAME_OF_ENTRY:][:length]
+    if name.endswith(b".npy"):
+        return NPZ
+    return _PYTORCH if name.endswith(b"/data.pkl") else _ZIP
 
 
 def begins_database(head: bytes) -> bool:
@@ -145,7 +162,37 @@ def read_prototxt(file: str) -> str:
     """The text of a prototxt, without byte order mark. Bytes that are not UTF-8 are taken as Latin-1."""
     data = read_text(file, "a prototxt", PROTOTXT_FIRST)
     _refuse_binary(data, file, "a prototxt", PROTOTXT_FIRST)
-    return text_from_bytes(data.removeprefix(b"\xef\xbb\xbf"))
+    text = text_from_bytes(data.removeprefix(b"\xef\xbb\xbf"))
+    if is_solver(text):
+        nets = nets_of_solver(text)
+        raise UnreadableFileError(
+            "this is a solver, expected a prototxt of a net",
+            where=file,
+            fix=f"give the net that it trains: {nets[0]}" if nets else "give the net that it trains",
+        )
+    return text
+
+
+_SOLVER = re.compile(
+    r"^\s*(?:base_lr|lr_policy|solver_mode|max_iter|train_net|snapshot_prefix)\s*:", re.MULTILINE
+)
+_NET_OF_SOLVER = re.compile(r"^\s*(?:net|train_net)\s*:\s*[\"']([^\"']+)", re.MULTILINE)
+_OF_NET = re.compile(r"^\s*(?:layers?|input|op)\b", re.MULTILINE)
+
+
+def is_solver(text: str) -> bool:
+    """Whether a text states how a net is trained, and no net."""
+    return not is_net(text) and _SOLVER.search(text) is not None
+
+
+def is_net(text: str) -> bool:
+    """Whether a text states layers, operators or inputs, in whatever form."""
+    return _OF_NET.search(text) is not None
+
+
+def nets_of_solver(text: str) -> list[str]:
+    """The files of the nets that a solver names."""
+    return _NET_OF_SOLVER.findall(text)
 
 
 def read_text(file: str, what: str, fix: str) -> bytes:

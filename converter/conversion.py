@@ -39,8 +39,12 @@ CHECKED_CALLS = 2
 
 def load_with_weights(file: str, options: LoadOptions) -> Model:
     """The net with weights, which must be given or drawn at random. Raises ``ConversionError``."""
+    from prototrt.caffe_proto.caffe2.files import is_netdef
     from prototrt.caffe_proto.given_weights import refuse_no_source
+    from prototrt.caffe_proto.recognition import read_prototxt
 
+    if options.weights is None and not is_netdef(file):
+        read_prototxt(file)  # a file that is no net is refused first: it may be the weights
     refuse_no_source(file, options)
     return prototrt.load(file, options=options)
 

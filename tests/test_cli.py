@@ -88,13 +88,17 @@ def test_warnings_are_told_unless_quiet(tmp_path: Path) -> None:
 USAGE = {
     "no weights": (
         ["convert", DEPLOY, "-o", "a.plan"],
-        "the model has no weights\n  fix: give WEIGHTS, or --random-weights 0 to try the topology alone",
+        f"the model has no weights\n  fix: give WEIGHTS, such as {WEIGHTS}, or --random-weights 0 to try the"
+        " topology alone",
     ),
     "two sorts of weights": (
         ["inspect", DEPLOY, WEIGHTS, "--random-weights", "1"],
         "WEIGHTS and --random-weights are given, expected one of them\n  fix: leave one of them out",
     ),
-    "no output file": (["convert", DEPLOY, WEIGHTS], "Missing option '-o'."),
+    "no output file": (
+        ["convert", DEPLOY, WEIGHTS],
+        "Missing option '-o'. Name the file to write, as in -o net.plan",
+    ),
     "a shape without a name": (
         ["inspect", DEPLOY, "--shape", "1x3"],
         "Invalid value for '--shape': \"1x3\" is not a shape: write the blob's name, a colon, and sizes of 1"

@@ -154,7 +154,14 @@ PROBLEM = dict.fromkeys(("where", "layer", "type", "blob", "because", "fix"))
             {
                 "kind": "UnreadableFileError",
                 "exit_code": 3,
-                "problems": [{**PROBLEM, "where": "none.prototxt", "problem": "there is no such file"}],
+                "problems": [
+                    {
+                        **PROBLEM,
+                        "where": "none.prototxt",
+                        "problem": "there is no such file",
+                        "fix": "give a file that is there: bad.prototxt, good.prototxt or worse.prototxt",
+                    }
+                ],
             },
         ),
         (

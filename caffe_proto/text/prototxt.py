@@ -7,6 +7,7 @@ remembers where the layers are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -33,7 +34,6 @@ _WITHOUT_EFFECT = (_ENGINE, "strict_dim")
 _OTHER_NAMES = {("ConvolutionParameter", "hole"): "dilation"}
 """Fields of forks that Caffe later got under another name: DeepLab's holes are between the taps of a kernel."""
 _LAYER_FIELDS = ("layer", "layers")
-_SOLVER_FIELDS = ("base_lr", "lr_policy", "max_iter", "net", "test_iter", "train_net")
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,8 +331,6 @@ def _explain_unknown(finding: Finding, name: str, descriptor: Descriptor) -> Non
 
 
 def _fix_of_unknown(name: str, names: list[str], *, is_of_net: bool, can_be_dropped: bool) -> str:
-    if is_of_net and name in _SOLVER_FIELDS:
-        return "give the prototxt of the net; this looks like a solver's"
     if close_names(name, names):
         return f"write {choices(name, names)}"
     fix = (
@@ -353,6 +351,7 @@ _NUMBERS = (
     FieldDescriptor.CPPTYPE_UINT32,
     FieldDescriptor.CPPTYPE_UINT64,
 )
+_QUOTED_NUMBER = re.compile(r"""(["'])[-+.0-9eE]+\1""")
 _MEND = "correct the text here or just before, or get the file again if it is damaged"
 
 
@@ -362,6 +361,8 @@ def _fix_of_value(known: FieldDescriptor, token: Token) -> str:
         return Worded("write a number; or fill it in, if this is a template: {}", define)
     if known.enum_type is not None:
         return "write one of these names"
+    if known.cpp_type in _NUMBERS and _QUOTED_NUMBER.fullmatch(token.text):
+        return f"remove the quotes: {known.name}: {token.text[1:-1]}"
     return f"write such a value, or leave {known.name} out"
 
 

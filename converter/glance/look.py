@@ -13,9 +13,9 @@ from prototrt.caffe_proto.recognition import (
     HDF5,
     NETDEF,
     NPY,
+    NPZ,
     ONNX,
     PLAN,
-    ZIP,
     Kind,
     kind_of,
     looks_like_text,
@@ -31,8 +31,8 @@ _READERS: dict[Kind, Callable[[str, int], FileFacts]] = {
     HDF5: arrays.hdf5,
     NETDEF: nets.caffe2_net,
     NPY: arrays.npy,
+    NPZ: arrays.npz,
     ONNX: nets.onnx_model,
-    ZIP: arrays.npz,
 }
 _WHAT = "a model or its data"
 # Fields of NetParameter, SolverState and BlobProto.

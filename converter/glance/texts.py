@@ -6,19 +6,14 @@ import re
 from typing import Any
 
 from prototrt.caffe_proto.json_files import value_from_json
-from prototrt.caffe_proto.recognition import read_text
+from prototrt.caffe_proto.recognition import is_net, is_solver, nets_of_solver, read_text
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.converter.glance.facts import Fact, FileFacts, FileKind, Rows
 from prototrt.converter.glance.plans import of_manifest
 from prototrt.surgery.scales.scales_file import read_scales
 from prototrt.surgery.scales.tables import read_table
 
-_SOLVER = re.compile(
-    r"^\s*(?:base_lr|lr_policy|solver_mode|max_iter|train_net|snapshot_prefix)\s*:", re.MULTILINE
-)
-_NET_OF_SOLVER = re.compile(r"^\s*(?:net|train_net)\s*:\s*[\"']([^\"']+)", re.MULTILINE)
 _LIST = re.compile(r"^models\s*:", re.MULTILINE)
-_LAYERS = re.compile(r"^\s*(?:layers?|input|op)\b", re.MULTILINE)
 _TABLE = re.compile(r"\S.*?(?: +[-+]?[0-9][-+.0-9eE]*)+")
 _CACHE = "TRT-"
 
@@ -30,9 +25,9 @@ def text(file: str, size: int) -> FileFacts | None:
         return _json(file, size, content)
     if content.startswith(_CACHE) or _is_table(content):
         return _table(file, size)
-    if _LAYERS.search(content) is None and _SOLVER.search(content):
+    if is_solver(content):
         return _solver(file, size, content)
-    if _LAYERS.search(content) is None and _LIST.search(content):
+    if not is_net(content) and _LIST.search(content):
         return FileFacts(file, FileKind.MODEL_LIST, size)
     return None
 
@@ -94,6 +89,6 @@ def _table(file: str, size: int) -> FileFacts:
 
 
 def _solver(file: str, size: int, content: str) -> FileFacts:
-    nets = _NET_OF_SOLVER.findall(content)
+    nets = nets_of_solver(content)
     facts: dict[str, Fact] = {"net": nets[0] if nets else "(not stated)"}
     return FileFacts(file, FileKind.SOLVER, size, facts, mentions={"net": nets[0]} if nets else {})

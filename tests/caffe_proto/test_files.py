@@ -55,6 +55,15 @@ MISTAKES = {
         "  because the repository it comes from was cloned without Git LFS\n"
         '  fix: run "git lfs pull" in that repository',
     ),
+    "solver": (
+        b'net: "train.prototxt"\nbase_lr: 0.1',
+        "net.prototxt: this is a solver, expected a prototxt of a net\n"
+        "  fix: give the net that it trains: train.prototxt",
+    ),
+    "solver that names no net": (
+        b"base_lr: 0.1\nmax_iter: 10",
+        "net.prototxt: this is a solver, expected a prototxt of a net\n  fix: give the net that it trains",
+    ),
     "caffemodel": (
         b"\x0a\x03net\xa2\x06\x04\x0a\x02fc",
         "net.prototxt: this is a caffemodel, expected a prototxt\n"
@@ -119,8 +128,13 @@ def test_mistakes_of_the_file_system(write: Write, tmp_path: Path) -> None:
         "  fix: check its name, or get it again",
         "~/net": "~/net: there is no such file: there is no folder ~ either\n"
         "  fix: write out the path: ~ stands for a folder only where a shell reads it",
-        "https://x/net": "https://x/net: there is no such file: there is no folder https:/x either\n"
-        "  fix: download the file first",
+        "https://x/net": "https://x/net: this is a URL, expected a prototxt\n"
+        "  fix: download the file, and give its name",
+        "train.prototxt": "train.prototxt: there is no such file\n"
+        "  fix: give a file that is there: deploy.prototxt",
+        "weights.h5": "weights.h5: there is no such file\n"
+        f"  fix: check the path; the current folder is {Path.cwd()}",
+        f"{tmp_path}/weights.h5": f"{tmp_path}/weights.h5: there is no such file\n  fix: check the path",
     }.items():
         with pytest.raises(ConversionError) as caught:
             load(name)

@@ -187,13 +187,10 @@ MISTAKES = {
         'net.prototxt:1: layer "a" (RELU): there is no field "strid"\n'
         "  fix: remove it if it does not change what the layer computes",
     ),
-    "a solver": (
-        'net: "train.prototxt"\nbase_lr: 0.1',
-        'net.prototxt:1: there is no field "net"\n'
-        "  fix: give the prototxt of the net; this looks like a solver's\n"
-        'net.prototxt:2: there is no field "base_lr"\n'
-        "  fix: give the prototxt of the net; this looks like a solver's\n"
-        "2 problems",
+    "a number in quotes": (
+        'layer { name: "a" type: "Input" top: "x" input_param { shape { dim: "3" } } }',
+        'net.prototxt:1: layer "a" (Input), input_param.shape: dim is "3", expected a whole number from'
+        " -9223372036854775808 to 9223372036854775807\n  fix: remove the quotes: dim: 3",
     ),
     "no bool": (
         "force_backward: 2",

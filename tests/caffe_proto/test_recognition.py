@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +31,14 @@ def cut(number: int, content: bytes) -> bytes:
     return field_head(number, len(content) + NUMBERS) + content
 
 
+def zipped(name: str) -> bytes:
+    """A zip archive with one entry, which is empty."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as writer:
+        writer.writestr(name, "")
+    return archive.getvalue()
+
+
 V1_TYPE = varint_bytes(5 << 3) + varint_bytes(14)
 LAYER = cut(100, text(1, b"fc") + text(2, b"InnerProduct") + cut(7, cut(5, b"")))
 V1_LAYER = cut(2, text(2, b"x") + text(3, b"y") + text(4, b"Fc1") + V1_TYPE + cut(6, cut(5, b"")))
@@ -42,6 +52,8 @@ SAVED = "give the file that training has saved, such as a .caffemodel"
 INIT = "give the init net of the predict net: prototrt convert predict_net.pb init_net.pb"
 BOTH = "give both files of a Caffe2 model: first predict_net.pb, then init_net.pb"
 TRTEXEC = "build an engine from it with trtexec, which reads ONNX"
+UNPACK = "unpack it with unzip"
+EXPORT = "save the model with torch.onnx.export, and build an engine from it with trtexec"
 RUN = "run it with `prototrt run`; to convert, give the net that it was built from"
 
 # Where a file is given, what it begins with, what it is called in the message, and what is expected.
@@ -49,11 +61,13 @@ MISPLACED = {
     "net: caffemodel": (text(1, b"net") + LAYER, "this is a caffemodel, expected a prototxt", FIRST),
     "net: V1 caffemodel": (text(1, b"net") + V1_LAYER, "this is a caffemodel, expected a prototxt", FIRST),
     "net: HDF5": (b"\x89HDF\r\n\x1a\n", "this is an HDF5 file, expected a prototxt", FIRST),
-    "net: npz": (b"PK\x03\x04", "this is an npz or zip file, expected a prototxt", FIRST),
+    "net: npz": (zipped("fc/0.npy"), "this is an npz file, expected a prototxt", FIRST),
     "net: ONNX": (ONNX, "this is an ONNX model, expected a prototxt", TRTEXEC),
     "net: plan": (b"vtrt", "this is an engine, expected a prototxt", RUN),
     "net: image": (b"\xff\xd8\xff\xe0", "this is a JPEG image, expected a prototxt", FIRST),
-    "net: pickle": (b"\x80\x02}q", "this is a pickle, such as a file of PyTorch, expected a prototxt", FIRST),
+    "net: zip": (zipped("net.prototxt"), "this is a zip archive, expected a prototxt", UNPACK),
+    "net: PyTorch": (zipped("archive/data.pkl"), "this is a PyTorch file, expected a prototxt", EXPORT),
+    "net: old PyTorch": (b"\x80\x02}q", "this is a PyTorch file, expected a prototxt", EXPORT),
     "net: zeros": (b"", "this is a binary file, expected a prototxt (text)", FIRST),
     "net: text": (NET.encode() + b" " * 70_000, "the file has 3072 MiB, too many for a prototxt", FIRST),
     "net: init net": (
@@ -68,6 +82,8 @@ MISPLACED = {
     ),
     "weights: ONNX": (ONNX, "this is an ONNX model, expected a caffemodel", TRTEXEC),
     "weights: plan": (b"ftrt", "this is an engine, expected a caffemodel", RUN),
+    "weights: zip": (zipped("net.caffemodel"), "this is a zip archive, expected a caffemodel", UNPACK),
+    "weights: PyTorch": (zipped("archive/data.pkl"), "this is a PyTorch file, expected a caffemodel", EXPORT),
     "weights: image": (b"\x89PNG\r\n\x1a\n", "this is a PNG image, expected a caffemodel", SAVED),
     "weights: npy": (b"\x93NUMPY\1\0", "this is an npy file, expected a caffemodel", SAVED),
     "weights: init net": (FILL, "this is a Caffe2 net, expected a caffemodel", BOTH),

@@ -158,6 +158,11 @@ class OutputFile(Written):
         """All files that are written for the sake of this one."""
         return [target]
 
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """What click adds to its message for an option that is not given."""
+        suffix = self.suffixes[0] if self.suffixes else ""
+        return f"Name the file to write, as in {param.opts[0]} net{suffix}"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from prototrt.converter.files import why_misnamed, why_unwritable
 

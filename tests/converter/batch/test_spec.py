@@ -209,7 +209,7 @@ MISTAKES = {
     "no weights": (
         "models:\n- prototxt: a/deploy.prototxt\n",
         "models.yaml:2: the model has no weights\n"
-        "  fix: give weights, or random-weights: 0 to try the topology alone",
+        "  fix: give weights, such as a/last.caffemodel, or random-weights: 0 to try the topology alone",
     ),
     "two sorts of weights": (
         MODEL + "  weights: a/last.caffemodel\n",
@@ -331,7 +331,9 @@ def test_all_mistakes_are_told_at_once_and_once_each() -> None:
 def test_a_file_that_is_not_there() -> None:
     with pytest.raises(ConversionError) as raised:
         read_models("nowhere.yaml", "out")
-    assert str(raised.value) == ("nowhere.yaml: there is no such file")
+    assert str(raised.value) == (
+        f"nowhere.yaml: there is no such file\n  fix: check the path; the current folder is {Path.cwd()}"
+    )
 
 
 def test_the_list_in_the_documentation_is_read() -> None:
