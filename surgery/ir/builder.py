@@ -222,6 +222,16 @@ class Builder:
         """``x`` repeated along one axis."""
         return self.add(Tile(axis, copies), x, hint=hint)
 
+    def broadcast(self, x: Value, shape: tuple[Size, ...], hint: str | None = None) -> Value:
+        """``x`` repeated to this shape along axes where it has one element. A constant, unless a size varies."""
+        sizes = tuple(dim for dim in shape if isinstance(dim, int))
+        if x.data is not None and len(sizes) == len(shape):
+            return replace(x, shape=shape, data=np.broadcast_to(x.data, sizes))
+        for axis, dim in enumerate(shape):
+            if dim != x.shape[axis]:
+                x = self.tile(x, axis, dim, hint=hint)
+        return x
+
     def cast(self, x: Value, dtype: DType) -> Value:
         """``x`` in another element type, or ``x`` itself."""
         return x if x.dtype is dtype else self.add(Cast(dtype), x, hint=dtype.value)

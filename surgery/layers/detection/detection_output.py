@@ -12,7 +12,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
 from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import DType, Size, Value, computable, divided, fixed, open_count, range_of
 from prototrt.surgery.ir.expression import Expression, concatenated
 from prototrt.surgery.layers.detection.bottoms import exact, misfit, overlap_threshold
 from prototrt.surgery.layers.detection.overlaps import Boxes, of_normalized_corners
@@ -36,8 +36,8 @@ _ALL = int(np.iinfo(np.int32).max)
 class _Sizes:
     """N images, P priors, C classes, L classes of locations (1 if they are shared)."""
 
-    images: int
-    priors: int
+    images: Size
+    priors: Size
     classes: int
     locations: int
 
@@ -93,8 +93,9 @@ def _sizes(layer: Layer, location: Value, confidence: Value, prior: Value) -> _S
     param = layer.param
     if not param.num_classes:
         raise NetError("num_classes is missing", fix="state num_classes, counting the background")
-    length = prior.shape[2] if prior.shape[:2] == (1, 2) and len(prior.shape) > 2 else None
-    if not isinstance(length, int) or length % 4 or any(dim != 1 for dim in prior.shape[3:]):
+    is_pair = prior.shape[:2] == (1, 2) and len(prior.shape) > 2 and all(dim == 1 for dim in prior.shape[3:])
+    priors = divided(computable(prior.shape[2], "the priors"), 4) if is_pair else None
+    if priors is None:
         raise misfit(
             layer,
             2,
@@ -104,8 +105,8 @@ def _sizes(layer: Layer, location: Value, confidence: Value, prior: Value) -> _S
             fix="give it the priors, from a PriorBox or several PriorBoxes and a Concat of axis 2",
         )
     classes, locations = param.num_classes, 1 if param.share_location else param.num_classes
-    images = fixed(location.shape[0], "the number of images") if location.shape else 1
-    sizes = _Sizes(images, length // 4, classes, locations)
+    images = computable(location.shape[0], "the number of images") if location.shape else 1
+    sizes = _Sizes(images, priors, classes, locations)
     of_priors = f"there are {sizes.priors} priors"
     _refuse_misfit(
         layer,
@@ -142,10 +143,9 @@ def _refuse_first_stage(
         )
 
 
-def _refuse_misfit(layer: Layer, index: int, x: Value, expected: tuple[int, int], because: str) -> None:
+def _refuse_misfit(layer: Layer, index: int, x: Value, expected: tuple[Size, Size], because: str) -> None:
     """Raise unless a bottom has this many numbers per image."""
-    size = int(np.prod([dim for dim in x.shape[1:] if isinstance(dim, int)]))
-    if (*x.shape[:1], size) != expected:
+    if (*x.shape[:1], open_count(x.shape[1:])) != expected:
         fix = "use the PriorBox layers and the num_classes that the net was trained with"
         raise misfit(layer, index, x, str(expected), because, fix)
 
@@ -180,7 +180,7 @@ def _at_most(stated: int) -> int:
 
 def _priors(prior: Expression, are_encoded: bool) -> tuple[Boxes, list[Expression] | None]:
     """The corners of the priors (1, 1, P), and their variances, or None where the codes hold them."""
-    count = fixed(prior.shape[2], "the number of priors") // 4
+    count = computable(prior.shape[2], "the priors") // 4
     corners, variances = (
         [part.reshape(1, 1, count) for part in half.reshape(1, 1, count, 4).split(3)]
         for half in (prior.slice(1, 0), prior.slice(1, 1))
@@ -188,7 +188,7 @@ def _priors(prior: Expression, are_encoded: bool) -> tuple[Boxes, list[Expressio
     return Boxes(*corners), None if are_encoded else variances
 
 
-def _codes(locations: Expression, images: int, priors: int, classes: int) -> list[Expression]:
+def _codes(locations: Expression, images: Size, priors: Size, classes: int) -> list[Expression]:
     """Four codes of each box, (N, L, P) each."""
     codes = locations.reshape(images, priors, classes, 4)
     return [part.reshape(images, priors, classes).transpose(0, 2, 1) for part in codes.split(3)]
@@ -215,7 +215,7 @@ def _decoded(
 
 def _without_background(scores: Expression, arm: Expression, objectness: float) -> Expression:
     """Scores (N, P, C) in which a prior that the first stage takes for background is of class 0 for sure."""
-    images, priors, classes = (fixed(dim, "a size") for dim in scores.shape)
+    images, priors, classes = *scores.shape[:2], fixed(scores.shape[2], "the number of classes")
     is_background = arm.reshape(images, priors, 2).slice(2, 1) < objectness
     certain = np.zeros((1, 1, classes), np.float32)
     certain[..., 0] = 1
@@ -234,30 +234,29 @@ def _of_labels(x: Expression, labels: Sequence[int]) -> Expression:
 
 
 def _top(
-    build: LayerBuilder, layer: Layer, kept: Kept, boxes: Boxes, labels: Sequence[int], images: int
+    build: LayerBuilder, layer: Layer, kept: Kept, boxes: Boxes, labels: Sequence[int], images: Size
 ) -> list[Value]:
     """The rows of the top: by image, then by class, then by falling score."""
     each = fixed(kept.score.shape[1], "the number of boxes")
-    total = images * len(labels) * each
+    of_image = len(labels) * each
     shape = (images, len(labels), each)
-    image = np.broadcast_to(np.arange(images, dtype=np.float32)[:, None, None], shape)
-    label = np.broadcast_to(np.array(labels, np.float32)[None, :, None], shape)
+    image = build.counted_numbers(images, "image", dtype=DType.FLOAT32)
+    label = build.constant(np.array(labels, np.float32), "label")
     columns = [
-        Expression(build, build.constant(image, "image")),
-        Expression(build, build.constant(label, "label")),
+        Expression(build, build.broadcast(build.aligned(image, 3, 0), shape, "image")),
+        Expression(build, build.broadcast(build.aligned(label, 3, 1), shape, "label")),
         kept.score,
         *boxes.map(lambda part: picked(part, kept.index)).parts,
     ]
-    most = min(_at_most(layer.param.keep_top_k), total // images)
-    is_kept = _best_of_images(kept, images, most) if 0 < most < total // images else kept.is_kept
-    rows = chosen_rows(is_kept.reshape(total), max(images * most, 1))
+    most = min(_at_most(layer.param.keep_top_k), of_image)
+    is_kept = _best_of_images(kept, images, of_image, most) if 0 < most < of_image else kept.is_kept
+    rows = chosen_rows(is_kept.reshape(images * of_image), max(range_of(images).max * most, 1))
     return detections(build, layer, rows, beside(columns), images)
 
 
-def _best_of_images(kept: Kept, images: int, most: int) -> Expression:
-    """Which boxes are among the ``most`` best ones of their image."""
-    lists, each = (fixed(dim, "the number of boxes") for dim in kept.score.shape)
-    size = lists // images * each
+def _best_of_images(kept: Kept, images: Size, size: int, most: int) -> Expression:
+    """Which boxes are among the ``most`` best ones of the ``size`` boxes of their image."""
+    lists, each = kept.score.shape
     scores = kept.is_kept.reshape(images, size).chosen(kept.score.reshape(images, size), LOWEST)
     best, places = top(scores, most, first_of_equals=True)
     last, last_place = best.slice(1, most - 1), places.slice(1, most - 1)

@@ -10,7 +10,9 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.ir import Array, Value, fixed
+from prototrt.surgery.ir import Array, DType, Size, Value, computable, open_count
+from prototrt.surgery.ir.expression import Expression
+from prototrt.surgery.ops import Clip, Concat
 
 _NEAR = 1e-6
 """Ratios that differ by less are one ratio."""
@@ -20,32 +22,57 @@ _NEAR = 1e-6
 def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Value) -> list[Value]:
     """The boxes of SSD and its relatives: sizes and ratios at every place of a map, and their variances.
 
-    Becomes: a constant.
+    Becomes: a constant; with sizes that vary Count, arithmetic, Tile, Concat.
     Bottoms: a map (N, C, H, W) and the image (N, C, h, w); only their heights and widths are read.
     Tops: (1, 2, 4 H W P) corners xmin, ymin, xmax, ymax of P boxes a place, relative to the image, and
-    variances. Sizes lose their fraction, as in the fork.
+    variances. Sizes lose their fraction, as in the fork. Where sizes vary, corners are computed in float32: their last
+    bit may differ from a net of fixed sizes.
     Source: weiliu89/caffe ``src/caffe/layers/prior_box_layer.cpp``.
     """
     param = layer.param
-    height, width = _plane(layer, 0, feature_map)
-    image_plane = _stated_image(param) or _plane(layer, 1, image)
-    steps = _stated_steps(param) or tuple(
-        np.float32(whole) / np.float32(places)
-        for whole, places in zip(image_plane, (height, width), strict=True)
+    plane, sides = _plane(layer, 0, feature_map), _sides(param)
+    pixels = _stated_image(param) or _plane(layer, 1, image)
+    steps = _stated_steps(param) or (None, None)
+    edges = [
+        _edges(build, plane[axis], pixels[axis], steps[axis], param.offset, sides[:, 1 - axis])
+        for axis in range(2)
+    ]
+    of_place = (len(sides), 2, 1)
+    down, across = (
+        build.reshape(edges[0], (plane[0], 1, *of_place)),
+        build.reshape(edges[1], (1, plane[1], *of_place)),
     )
-    offset = np.float32(param.offset)
-    y = (np.arange(height, dtype=np.float32) + offset) * np.float32(steps[0])
-    x = (np.arange(width, dtype=np.float32) + offset) * np.float32(steps[1])
-    sides = _sides(param)
-    centres = np.broadcast_to(
-        np.stack([*np.meshgrid(x, y)], -1)[:, :, None].astype(np.float64), (height, width, len(sides), 2)
-    )
-    corners = np.concatenate([centres - sides / 2, centres + sides / 2], -1)
-    boxes = (corners / np.array([*image_plane[::-1]] * 2)).astype(np.float32)
-    if param.clip:
-        boxes = boxes.clip(0, 1)
-    variances = np.broadcast_to(_variances(param), boxes.shape)
-    return [build.constant(np.stack([boxes.reshape(-1), variances.reshape(-1)])[None], "boxes")]
+    parts = [build.broadcast(each, (*plane, *of_place), "edges") for each in (across, down)]
+    known = [part.data for part in parts if part.data is not None]
+    if len(known) == len(parts):
+        boxes = np.concatenate(known, -1)
+        variances = np.broadcast_to(_variances(param), (boxes.size // 4, 4))
+        numbers = boxes.clip(0, 1) if param.clip else boxes
+        return [build.constant(np.stack([numbers.reshape(-1), variances.reshape(-1)])[None], "boxes")]
+    count = open_count((*plane, len(sides) * 4))
+    corners = build.add(Concat(4), *parts, hint="corners")
+    corners = build.reshape(build.add(Clip(0, 1), corners) if param.clip else corners, (1, 1, count))
+    variance = build.constant(np.broadcast_to(_variances(param), (1, 1, 4)), "variance")
+    return [build.add(Concat(1), corners, build.tile(variance, 2, count // 4, "variances"))]
+
+
+def _edges(
+    build: LayerBuilder, places: Size, pixels: Size, step: float | None, offset: float, sides: Array
+) -> Value:
+    """Where the boxes (P,) begin and end at each place of an axis, relative to the image: (places, P, 2).
+
+    The fork computes in float64 here, which no engine has.
+    """
+    ends = np.stack([-sides / 2, sides / 2], -1)
+    if isinstance(places, int) and isinstance(pixels, int):
+        distance = np.float32(pixels) / np.float32(places) if step is None else np.float32(step)
+        centres = (np.arange(places, dtype=np.float32) + np.float32(offset)) * distance
+        return build.constant(((centres[:, None, None] + ends) / pixels).astype(np.float32), "edges")
+    counted = build.counted_numbers(places, "places", dtype=DType.FLOAT32)
+    place = Expression(build, build.aligned(counted, 3, 0)) + offset
+    image = Expression(build, build.scalar(pixels, 3))
+    centre = place * (image / places if step is None else step)
+    return ((centre + Expression(build, build.constant(ends.astype(np.float32)[None], "ends"))) / image).value
 
 
 def _sides(param: Any) -> Array:
@@ -125,7 +152,7 @@ def _pair(param: Any, both: str, first: str, second: str) -> tuple[Any, Any] | N
     return sizes[0], sizes[1]
 
 
-def _plane(layer: Layer, index: int, x: Value) -> tuple[int, int]:
+def _plane(layer: Layer, index: int, x: Value) -> tuple[Size, Size]:
     """Height and width of a bottom."""
     if len(x.shape) != 4:
         raise ShapeError(
@@ -133,7 +160,7 @@ def _plane(layer: Layer, index: int, x: Value) -> tuple[int, int]:
             blob=f'bottom "{layer.bottom_blob(index)}"',
             fix="give it four axes",
         )
-    return fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
+    return computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
 
 
 def _listed(numbers: list[float]) -> str:

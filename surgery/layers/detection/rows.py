@@ -10,9 +10,9 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import UnsupportedLayerError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
-from prototrt.surgery.ir import DType, Value, element_count, fixed
+from prototrt.surgery.ir import DType, OpenSize, Size, Value, computable, fixed, open_count, range_of
 from prototrt.surgery.ir.expression import Expression, concatenated
-from prototrt.surgery.layers.detection.suppression import gathered
+from prototrt.surgery.layers.detection.suppression import gathered, lengthened
 from prototrt.surgery.ops import TopK
 
 _MOST_PLACES = 1 << 24
@@ -34,29 +34,36 @@ class Rows:
     def filled(self, table: Expression) -> Expression:
         """These rows of a table (L, columns): (K, columns); after the last one, rows of -1."""
         rows = gathered(table, self.places)
-        return self.is_row.reshape(fixed(self.is_row.shape[0], "the number of rows"), 1).chosen(rows, -1)
+        return self.is_row.reshape(self.is_row.shape[0], 1).chosen(rows, -1)
 
 
 def beside(columns: Sequence[Expression]) -> Expression:
     """A table (L, columns) of columns with L elements each, whatever their shape."""
-    size = element_count(columns[0].shape, "the length of a list")
+    size = open_count(columns[0].shape, "the length of a list")
     return concatenated([column.reshape(size, 1) for column in columns], 1)
 
 
 def chosen_rows(is_chosen: Expression, most: int) -> Rows:
     """The first ``most`` places of a list (L,) where this is true, in their order."""
     build = is_chosen.build
-    size = fixed(is_chosen.shape[0], "the length of a list")
-    if size > _MOST_PLACES:
+    size = computable(is_chosen.shape[0], "the length of a list")
+    largest = range_of(size).max
+    if largest > _MOST_PLACES:
         raise UnsupportedLayerError(
-            f"decides between {size} boxes, expected at most {_MOST_PLACES}",
+            f"decides between {largest} boxes, expected at most {_MOST_PLACES}",
             because="they are counted in float32",
             fix="use a smaller batch or image",
         )
-    numbers = Expression(build, build.constant(-np.arange(size, dtype=np.float32), "numbers"))
-    first, _ = build.add_all(TopK(0, min(most, size)), is_chosen.chosen(numbers, -size).value, hint="first")
+    room = min(most, largest)
+    numbers = (
+        build.constant(-np.arange(size, dtype=np.float32), "numbers")
+        if isinstance(size, int)
+        else build.counted_numbers(size, "numbers", step=-1, dtype=DType.FLOAT32)
+    )
+    chosen = lengthened(is_chosen.chosen(Expression(build, numbers), -largest), 0, room, -largest)
+    first, _ = build.add_all(TopK(0, room), chosen.value, hint="first")
     found = Expression(build, first)
-    is_row = found > -size
+    is_row = found > -largest
     places = is_row.chosen(0 - found, 0).cast(DType.INT32)
     count = is_row.cast(DType.FLOAT32).sum(0).cast(DType.INT32)
     return Rows(places, is_row, count)
@@ -70,20 +77,23 @@ def counted_tops(
     return [build.counted(top, axis, name) for top in tops]
 
 
-def detections(build: LayerBuilder, layer: Layer, rows: Rows, table: Expression, images: int) -> list[Value]:
+def detections(build: LayerBuilder, layer: Layer, rows: Rows, table: Expression, images: Size) -> list[Value]:
     """The top of a layer that detects, (1, 1, K, 7): these rows of a table (L, 7).
 
     Where nothing is found, the forks give one row for each image: its number, and six times -1.
     """
     given = rows.filled(table)
-    size = fixed(given.shape[0], "the number of rows")
-    least = max(size, images)
+    size, most_images = fixed(given.shape[0], "the number of rows"), range_of(images).max
+    least = max(size, most_images)
     if least > size:
         missing = build.constant(np.full((least - size, 7), -1, np.float32), "missing")
         given = concatenated([given, Expression(build, missing)], 0)
-    nothing = np.full((least, 7), -1, np.float32)
-    nothing[:images, 0] = np.arange(images)
+    empty = np.full((least, 7), -1, np.float32)
+    empty[:most_images, 0] = np.arange(most_images)
+    nothing = Expression(build, build.constant(empty, "nothing"))
+    if isinstance(images, OpenSize):
+        nothing = (nothing < images).chosen(nothing, -1)  # the numbers of images that there are
     is_any = rows.count > 0
-    found = is_any.reshape(1, 1).chosen(given, Expression(build, build.constant(nothing, "nothing")))
+    found = is_any.reshape(1, 1).chosen(given, nothing)
     count = is_any.chosen(rows.count, images)
     return counted_tops(build, layer, count, [found.reshape(1, 1, least, 7).value], axis=2)

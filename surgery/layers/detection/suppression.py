@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prototrt.surgery.ir import Array, DType, fixed
+from prototrt.surgery.ir import Array, DType, OpenSize, Size, Value, computable, fixed, range_of
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.expression import Expression, concatenated
 from prototrt.surgery.layers.detection.overlaps import Boxes, Overlap
-from prototrt.surgery.ops import Gather, MatMul, NonMaxSuppression, TopK, While
+from prototrt.surgery.ops import Gather, MatMul, NonMaxSuppression, Pad, TopK, While
 
 LOWEST = float(np.finfo(np.float32).min)
 """The score of boxes that are not candidates: lower than that of any candidate."""
@@ -78,14 +78,17 @@ def suppressed(
     Where all pairs of the best fit into memory, their overlaps are computed at once; else boxes are
     taken one by one, each the best one that is left.
     """
-    lists, size = (fixed(dim, "the number of boxes") for dim in scores.shape)
-    before, most = min(before, size), min(most, before, size)
+    lists, size = (computable(dim, "the number of boxes") for dim in scores.shape)
+    largest = range_of(size).max
+    before, most = min(before, largest), min(most, before, largest)
     marked = is_candidate.chosen(scores, LOWEST)
-    is_native = rule.is_native and before <= MOST_NATIVE
-    is_small = is_native or lists * before**2 <= MOST_PAIRS
-    if before == size and not is_small:
+    is_native = rule.is_native and before <= MOST_NATIVE and isinstance(lists, int)
+    is_small = is_native or range_of(lists).max * before**2 <= MOST_PAIRS
+    if before == largest and not is_small:
         return _one_by_one(marked, boxes, rule, most)
-    best, places = top(marked, before, rule.first_of_equals)
+    best, places = top(lengthened(marked, 1, before, LOWEST), before, rule.first_of_equals)
+    if isinstance(size, OpenSize):
+        places = places.at_most(size - 1)  # those behind the list are no candidates
     sorted_boxes = boxes.map(lambda part: picked(part, places))
     if is_small:
         decide = _natively if is_native else _fixed_point
@@ -96,10 +99,21 @@ def suppressed(
 
 def picked(rows: Expression, index: Expression) -> Expression:
     """Of rows (R, n) the elements that ``index`` (R, m) counts, row by row: (R, m)."""
-    count, size = (fixed(dim, "the number of boxes") for dim in rows.shape)
-    starts = rows.build.constant(np.arange(0, count * size, size, dtype=np.int32)[:, None], "starts")
-    places = index + Expression(rows.build, starts) if count > 1 else index
+    build = rows.build
+    count, size = (computable(dim, "the number of boxes") for dim in rows.shape)
+    starts = build.reshape(build.counted_numbers(count, "starts", step=size), (count, 1))
+    places = index if count == 1 else index + Expression(build, starts)
     return gathered(rows.reshape(count * size), places)
+
+
+def lengthened(x: Expression, axis: int, least: int, filler: float) -> Expression:
+    """``x`` with as many fillers at the end of an axis as it needs to have ``least`` elements at every size."""
+    missing = least - range_of(computable(x.shape[axis], "the number of boxes")).min
+    if missing <= 0:
+        return x
+    behind = tuple(missing if each == axis else 0 for each in range(len(x.shape)))
+    pad = Pad((0,) * len(behind), behind, filler)
+    return Expression(x.build, x.build.add(pad, x.value, hint="lengthened"))
 
 
 def gathered(table: Expression, index: Expression) -> Expression:
@@ -125,7 +139,7 @@ def _natively(is_candidate: Expression, boxes: Boxes, rule: Suppression) -> Expr
 
 def _first(is_kept: Expression, most: int) -> Expression:
     """The first ``most`` of what is kept in each list."""
-    lists, size = (fixed(dim, "the number of boxes") for dim in is_kept.shape)
+    lists, size = is_kept.shape[0], fixed(is_kept.shape[1], "the number of boxes")
     if most >= size:
         return is_kept
     place = numbers(is_kept.build, size)
@@ -141,7 +155,7 @@ def _fixed_point(is_candidate: Expression, boxes: Boxes, rule: Suppression) -> E
     It begins with all of them, and computes it again until nothing changes. The first n boxes are right
     after n rounds, so that it ends; only a long chain of boxes, each of which overlaps the next, takes many.
     """
-    lists, size = (fixed(dim, "the number of boxes") for dim in is_candidate.shape)
+    lists, size = is_candidate.shape[0], fixed(is_candidate.shape[1], "the number of boxes")
     build = is_candidate.build
     rows = boxes.map(lambda part: part.reshape(lists, size, 1))
     columns = boxes.map(lambda part: part.reshape(lists, 1, size))
@@ -176,15 +190,15 @@ def _product(kept: Expression, matrix: Expression) -> Expression:
 
 def _one_by_one(scores: Expression, boxes: Boxes, rule: Suppression, most: int) -> Kept:
     """The best candidate of each list, then the best of those that no kept one suppresses, and so on."""
-    lists, size = (fixed(dim, "the number of boxes") for dim in scores.shape)
+    lists, size = (computable(dim, "the number of boxes") for dim in scores.shape)
     build = scores.build
     states = {
-        "count": np.zeros((lists, 1), np.int32),
-        "overlap": np.full((lists, size), -1, np.float32),
-        "index": np.zeros((lists, most), np.int32),
-        "score": np.full((lists, most), LOWEST, np.float32),
+        "count": ((lists, 1), np.int32(0)),
+        "overlap": ((lists, size), np.float32(-1)),
+        "index": ((lists, most), np.int32(0)),
+        "score": ((lists, most), np.float32(LOWEST)),
     }
-    initial = [build.constant(array, hint) for hint, array in states.items()]
+    initial = [_filled(build, shape, number, hint) for hint, (shape, number) in states.items()]
     outside = [Expression(build, value) for value in initial] + [scores, *boxes.parts]
 
     inner = build.body()
@@ -214,6 +228,12 @@ def _one_by_one(scores: Expression, boxes: Boxes, rule: Suppression, most: int) 
     return Kept(Expression(build, places), found, found > LOWEST)
 
 
-def numbers(build: Builder, count: int) -> Expression:
+def _filled(build: Builder, shape: tuple[Size, Size], number: np.generic, hint: str) -> Value:
+    """A constant of this shape that repeats one number, or a Tile of one where a size varies."""
+    known = tuple(dim if isinstance(dim, int) else 1 for dim in shape)
+    return build.broadcast(build.constant(np.full(known, number), hint), shape, hint)
+
+
+def numbers(build: Builder, count: Size) -> Expression:
     """0, 1, 2, ... as a row."""
-    return Expression(build, build.constant(np.arange(count, dtype=np.int32)[None], "numbers"))
+    return Expression(build, build.reshape(build.counted_numbers(count, "numbers"), (1, count)))

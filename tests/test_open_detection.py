@@ -1,0 +1,165 @@
+"""Detectors for images of any size and batches of any number, against the forks' numbers and against fixed shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.surgery.ir import Array, Graph, Range, size_at, size_from_text
+from prototrt.surgery.layers.detection import suppression
+from prototrt.surgery.ops import NonMaxSuppression
+from prototrt.tests.golden_cases import case_called
+from prototrt.tests.small_nets import WAYS, has_engine
+
+Span = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What varies in a golden: the shapes with the names of sizes, and their ranges. The middle one is the golden's."""
+
+    shapes: Mapping[str, tuple[int | str, ...]]
+    sizes: Mapping[str, Span]
+
+    def places(self) -> list[dict[str, int]]:
+        """Four calls: all sizes at their smallest and largest, and two mixed ones between."""
+        ends = [dict(zip(self.sizes, each, strict=True)) for each in zip(*self.sizes.values(), strict=True)]
+        mixed = [
+            {
+                name: (2 * low + high) // 3 if turn % 2 else (low + 2 * high) // 3
+                for turn, (name, (low, _, high)) in enumerate(self.sizes.items(), start)
+            }
+            for start in range(2)
+        ]
+        return [ends[0], ends[2], *mixed]
+
+    def shapes_at(self, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+        spans = {name: Range(*span) for name, span in self.sizes.items()}
+        return {
+            blob: tuple(
+                dim if isinstance(dim, int) else size_at(size_from_text(dim, spans), sizes) for dim in shape
+            )
+            for blob, shape in self.shapes.items()
+        }
+
+
+FEATURES = {"H": (1, 3, 7), "W": (2, 3, 6)}
+
+
+def priors(of_place: int, classes: int, locations: int = 1, batch: int | str = 1) -> dict[str, Any]:
+    """The bottoms of a detector whose map has priors at each place."""
+    return {
+        "feat": (batch, 3, "H", "W"),
+        "data": (batch, 3, 200, 200),
+        "loc": (batch, f"{4 * of_place * locations}*H*W"),
+        "conf": (batch, f"{of_place * classes}*H*W"),
+    }
+
+
+OPEN: Mapping[str, Opened] = {
+    "priorbox_max_ar_flip": Opened(
+        {"feat": (1, 3, "H", "W"), "data": (1, 3, "30*H", "30*W")}, {"H": (1, 3, 9), "W": (2, 3, 6)}
+    ),
+    "priorbox_min_only": Opened({"feat": (1, 3, "H", 4), "data": (1, 3, "20*H", 80)}, {"H": (1, 3, 9)}),
+    "priorbox_several_sizes_clip": Opened(
+        {"feat": (1, 3, "H", "W"), "data": (1, 3, "h", "w")},
+        {"H": (1, 2, 9), "W": (2, 4, 6), "h": (30, 64, 100), "w": (40, 128, 150)},
+    ),
+    "priorbox_step_offset": Opened(
+        {"feat": (1, 3, "H", 5), "data": (1, 3, 50, "w")}, {"H": (1, 3, 4), "w": (30, 70, 90)}
+    ),
+    "det_background_2": Opened(priors(6, 4), FEATURES),
+    "det_center_size_ssd": Opened(priors(6, 4), {"H": (2, 4, 7), "W": (1, 4, 9)}),
+    "det_corner_default": Opened(priors(6, 4), FEATURES),
+    "det_eta": Opened(priors(6, 3), {"H": (2, 4, 7), "W": (1, 4, 5)}),
+    "det_keep_top_k_1": Opened(priors(6, 4, batch="N"), {"N": (1, 2, 4), **FEATURES}),
+    "det_not_shared": Opened(priors(6, 4, locations=4, batch="N"), {"N": (1, 2, 4), **FEATURES}),
+    "det_nothing_found": Opened(priors(6, 4, batch="N"), {"N": (1, 2, 3), "H": (1, 2, 4), "W": (1, 2, 3)}),
+    "det_one_image_empty": Opened(priors(6, 3, batch="N"), {"N": (1, 3, 5), "H": (1, 2, 4), "W": (1, 2, 3)}),
+    "refinedet_cascade": Opened(
+        {**priors(6, 4, batch="N"), "arm_conf": ("N", "12*H*W"), "arm_loc": ("N", "24*H*W")},
+        {"N": (1, 2, 4), **FEATURES},
+    ),
+    "det_prior_input": Opened(
+        {"prior": (1, 2, "4*P"), "loc": (2, "4*P"), "conf": (2, "4*P")}, {"P": (7, 60, 80)}
+    ),
+    "net_ssd": Opened({"data": ("N", 3, "H", "W")}, {"N": (1, 1, 3), "H": (40, 48, 77), "W": (33, 48, 90)}),
+    "net_refinedet": Opened({"data": (1, 3, "16*H", "16*W")}, {"H": (2, 3, 5), "W": (3, 3, 4)}),
+}
+
+
+def opened(name: str, **options: Any) -> Graph:
+    case, how = case_called(name), OPEN[name]
+    outputs = list(case.arrays("outputs")[0])
+    return prototrt.rewrite(case.load(), outputs=outputs, shapes=how.shapes, sizes=how.sizes, **options)
+
+
+@cache
+def fixed_runs(name: str) -> list[tuple[dict[str, Array], dict[str, Array]]]:
+    """Inputs of four other sizes, and what nets of these shapes make of them."""
+    case, how = case_called(name), OPEN[name]
+    outputs = list(case.arrays("outputs")[0])
+    runs = []
+    for seed, sizes in enumerate(how.places()):
+        shapes = how.shapes_at(sizes)
+        random = np.random.default_rng(seed)
+        feeds = {blob: random.normal(0.3, 0.4, shape).astype(np.float32) for blob, shape in shapes.items()}
+        graph = prototrt.rewrite(case.load(), outputs=outputs, shapes=shapes)
+        found = prototrt.Session(graph, cut=True).run(feeds)
+        runs.append((feeds, {blob: found[blob] for blob in outputs}))
+    return runs
+
+
+def check(name: str, graph: Graph, on: str) -> None:
+    """The fork's numbers at the golden's size; at four others, those of the net with fixed shapes."""
+    case = case_called(name)
+    session = prototrt.Session(graph, on=on, cut=True)
+    golden = case.arrays("inputs")[0], case.arrays("outputs")[0]
+    for feeds, wanted in (golden, *fixed_runs(name)):
+        found = session.run(feeds)
+        shapes = {blob: array.shape for blob, array in feeds.items()}
+        for blob, array in wanted.items():
+            assert found[blob].shape == array.shape, (blob, shapes)
+            np.testing.assert_allclose(found[blob], array, 1e-5, 1e-5, err_msg=f"{blob} {shapes}")
+
+
+QUICK = ("priorbox_several_sizes_clip", "det_prior_input", "det_not_shared", "net_ssd")
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in OPEN]
+)
+def test_five_sizes(name: str, on: str) -> None:
+    check(name, opened(name), on)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("name", ["det_corner_default", "det_eta", "refinedet_cascade"])
+def test_boxes_one_by_one(name: str, on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for lists of many boxes, whose pairs do not fit into memory."""
+    monkeypatch.setattr(suppression, "MOST_PAIRS", 0)
+    check(name, opened(name), on)
+
+
+@pytest.mark.parametrize("name", ["det_center_size_ssd", "det_not_shared"])
+def test_native_suppression(name: str) -> None:
+    """A layer of the backend takes lists of one number alone: with an open N, primitives decide."""
+    graph = opened(name, nms="native")
+    is_native = any(isinstance(node.op, NonMaxSuppression) for node in graph.nodes)
+    assert is_native == ("N" not in OPEN[name].sizes)
+    check(name, graph, "onnx")
+
+
+@pytest.mark.trt
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["priorbox_max_ar_flip", "det_not_shared", "net_ssd"])
+def test_plans_build(name: str) -> None:
+    assert has_engine(opened(name))
