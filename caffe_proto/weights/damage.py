@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ SIGNS_OF_DAMAGE = (
     TypeError,
     ValueError,
     struct.error,
+    tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
 )

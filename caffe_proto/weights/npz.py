@@ -1,10 +1,10 @@
-"""What the members of an npz file say of themselves: read before their numbers are, which may be gigabytes."""
+"""What npy files, alone or in an npz file, say of themselves: read before their numbers, which may be gigabytes."""
 
 from __future__ import annotations
 
 import zipfile
 from math import prod
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ class Announced(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     size: int
-    """How many numbers there are, by the size of the member."""
+    """How many numbers there are, by the size of the file."""
 
 
 def announced(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Announced:
@@ -26,12 +26,15 @@ def announced(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Announced:
     if member.compress_type not in _METHODS:
         raise ValueError("it is compressed by a method that NumPy does not use")
     with archive.open(member) as stream:
-        version = np.lib.format.read_magic(stream)
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, _, dtype = read(stream)
-        return Announced(tuple(shape), dtype, (member.file_size - stream.tell()) // max(dtype.itemsize, 1))
+        return announced_by(stream, member.file_size)
+
+
+def announced_by(stream: IO[bytes], size: int) -> Announced:
+    """What the header of an npy file of this many bytes says. Raises whatever numpy raises for damage."""
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(stream)
+    return Announced(tuple(shape), dtype, (size - stream.tell()) // max(dtype.itemsize, 1))
 
 
 def announced_arrays(archive: zipfile.ZipFile) -> dict[str, Announced]:

@@ -8,14 +8,12 @@ import zipfile
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.files import open_regular
 from prototrt.caffe_proto.weights.array_files import damage_of
 from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
 from prototrt.caffe_proto.weights.hdf5 import open_hdf5
-from prototrt.caffe_proto.weights.npz import announced_arrays
+from prototrt.caffe_proto.weights.npz import announced_arrays, announced_by
 from prototrt.converter.glance.facts import Fact, FileFacts, FileKind, Rows
 from prototrt.surgery.ir.shapes import sizes
 
@@ -36,16 +34,13 @@ def npz(file: str, size: int) -> FileFacts:
 def npy(file: str, size: int) -> FileFacts:
     """The array of an npy file."""
     with damage_of(file, "npy"), open_regular(file, "an npy file") as stream:
-        version = np.lib.format.read_magic(stream)
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, _, dtype = read(stream)
-        if dtype.hasobject:
+        found = announced_by(stream, size)
+        if found.dtype.hasobject:
             raise ValueError("it holds objects that are not numbers")
-        if prod(shape) * dtype.itemsize != size - stream.tell():
-            raise ValueError(f"the shape is {shape}, but there are {size - stream.tell()} bytes of numbers")
-    return FileFacts(file, FileKind.NPY, size, {"type": str(dtype), "shape": sizes(tuple(shape))})
+        bytes_left = size - stream.tell()
+        if prod(found.shape) * found.dtype.itemsize != bytes_left:
+            raise ValueError(f"the shape is {found.shape}, but there are {bytes_left} bytes of numbers")
+    return FileFacts(file, FileKind.NPY, size, {"type": str(found.dtype), "shape": sizes(found.shape)})
 
 
 def hdf5(file: str, size: int) -> FileFacts:

@@ -373,6 +373,17 @@ def test_a_plan_that_is_cut_short(tmp_path: Path) -> None:
     )
 
 
+def test_an_array_whose_header_does_not_end(tmp_path: Path) -> None:
+    """NumPy reads such a header with Python's tokenizer, which raises an error of its own."""
+    file = tmp_path / "x.npy"
+    np.save(file, np.zeros((2, 3), np.float32))
+    file.write_bytes(file.read_bytes().replace(b"}", b" "))
+    result = run("inspect", str(file))
+    assert result.exit_code == 3
+    assert result.stderr.startswith(f"error: {file}: the npy file is damaged: ")
+    assert result.stderr.endswith("\n  fix: get the file again\n")
+
+
 def test_a_manifest_of_another_plan_is_told(tmp_path: Path) -> None:
     file = tmp_path / "net.plan"
     plan(file)
