@@ -53,16 +53,20 @@ def load(prototxt: PathLike, options: LoadOptions) -> Model:
     Caffe's messages lack, values that fit no field, bottoms that no layer writes.
     """
     file = os.fsdecode(prototxt)
-    if is_netdef(file):
-        from prototrt.caffe_proto.caffe2.loading import load_caffe2  # most nets are Caffe's
+    model = _caffe2_model(file, options) if is_netdef(file) else _caffe_model(file, options)
+    tell(model.warnings)
+    return model
 
-        _refuse_for_caffe2(file, options)
-        init = None if options.weights is None else os.fsdecode(options.weights)
-        model = load_caffe2(
-            file, init, random_weights=options.random_weights, allow_unknown=options.allow_unknown
-        )
-        tell(model.warnings)
-        return model
+
+def _caffe2_model(file: str, options: LoadOptions) -> Model:
+    from prototrt.caffe_proto.caffe2.loading import load_caffe2  # most nets are Caffe's
+
+    _refuse_for_caffe2(file, options)
+    init = None if options.weights is None else os.fsdecode(options.weights)
+    return load_caffe2(file, init, random_weights=options.random_weights, allow_unknown=options.allow_unknown)
+
+
+def _caffe_model(file: str, options: LoadOptions) -> Model:
     refuse_two_sources(file, options)
     net = parse_net(filled(read_prototxt(file), options.define or {}, file), file)
     state = _state(net.message, options)
@@ -78,15 +82,13 @@ def load(prototxt: PathLike, options: LoadOptions) -> Model:
         problem = f"none of the {len(written)} layers belongs to the net for {state}"
         raise NetError(problem, where=file, fix=advice(readings, state))
     source = _open_weights(options.weights, options.random_weights)
-    model = _model(net, file, reading, source, options.allow_unknown)
-    if reading is asked:
-        included = set(asked.entries)
-        excluded = [entry for entry in written if entry not in included]
-        model = model.with_problems(lambda error: explained(error, excluded, readings, state))
-    about = [] if reading is asked else [read_instead(reading, asked, file)]
-    model = replace(model, warnings=(*about, *_unread_shapes(net, file), *model.warnings))
-    tell(model.warnings)
-    return model
+    model = _model_of(net, file, reading, source, options.allow_unknown)
+    model = replace(model, warnings=(*_unread_shapes(net, file), *model.warnings))
+    if reading is not asked:
+        return replace(model, warnings=(read_instead(reading, asked, file), *model.warnings))
+    included = set(asked.entries)
+    excluded = [entry for entry in written if entry not in included]
+    return model.with_problems(lambda error: explained(error, excluded, readings, state))
 
 
 def _refuse_for_caffe2(file: str, options: LoadOptions) -> None:
@@ -107,7 +109,7 @@ def _refuse_for_caffe2(file: str, options: LoadOptions) -> None:
         )
 
 
-def _model(
+def _model_of(
     net: ParsedNet,
     file: str,
     reading: Reading,

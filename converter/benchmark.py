@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -113,15 +114,16 @@ def _of_engine(session: Session, feeds: Mapping[str, Array], calls: int, profile
         results = session.run(feeds)  # for the shapes
         inputs = {name: Resident(memory, array, stream) for name, array in feeds.items()}
         outputs = {name: Resident(memory, array, stream) for name, array in results.items()}
-        timings, notes = [], []
-        for graphs, way in ((False, "engine, queued"), (True, "engine, CUDA graph")):
-            with Session(engine, stream=stream, graphs=graphs) as timed:
-                call = timed.prepare(inputs, outputs)
-                found = _timed(way, calls, call.run, lambda: device.synchronize(stream))
-                if graphs and not timed.replays:
-                    notes.append("no CUDA graph was timed: TensorRT cannot capture this engine")
-                else:
-                    timings.append(found)
+        wait = partial(device.synchronize, stream)
+        notes = []
+        with Session(engine, stream=stream, graphs=False) as timed:
+            timings = [_timed("engine, queued", calls, timed.prepare(inputs, outputs).run, wait)]
+        with Session(engine, stream=stream, graphs=True) as timed:
+            replayed = _timed("engine, CUDA graph", calls, timed.prepare(inputs, outputs).run, wait)
+            if timed.replays:
+                timings.append(replayed)
+            else:
+                notes.append("no CUDA graph was timed: TensorRT cannot capture this engine")
         with Session(engine) as timed:
             timings.append(_timed("engine, NumPy arrays", calls, timed.prepare(feeds).run))
         layers = tuple(LayerTime(*row) for row in session.profile(feeds)) if profile else ()

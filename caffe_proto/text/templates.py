@@ -44,36 +44,43 @@ def filled(text: str, definitions: Mapping[str, str], file: str) -> str:
     if not definitions and not _IN_STRING.search(text) and "{%" not in text:
         return text
     _refuse_statements(text, file)
-    used: set[str] = set()
-    missing: dict[str, int] = {}
-
-    def value_of(match: re.Match[str]) -> str:
-        name = _name(match)
-        if name in definitions:
-            used.add(name)
-            return definitions[name]
-        return match.group()
-
-    def piece(match: re.Match[str]) -> str:
-        kind, whole = match.lastgroup, match.group()
-        if kind == "string":
-            return _IN_STRING.sub(value_of, whole)
-        if kind == "word" and whole in definitions:
-            used.add(whole)
-            return definitions[whole]
-        if match["placeholder"]:
-            if _name(match) not in definitions:
-                missing.setdefault(_name(match), text.count("\n", 0, match.start()) + 1)
-            return value_of(match)
-        return whole
-
-    result = _PIECE.sub(piece, text)
-    if missing:
-        _refuse_missing(missing, file)
+    filling = _Filling(definitions)
+    result = _PIECE.sub(filling.piece, text)
+    if filling.missing:
+        _refuse_missing(filling.missing, file)
     for name in definitions:
-        if name not in used:
+        if name not in filling.used:
             _refuse_unused(name, text, file)
     return result
+
+
+class _Filling:
+    """The values of names; which of them are used, and which names lack one, with the line where each stands first."""
+
+    def __init__(self, definitions: Mapping[str, str]) -> None:
+        self.definitions = definitions
+        self.used: set[str] = set()
+        self.missing: dict[str, int] = {}
+
+    def piece(self, match: re.Match[str]) -> str:
+        """What stands in place of a piece of the file."""
+        whole = match.group()
+        if match.lastgroup == "string":
+            return _IN_STRING.sub(lambda inner: self._value(_name(inner), inner.group()), whole)
+        if match.lastgroup == "word":
+            return self._value(whole, whole)
+        if not match["placeholder"]:
+            return whole
+        name = _name(match)
+        if name not in self.definitions:
+            self.missing.setdefault(name, match.string.count("\n", 0, match.start()) + 1)
+        return self._value(name, whole)
+
+    def _value(self, name: str, otherwise: str) -> str:
+        if name not in self.definitions:
+            return otherwise
+        self.used.add(name)
+        return self.definitions[name]
 
 
 def _name(match: re.Match[str]) -> str:

@@ -24,6 +24,7 @@ _ITERATION, _LEARNED_NET, _HISTORY = 1, 2, 3
 # Numbers of onnx.proto.
 _PRODUCER, _PRODUCER_VERSION, _GRAPH, _OPSET, _METADATA = 2, 3, 7, 8, 14
 _NODE, _GRAPH_NAME, _INITIALIZER, _INPUT, _OUTPUT = 1, 2, 5, 11, 12
+_EXTERNAL = 13  # where a tensor is kept
 _ONNX_TYPES = {
     1: "float32",
     2: "uint8",
@@ -108,7 +109,6 @@ def onnx_model(file: str, size: int) -> FileFacts:
         weights = {tensor.text(8): tensor for tensor in graph.each(_INITIALIZER)}
         counts = Counter(node.text(4) for node in graph.each(_NODE))
         opsets = {each.text(1): (each.numbers(2) or [0])[-1] for each in model.each(_OPSET)}
-        pairs = {each.text(1): each.text(2) for each in model.each(_METADATA)}
         facts: dict[str, Fact] = {
             "net": graph.text(_GRAPH_NAME),
             "producer": f"{model.text(_PRODUCER)} {model.text(_PRODUCER_VERSION)}".strip() or "(not stated)",
@@ -118,24 +118,25 @@ def onnx_model(file: str, size: int) -> FileFacts:
             "nodes": sum(counts.values()),
             "parameters": sum(prod(tensor.numbers(1)) for tensor in weights.values()),
         }
-        state = [
-            f"{output} -> {name.removeprefix('recurrence ')}"
-            for name, output in pairs.items()
-            if name.startswith("recurrence ")
-        ]
-        outside = sorted(
-            {
-                entry.text(2)
-                for tensor in weights.values()
-                for entry in tensor.each(13)
-                if entry.text(1) == "location"
-            }
-        )
-    if state:
-        facts["state"] = state
-    if outside:
-        facts["weights in"] = outside
+        further = {"state": _states(model), "weights in": _files_of(weights.values())}
+    facts |= {name: lines for name, lines in further.items() if lines}
     return FileFacts(file, FileKind.ONNX, size, facts, _counted("operators", counts.elements()))
+
+
+def _states(model: Message) -> list[str]:
+    """Outputs that a caller feeds back, as in ``lstm1_h_T -> lstm1_h_0``."""
+    pairs = {each.text(1): each.text(2) for each in model.each(_METADATA)}
+    return [
+        f"{output} -> {name.removeprefix('recurrence ')}"
+        for name, output in pairs.items()
+        if name.startswith("recurrence ")
+    ]
+
+
+def _files_of(weights: Iterable[Message]) -> list[str]:
+    """The files beside the model in which its weights are."""
+    entries = [entry for tensor in weights for entry in tensor.each(_EXTERNAL)]
+    return sorted({entry.text(2) for entry in entries if entry.text(1) == "location"})
 
 
 def _tensor(value: Message) -> str:

@@ -18,7 +18,25 @@ def configure(config: Any, network: Network, options: BuildOptions) -> None:
 
     Its setters may fail without raising, so what they have set is read back.
     """
-    trt = network.trt
+    _set_flags(config, network.trt, options)
+    if options.builder_optimization_level is not None:
+        config.builder_optimization_level = options.builder_optimization_level
+    for pool in options.mem_pool_size or {}:
+        _limit_pool(config, network, pool, pool_bytes(options.mem_pool_size or {}, pool))
+    if options.hardware_compatibility_level != BuildOptions.hardware_compatibility_level:
+        _set_compatibility(config, network, COMPATIBILITY[options.hardware_compatibility_level])
+    if options.profiling_verbosity != BuildOptions.profiling_verbosity:
+        verbosity = options.profiling_verbosity.upper()
+        config.profiling_verbosity = _member(network.trt, "ProfilingVerbosity", verbosity)
+    if options.use_dla_core is not None:
+        _use_dla(config, network, options.use_dla_core)
+    if options.compute_capabilities:
+        _set_capabilities(config, network.trt, options.compute_capabilities)
+    if options.timing_cache_file is not None:
+        _read_timing_cache(config, network, options.timing_cache_file)
+
+
+def _set_flags(config: Any, trt: Any, options: BuildOptions) -> None:
     if not options.tf32:
         config.clear_flag(trt.BuilderFlag.TF32)
     flags = {
@@ -29,29 +47,28 @@ def configure(config: Any, network: Network, options: BuildOptions) -> None:
     }
     for flag in (flag for flag, is_set in flags.items() if is_set):
         config.set_flag(_member(trt, "BuilderFlag", flag))
-    if options.builder_optimization_level is not None:
-        config.builder_optimization_level = options.builder_optimization_level
-    for pool in options.mem_pool_size or {}:
-        size = pool_bytes(options.mem_pool_size or {}, pool)
-        kind = _member(trt, "MemoryPoolType", POOLS[pool])
-        config.set_memory_pool_limit(kind, size)
-        if config.get_memory_pool_limit(kind) != size:
-            raise network.error(f"does not take {size} bytes for the pool {pool}")
-    if options.hardware_compatibility_level != BuildOptions.hardware_compatibility_level:
-        level = COMPATIBILITY[options.hardware_compatibility_level]
-        config.hardware_compatibility_level = _member(trt, "HardwareCompatibilityLevel", level)
-        if config.hardware_compatibility_level != _member(trt, "HardwareCompatibilityLevel", level):
-            raise network.error(f"does not take the hardware compatibility level {level}")
-    if options.profiling_verbosity != BuildOptions.profiling_verbosity:
-        config.profiling_verbosity = _member(trt, "ProfilingVerbosity", options.profiling_verbosity.upper())
-    if options.use_dla_core is not None:
-        config.default_device_type, config.DLA_core = trt.DeviceType.DLA, options.use_dla_core
-        if (config.default_device_type, config.DLA_core) != (trt.DeviceType.DLA, options.use_dla_core):
-            raise network.error(f"has no DLA core {options.use_dla_core} here")
-    if options.compute_capabilities:
-        _set_capabilities(config, trt, options.compute_capabilities)
-    if options.timing_cache_file is not None:
-        _read_timing_cache(config, network, options.timing_cache_file)
+
+
+def _limit_pool(config: Any, network: Network, pool: str, size: int) -> None:
+    """``size`` is in bytes."""
+    kind = _member(network.trt, "MemoryPoolType", POOLS[pool])
+    config.set_memory_pool_limit(kind, size)
+    if config.get_memory_pool_limit(kind) != size:
+        raise network.error(f"does not take {size} bytes for the pool {pool}")
+
+
+def _set_compatibility(config: Any, network: Network, level: str) -> None:
+    known = _member(network.trt, "HardwareCompatibilityLevel", level)
+    config.hardware_compatibility_level = known
+    if config.hardware_compatibility_level != known:
+        raise network.error(f"does not take the hardware compatibility level {level}")
+
+
+def _use_dla(config: Any, network: Network, core: int) -> None:
+    wanted = (network.trt.DeviceType.DLA, core)
+    config.default_device_type, config.DLA_core = wanted
+    if (config.default_device_type, config.DLA_core) != wanted:
+        raise network.error(f"has no DLA core {core} here")
 
 
 def _member(trt: Any, kind: str, name: str) -> Any:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnreadableFileError, VerificationError
@@ -189,17 +190,7 @@ def verify_files(
     expected = None
     if expect is not None:
         watched = watching_tops(graph) if options.layers else graph
-        computed = [value.name for value in watched.outputs]
-        if unknown := unread_keys(expect, computed):
-            raise _not_computed(unknown[0], computed)
-        check = partial(_refuse_other_shapes, expect, calls, watching_tops(compared))
-        expected = read_feeds(expect, computed, len(calls), check)
-        if not any(expected):
-            raise UnreadableFileError(
-                "holds no arrays, so there is nothing to compare with",
-                where=expect,
-                fix="save the expected outputs in it by their names, as in numpy.savez(file, NAME=array)",
-            )
+        expected = _expected(expect, watched, calls, compared)
     # Random inputs say nothing about the scales.
     warnings = [] if is_random else [*data.warnings, *saturated(compared, calls)]
     verification = verify(
@@ -214,6 +205,22 @@ def verify_files(
         rtol=options.rtol,
     )
     return replace(verification, warnings=tuple(warnings))
+
+
+def _expected(file: str, watched: Graph, calls: Sequence[Call], truth: Graph) -> Sequence[Arrays]:
+    """The outputs of each call that a file holds, some of those that are watched, with the shapes of ``truth``."""
+    computed = [value.name for value in watched.outputs]
+    if unknown := unread_keys(file, computed):
+        raise _not_computed(unknown[0], computed)
+    check = partial(_refuse_other_shapes, file, calls, watching_tops(truth))
+    expected = read_feeds(file, computed, len(calls), check)
+    if not any(expected):
+        raise UnreadableFileError(
+            "holds no arrays, so there is nothing to compare with",
+            where=file,
+            fix="save the expected outputs in it by their names, as in numpy.savez(file, NAME=array)",
+        )
+    return expected
 
 
 def data_of_calls(graph: Graph, options: VerifyOptions) -> Data:
@@ -282,12 +289,10 @@ def _each(
         bases: dict[str, Arrays] = {REFERENCE: results[REFERENCE]}
         if expected is not None:
             bases[EXPECTED] = _known(expected[call], results[REFERENCE])
-        for way, found in results.items():
-            for against, base in bases.items():
-                if way != against:
-                    for blob, wanted in base.items():
-                        difference = difference_of(found[blob], wanted, tolerance)
-                        yield Comparison(way, against, blob, origins.get(blob), call, difference)
+        for (way, found), (against, base) in product(results.items(), bases.items()):
+            for blob, wanted in base.items() if way != against else ():
+                difference = difference_of(found[blob], wanted, tolerance)
+                yield Comparison(way, against, blob, origins.get(blob), call, difference)
 
 
 def _rounded_up(number: float) -> str:

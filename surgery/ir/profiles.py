@@ -47,30 +47,29 @@ class Profile:
             )
         ranges = [Range(*sizes) for sizes in zip(least, usual, most, strict=True)]
         for axis, span in enumerate(ranges):
-            if span.min == span.opt == span.max < 1:
-                raise ShapeError(
-                    f"axis {axis} has the size {span.opt}, expected at least 1",
-                    blob=f'top "{name}"',
-                    fix=Worded(
-                        "correct the shape in the file, or give one: {}",
-                        Option("shapes", {name: _sound(usual)}),
-                    ),
-                )
-            if not 1 <= span.min <= span.opt <= span.max:
-                raise ShapeError(
-                    f"axis {axis} has the smallest, usual and largest sizes {span.min}, {span.opt} and {span.max}",
-                    blob=f'top "{name}"',
-                    because="sizes are at least 1 and must not decrease in this order",
-                    fix=Worded(
-                        "mend {}, or {}, {} and {}",
-                        *(Option(name) for name in ("shapes", "min_shapes", "opt_shapes", "max_shapes")),
-                    ),
-                )
+            _refuse_range(name, axis, span, usual)
         return ranges
 
 
-def _sound(sizes: Sizes) -> Sizes:
-    return tuple(max(size, 1) for size in sizes)
+def _refuse_range(name: str, axis: int, span: Range, usual: Sizes) -> None:
+    """Raise ``ShapeError`` unless sizes are at least 1 and increase; ``usual`` are those of all axes."""
+    if span.min == span.opt == span.max < 1:
+        sound = tuple(max(size, 1) for size in usual)
+        raise ShapeError(
+            f"axis {axis} has the size {span.opt}, expected at least 1",
+            blob=f'top "{name}"',
+            fix=Worded("correct the shape in the file, or give one: {}", Option("shapes", {name: sound})),
+        )
+    if not 1 <= span.min <= span.opt <= span.max:
+        raise ShapeError(
+            f"axis {axis} has the smallest, usual and largest sizes {span.min}, {span.opt} and {span.max}",
+            blob=f'top "{name}"',
+            because="sizes are at least 1 and must not decrease in this order",
+            fix=Worded(
+                "mend {}, or {}, {} and {}",
+                *(Option(option) for option in ("shapes", "min_shapes", "opt_shapes", "max_shapes")),
+            ),
+        )
 
 
 _IMAGE = "NCHW"

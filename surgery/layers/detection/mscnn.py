@@ -219,6 +219,24 @@ def decode_bbox(build: LayerBuilder, layer: Layer, code: Value, region: Value) -
     Source: zhaoweicai/mscnn ``src/caffe/layers/decode_bbox_layer.cpp``, ``DecodeBBoxesWithPrior`` in
     ``src/caffe/util/math_functions.cpp``; zhaoweicai/cascade-rcnn, the layer of the same name.
     """
+    _refuse_misfits(layer, code, region)
+    rows = region.shape[0]
+    codes = exact(build, code).reshape(rows, 8).slice(1, 4, 4).split(1)
+    image, *corners = exact(build, region).reshape(rows, 5).split(1)
+    moves = _as_learned(layer, codes)
+    ends: list[tuple[Expression, Expression]] = []
+    for axis in range(2):
+        first, last = corners[axis], corners[axis + 2]
+        side, centre = last - first + 1, (last + first) * 0.5
+        new = side * moves[axis + 2].exp()
+        start = moves[axis] * side + centre - (new - 1) / 2
+        ends.append((start, start + new - 1))
+    table = concatenated([image, ends[0][0], ends[1][0], ends[0][1], ends[1][1]], 1)
+    return [table.reshape(rows, 5, 1, 1).value]
+
+
+def _refuse_misfits(layer: Layer, code: Value, region: Value) -> None:
+    """Raise ``ShapeError`` unless there are eight codes for each region of five numbers."""
     for index, (bottom, numbers, what) in enumerate(
         ((code, 8, "four codes of the background and of the object"), (region, 5, "image and corners"))
     ):
@@ -240,19 +258,6 @@ def decode_bbox(build: LayerBuilder, layer: Layer, code: Value, region: Value) -
             because=f'bottom "{layer.bottom_blob(1)}" has {region.shape[0]} regions',
             fix="give it the codes of these regions",
         )
-    rows = region.shape[0]
-    codes = exact(build, code).reshape(rows, 8).slice(1, 4, 4).split(1)
-    image, *corners = exact(build, region).reshape(rows, 5).split(1)
-    moves = _as_learned(layer, codes)
-    ends: list[tuple[Expression, Expression]] = []
-    for axis in range(2):
-        first, last = corners[axis], corners[axis + 2]
-        side, centre = last - first + 1, (last + first) * 0.5
-        new = side * moves[axis + 2].exp()
-        start = moves[axis] * side + centre - (new - 1) / 2
-        ends.append((start, start + new - 1))
-    table = concatenated([image, ends[0][0], ends[1][0], ends[0][1], ends[1][1]], 1)
-    return [table.reshape(rows, 5, 1, 1).value]
 
 
 def _as_learned(layer: Layer, moves: list[Expression]) -> list[Expression]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -158,16 +158,20 @@ def hidden_sizes(param: Any) -> list[int]:
             because="each of them becomes nodes of the graph",
             fix="state fewer, or stack several recurrent layers",
         )
-    sizes = [int(size) for size in param.hidden]
-    if not sizes:
-        sizes = [int(param.num_output)] * int(param.num_layers)
-        if param.num_output < 1:
-            raise NetError(
-                f"num_output is {param.num_output}, expected at least 1",
-                fix="set num_output in recurrent_param",
-            )
+    if not param.hidden and param.num_output < 1:
+        raise NetError(
+            f"num_output is {param.num_output}, expected at least 1",
+            fix="set num_output in recurrent_param",
+        )
+    sizes = [*map(int, param.hidden or [param.num_output])]
     if len(sizes) == 1:
         sizes *= int(param.num_layers)
+    _refuse_contradictions(param, sizes)
+    return sizes
+
+
+def _refuse_contradictions(param: Any, sizes: Sequence[int]) -> None:
+    """Raise ``NetError`` unless all fields that say how large the layers are say the same."""
     if not sizes or min(sizes) < 1:
         raise NetError(
             f"num_layers is {param.num_layers} and hidden {sizes}, expected sizes of at least 1",
@@ -185,4 +189,3 @@ def hidden_sizes(param: Any) -> list[int]:
             because="that is the last hidden size",
             fix=f"remove num_output, or set it to {sizes[-1]}",
         )
-    return sizes
