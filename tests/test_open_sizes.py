@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -55,27 +56,47 @@ OPEN: Mapping[str, Axes] = {
     "softmax_last_axis": SEQUENCE,
     "tile_axis": {2: (1, 3)},
     "concat_negative_axis": {2: (0, 3)},
+    "pool_max_mask": SMALLER,
+    "upsample_mask": {2: (2, 4), 3: (3, 3)},
+    "net_enet": {2: (1, 2), 3: (2, 1)},
+    "net_segnet": {2: (3, 1), 3: (4, 1)},
 }
 
+MULTIPLES = {"net_enet": 8, "net_segnet": 4, "upsample_mask": 2}
+"""Nets for images whose sides have a divisor: what is above counts in it."""
 
-def bounds(name: str, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The smallest and the largest shape of an input."""
-    axes = OPEN[name]
-    below, above = ([axes.get(axis, (0, 0))[end] for axis in range(len(shape))] for end in (0, 1))
-    least = tuple(size - less for size, less in zip(shape, below, strict=True))
-    return least, tuple(size + more for size, more in zip(shape, above, strict=True))
+
+def shape_at(name: str, shape: tuple[int, ...], share: Fraction) -> tuple[int, ...]:
+    """The shape of an input between the smallest (share 0) and the largest (share 1)."""
+    step = MULTIPLES.get(name, 1)
+    sizes = list(shape)
+    for axis, (below, above) in OPEN[name].items():
+        if axis < len(shape):
+            sizes[axis] += step * (int((below + above) * share) - below)
+    return tuple(sizes)
 
 
 def opened(case: Case) -> Graph:
-    usual = {name: array.shape for name, array in case.arrays("inputs")[0].items()}
-    spans = {name: bounds(str(case), shape) for name, shape in usual.items()}
-    return prototrt.rewrite(
-        case.load(),
-        outputs=list(case.arrays("outputs")[0]),
-        min_shapes={name: least for name, (least, _) in spans.items()},
-        opt_shapes=usual,
-        max_shapes={name: most for name, (_, most) in spans.items()},
+    name, usual = str(case), {name: array.shape for name, array in case.arrays("inputs")[0].items()}
+    least, most = (
+        {blob: shape_at(name, shape, share) for blob, shape in usual.items()}
+        for share in (Fraction(0), Fraction(1))
     )
+    outputs, step = list(case.arrays("outputs")[0]), MULTIPLES.get(name)
+    if step is None:
+        return prototrt.rewrite(
+            case.load(), outputs=outputs, min_shapes=least, opt_shapes=usual, max_shapes=most
+        )
+    ((blob, shape),) = usual.items()
+    named = tuple(
+        f"{step}*{letter}" if axis in OPEN[name] else size
+        for axis, (letter, size) in enumerate(zip("NCHW", shape, strict=True))
+    )
+    sizes = {
+        "NCHW"[axis]: tuple(shapes[blob][axis] // step for shapes in (least, usual, most))
+        for axis in OPEN[name]
+    }
+    return prototrt.rewrite(case.load(), outputs=outputs, shapes={blob: named}, sizes=sizes)
 
 
 @pytest.mark.parametrize("on", WAYS)
@@ -91,9 +112,7 @@ def test_five_sizes(name: str, on: str) -> None:
     for place in range(4):
         feeds = {}
         for blob, array in inputs.items():
-            spans = zip(*bounds(name, array.shape), strict=True)
-            shape = [least + (most - least) * place // 3 for least, most in spans]
-            feeds[blob] = numbers(*shape, seed=place)
+            feeds[blob] = numbers(*shape_at(name, array.shape, Fraction(place, 3)), seed=place)
         shapes = {blob: array.shape for blob, array in feeds.items()}
         fixed = prototrt.Session(prototrt.rewrite(case.load(), outputs=list(outputs), shapes=shapes)).run(
             feeds
@@ -156,10 +175,25 @@ CONVOLUTION = "convolution_param { num_output: 1 kernel_size: 5 weight_filler { 
             "  fix: give H a larger smallest size in min_shapes",
         ),
         (
-            op("Pooling", "pooling_param { kernel_size: 2 stride: 2 }", tops=("y", "mask")),
+            op("Upsample", "upsample_param { upsample_h: 8 upsample_w: 8 }", ("x", "x")),
             (1, 1, 4, 8),
-            "(Pooling): the height is the symbol H, but its size must be known here\n"
-            "  fix: give H one size in min_shapes and max_shapes",
+            "(Upsample): states upsample_h and upsample_w, but H and W vary\n"
+            "  because the stated size fits one size of the image\n"
+            "  fix: remove both, so that the size doubles, and give the input sizes such as 32*H in shapes",
+        ),
+        (
+            op("Unpooling", "unpooling_param { unpool_size: 8 }", ("x", "x")),
+            (1, 1, 4, 16),
+            "(Unpooling): states unpool_size, but H and W vary\n"
+            "  because the stated size fits one size of the image\n"
+            "  fix: use the type Upsample, which doubles the size, and give the input sizes such as 32*H in shapes",
+        ),
+        (
+            op("Interp", "interp_param { zoom_factor: 2 pad_beg: -2 pad_end: -2 }"),
+            (1, 1, 4, 8),
+            "(Interp): pad_beg -2 and pad_end -2 leave nothing of H x W pixels\n"
+            "  because H is 4 to 20\n"
+            "  fix: give H a larger smallest size in min_shapes",
         ),
         (
             op("InnerProduct", "inner_product_param { num_output: 2 }"),

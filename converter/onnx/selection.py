@@ -22,7 +22,7 @@ def gather(model: OnnxModel, op: Gather, table: Tensor, index: Tensor) -> list[s
 @lowers(Scatter)
 def scatter(model: OnnxModel, op: Scatter, x: Tensor, index: Tensor) -> list[str]:
     last = x.rank - 1
-    sizes = model.add("Concat", model.sizes(x, range(last)), model.integers(op.size), axis=0)
+    sizes = model.add("Concat", model.sizes(x, range(last)), model.size(op.size), axis=0)
     zeros = model.add("Expand", model.scalar(0, x.dtype), sizes)
     return [model.add("ScatterElements", zeros, index, x, axis=last)]
 

@@ -71,6 +71,8 @@ def _source(index: Value, writers: Mapping[Value, Node]) -> tuple[Value, int, in
     every, start = 1, 0
     while index in writers:
         node = writers[index]
+        if not node.inputs:
+            return None
         op, shape = node.op, node.inputs[0].shape
         if isinstance(op, Slice) and every == 1:
             row = shape[op.axis :]

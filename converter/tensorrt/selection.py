@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from prototrt.converter.tensorrt.counting import size_like
 from prototrt.converter.tensorrt.elementwise import elementwise, number_like
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
 from prototrt.converter.tensorrt.shape import sliced
+from prototrt.surgery.ir import computable, range_of
 from prototrt.surgery.ops import Gather, Scatter, Select
 
 
@@ -25,11 +27,12 @@ def scatter(network: Network, op: Scatter, x: Tensor, index: Tensor) -> list[Ten
     last = len(x.shape) - 1
     start = [0] * last
     wide = (*network.shape[:last], op.size + 1)
-    zeros = sliced(network, x, [*start, x.shape[last]], wide, "FILL")
+    beyond = range_of(computable(network.input_shape[last])).max
+    zeros = sliced(network, x, [*start, beyond], wide, "FILL")
     below = elementwise(network, index, number_like(network, index, 0), "LESS")
-    above = elementwise(network, index, number_like(network, index, op.size - 1), "GREATER")
+    above = elementwise(network, index, size_like(network, index, op.size - 1), "GREATER")
     is_outside = elementwise(network, below, above, "OR")
-    spare = number_like(network, index, op.size)
+    spare = size_like(network, index, op.size)
     places = network.add("select", is_outside, spare, index).get_output(0)
     layer = network.add("scatter", zeros, places, x, network.enum("ScatterMode", "ELEMENT"))
     layer.axis = last

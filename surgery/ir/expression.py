@@ -118,6 +118,10 @@ class Expression:
         """The largest elements along these axes, which become 1."""
         return self._reduced(ReduceKind.MAX, axes)
 
+    def smallest(self, *axes: int) -> Expression:
+        """The smallest elements along these axes, which become 1."""
+        return self._reduced(ReduceKind.MIN, axes)
+
     def cast(self, dtype: DType) -> Expression:
         return Expression(self.build, self.build.cast(self.value, dtype))
 

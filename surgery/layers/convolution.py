@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,11 @@ from prototrt.surgery.expansion.layer_builder import (
     refuse_fields_of,
     stated,
 )
-from prototrt.surgery.expansion.limits import refuse_large
-from prototrt.surgery.ir import OpenSize, Shape, Value, computable, fixed, open_count
+from prototrt.surgery.ir import OpenSize, Shape, Value, fixed, open_count
 from prototrt.surgery.layers.spatial import per_axis
-from prototrt.surgery.ops import Concat, Convolution, Deconvolution, Pad, Patches, Slice
-from prototrt.surgery.ops.windows import windows_that_fit
+from prototrt.surgery.layers.windows import laid_out
+from prototrt.surgery.ops import Convolution, Deconvolution, Pad, Patches
 
-MOST_PLACES = 128
-"""Places of a window over sizes that vary: each becomes a node."""
 FIELDS_OF_VOLUMES = {
     "kernel_depth": "Convolution3D",
     "temporal_stride": "Convolution3D",
@@ -91,7 +87,7 @@ def deconvolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -
 def im2col(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """What each window of a convolution sees, as channels.
 
-    Becomes: Patches; where sizes vary and the stride is 1, Pad, a Slice for each place of the window, Concat.
+    Becomes: Patches; where sizes vary, Pad, a Gather for each axis, Transpose, Reshape.
     Bottoms: (N, C, ...). Tops: (N, C * kernel, windows...); the places of the window vary fastest.
     Source: caffe ``src/caffe/layers/im2col_layer.cpp``, ``src/caffe/util/im2col.cpp``.
     """
@@ -104,25 +100,20 @@ def im2col(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         )
     op = Patches(geometry.kernel, geometry.stride, geometry.pad, geometry.dilation)
     items = geometry.overhung(build, geometry.batched(build, x))
-    if max(op.stride) == 1 and any(isinstance(size, OpenSize) for size in items.shape[2:]):
-        return [geometry.restored(build, _sliced_patches(build, items, op), x)]
+    if any(isinstance(size, OpenSize) for size in items.shape[2:]):
+        return [geometry.restored(build, _open_patches(build, items, op), x)]
     return [geometry.restored(build, build.add(op, items), x)]
 
 
-def _sliced_patches(build: LayerBuilder, x: Value, op: Patches) -> Value:
-    """What each window over x (N, C, ...) sees, where sizes vary: a part of x for each place of the window."""
-    refuse_large("kernel_size", prod(op.window), MOST_PLACES)
+def _open_patches(build: LayerBuilder, x: Value, op: Patches) -> Value:
+    """What each window over x (N, C, ...) sees, where sizes vary."""
     if any(op.pad):
         x = build.add(Pad((0, 0, *op.pad), (0, 0, *op.pad)), x, hint="padded")
-    parts = [build.reshape(x, (*x.shape[:2], 1, *x.shape[2:]), hint="places")]
-    for axis, (places, step) in enumerate(zip(op.window, op.dilation, strict=True), 2):
-        size = windows_that_fit(computable(x.shape[axis]), step * (places - 1) + 1, 1, axis)
-        parts = [
-            build.add(Slice(axis + 1, place * step, size), part) for part in parts for place in range(places)
-        ]
-    seen = build.add(Concat(2), *parts)
-    channels = fixed(x.shape[1], "axis 1 (channels)") * prod(op.window)
-    return build.reshape(seen, (x.shape[0], channels, *seen.shape[3:]))
+    seen = laid_out(build, x, op.window, op.stride, op.dilation)
+    places, windows = range(2, len(seen.shape), 2), range(3, len(seen.shape), 2)
+    seen = seen.transpose(0, 1, *places, *windows)
+    channels = fixed(x.shape[1], "axis 1 (channels)") * math.prod(op.window)
+    return seen.reshape(x.shape[0], channels, *seen.shape[-len(windows) :]).value
 
 
 def _convolved(build: LayerBuilder, layer: Layer, geometry: Geometry, bottoms: list[Value]) -> list[Value]:

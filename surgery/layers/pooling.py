@@ -16,8 +16,19 @@ from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerEr
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_fields_of
 from prototrt.surgery.expansion.limits import refuse_large
-from prototrt.surgery.ir import OpenSize, Shape, Size, Value, computable, element_count, fixed, range_of
+from prototrt.surgery.ir import (
+    DType,
+    OpenSize,
+    Shape,
+    Size,
+    Value,
+    computable,
+    element_count,
+    fixed,
+    range_of,
+)
 from prototrt.surgery.layers.spatial import per_axis
+from prototrt.surgery.layers.windows import elements_seen, laid_out
 from prototrt.surgery.ops import (
     MAXIMUM,
     AveragePool,
@@ -74,7 +85,7 @@ class Span:
 def pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """The largest or the mean element of sliding windows; sizes round up, or as ``round_mode`` says.
 
-    Becomes: MaxPool, MaxPoolIndex; Pad and AveragePool; StochasticPool; Reduce over sizes that vary.
+    Becomes: MaxPool, MaxPoolIndex; Pad and AveragePool; StochasticPool; over sizes that vary Reduce, Gather.
     Bottoms: (N, C, H, W), or (N, C, L, H, W) as in forks. Tops: (N, C, h, w) or (N, C, l, h, w), and with MAX
     of images optionally where in its plane each largest element stands. A last window that would start inside
     the padding is dropped, where there is padding; without padding it may be empty. AVE divides by the
@@ -240,7 +251,31 @@ def max_pool(build: LayerBuilder, x: Value, *found: Span) -> Value:
 
 
 def _max_pool_index(build: LayerBuilder, x: Value, *found: Span) -> Value:
-    return _with_empty(build, build.add(_windows(MaxPoolIndex, found), x), found, [-1] * len(found))
+    op = _windows(MaxPoolIndex, found)
+    is_open = any(isinstance(dim, OpenSize) for dim in x.shape[2:])
+    y = _first_largest(build, x, op) if is_open else build.add(op, x)
+    return _with_empty(build, y, found, [-1] * len(found))
+
+
+def _first_largest(build: LayerBuilder, x: Value, op: MaxPoolIndex) -> Value:
+    """What ``MaxPoolIndex`` means, for planes whose size varies: their positions are computed."""
+    padded = x
+    if any(op.before + op.after):
+        padded = build.add(Pad((0, 0, *op.before), (0, 0, *op.after), -math.inf), x, hint="padded")
+    seen = laid_out(build, padded, op.window, op.stride, (1, 1))
+    items, channels, high, rows, wide, columns = seen.shape
+    down, right = (
+        elements_seen(build, window, computable(count), stride) - before
+        for window, count, stride, before in zip(
+            op.window, (rows, columns), op.stride, op.before, strict=True
+        )
+    )
+    places = down.reshape(1, 1, high, rows, 1, 1) * computable(x.shape[3])
+    places += right.reshape(1, 1, 1, 1, wide, columns)
+    largest = seen.largest(2, 4)
+    first = seen.equals(largest).chosen(places.cast(DType.FLOAT32), math.inf).smallest(2, 4)
+    found = (largest > float(np.finfo(np.float32).min)).chosen(first, -1)
+    return found.reshape(items, channels, rows, columns).value
 
 
 def average_pool(build: LayerBuilder, x: Value, *found: Span) -> Value:

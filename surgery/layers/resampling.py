@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import (
     LayerBuilder,
     expect_axes,
     layer_rule,
     stated,
 )
-from prototrt.surgery.ir import Array, DType, Value, computable, element_count, fixed
+from prototrt.surgery.ir import (
+    Array,
+    Dim,
+    DType,
+    OpenSize,
+    Size,
+    Value,
+    computable,
+    fixed,
+    open_count,
+    range_of,
+)
 from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT, Cast, MatMul, Pad, Scatter, Tile
+from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT, Cast, MatMul, Pad, Resize, Scatter, Tile
+from prototrt.surgery.ops.windows import larger_smallest, told_ranges
 
 LONGEST = 1 << 20
 """Elements of an axis that is resampled, at most: a net of a few lines must not take gigabytes."""
@@ -27,6 +40,7 @@ LARGEST_MATRIX = 1 << 20
 LARGEST_KERNEL_MATRIX = 1 << 24
 """Elements of any other matrix that resamples an axis, at most."""
 Pair = tuple[int, int]
+Sizes = tuple[Size, Size]
 
 
 @layer_rule("Upsample")
@@ -67,13 +81,14 @@ def _repeated(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     return build.reshape(y, (items, channels, rows * scale, columns * scale))
 
 
-def _size_for_mask(layer: Layer, x: Value) -> Pair:
+def _size_for_mask(layer: Layer, x: Value) -> Sizes:
     """The size of SegNet's top.
 
     Source: alexgkendall/caffe-segnet ``upsample_layer.cpp``, ``LayerSetUp`` and ``Reshape``.
     """
     param = layer.param
     if param.HasField("upsample_h") and param.HasField("upsample_w"):
+        _refuse_stated_size(x, "upsample_h and upsample_w", "remove both, so that the size doubles")
         return int(param.upsample_h), int(param.upsample_w)
     sides = [name for name in ("scale_h", "scale_w") if param.HasField(name)]
     if param.HasField("scale") and sides:
@@ -93,11 +108,23 @@ def _size_for_mask(layer: Layer, x: Value) -> Pair:
             f"the scale is {scales}, but pad_out_h and pad_out_w work only with 2",
             fix="remove them, or state upsample_h and upsample_w",
         )
-    sizes = fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
+    sizes = computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
     return sizes[0] * scales[0] - pads[0], sizes[1] * scales[1] - pads[1]
 
 
-def unpooled(build: LayerBuilder, layer: Layer, x: Value, mask: Value, size: Pair) -> Value:
+def _refuse_stated_size(x: Value, fields: str, fix: str) -> None:
+    """The places that a mask holds are those of an image of one size."""
+    varying = [dim for dim in x.shape[2:] if isinstance(dim, OpenSize)]
+    if varying:
+        symbols = dict.fromkeys(name for dim in varying for name in dim.symbols)
+        raise ShapeError(
+            f"states {fields}, but {' and '.join(symbols)} {'vary' if len(symbols) > 1 else 'varies'}",
+            because="the stated size fits one size of the image",
+            fix=Worded("{}, and give the input sizes such as 32*H in {}", fix, Option("shapes")),
+        )
+
+
+def unpooled(build: LayerBuilder, layer: Layer, x: Value, mask: Value, size: Sizes) -> Value:
     """Each element of x (N, C, H, W) at the place in its plane that the mask holds, zeros elsewhere."""
     if mask.shape != x.shape:
         raise ShapeError(
@@ -106,12 +133,12 @@ def unpooled(build: LayerBuilder, layer: Layer, x: Value, mask: Value, size: Pai
             because=f'it tells for each element of "{layer.bottom_blob(0)}" where it belongs',
             fix="give it the second top of the Pooling that made an image of this size",
         )
-    places = element_count(size)
-    if places < 1:
+    if min(range_of(side).min for side in size) < 1:
         raise NetError(
             f"the top would be {size[0]} x {size[1]}, expected at least 1 x 1", fix="state a larger size"
         )
-    flat = (*x.shape[:2], element_count(x.shape[2:], "the height or the width"))
+    places = open_count(size)
+    flat = (*x.shape[:2], open_count(x.shape[2:], "the height or the width"))
     index = build.add(Cast(DType.INT32), build.reshape(mask, flat), hint="places")
     y = build.add(Scatter(places), build.reshape(x, flat), index)
     return build.reshape(y, (*x.shape[:2], *size))
@@ -142,6 +169,11 @@ def unpooling(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = 
         )
     if not sides and not param.HasField("unpool_size"):
         raise NetError("states no size", fix="set unpool_size in unpooling_param")
+    _refuse_stated_size(
+        x,
+        " and ".join(sides) or "unpool_size",
+        "use the type Upsample, which doubles the size",
+    )
     size = (int(param.unpool_h), int(param.unpool_w)) if sides else (int(param.unpool_size),) * 2
     return [unpooled(build, layer, x, mask, size)]
 
@@ -150,7 +182,8 @@ def unpooling(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = 
 def interp(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = None) -> list[Value]:
     """Bilinear resizing with aligned corners. From PSPNet, DeepLab and yjxiong.
 
-    Becomes: Pad, MatMul, one per axis; for large images Transpose, Gather, Subtract, Multiply, Add.
+    Becomes: Pad, MatMul, one per axis; for large images Transpose, Gather, Subtract, Multiply, Add; Resize over sizes
+    that vary.
     ``pad_beg`` and ``pad_end``, 0 or less, first cut off rows and columns. The size is that of the second bottom,
     if there is one; else the first that fits: ``shrink_factor`` alone, ``zoom_factor`` alone, ``height`` and ``width``,
     both factors, the image first shrunk.
@@ -166,20 +199,26 @@ def interp(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = Non
             because="they crop; the layer does not pad",
             fix="add a layer that pads before this one",
         )
-    sizes = fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
+    sizes = computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
     rest = sizes[0] - sum(cuts), sizes[1] - sum(cuts)
-    if min(rest) < 1:
-        raise ShapeError(
-            f"pad_beg {param.pad_beg} and pad_end {param.pad_end} leave nothing of {sizes[0]} x {sizes[1]} pixels",
-            fix="cut off less",
-        )
+    for size, left in zip(sizes, rest, strict=True):
+        if range_of(left).min < 1:
+            raise ShapeError(
+                f"pad_beg {param.pad_beg} and pad_end {param.pad_end} leave nothing of {sizes[0]} x {sizes[1]} pixels",
+                because=told_ranges(size),
+                fix=larger_smallest(size, "cut off less"),
+            )
     if any(cuts):
         x = build.add(Pad((0, 0, -cuts[0], -cuts[0]), (0, 0, -cuts[1], -cuts[1])), x, hint="cropped")
     out = _size_of_bottom(layer, like) if like is not None else _size_of_interp(layer, rest)
-    return [stretched(build, stretched(build, x, 3, out[1]), 2, out[0])]
+    if any(isinstance(size, OpenSize) for size in (*rest, *out)):
+        refuse_length(max(range_of(size).max for size in out))
+        return [x if rest == out else build.add(Resize(*out), x)]
+    height, width = _fixed(out)
+    return [stretched(build, stretched(build, x, 3, width), 2, height)]
 
 
-def _size_of_interp(layer: Layer, size: Pair) -> Pair:
+def _size_of_interp(layer: Layer, size: Sizes) -> Sizes:
     """The size that the fields ask for, of an image of this size."""
     param = layer.param
     factors = {name: stated(param, name) for name in ("shrink_factor", "zoom_factor")}
@@ -204,11 +243,16 @@ def _size_of_interp(layer: Layer, size: Pair) -> Pair:
     return height, width
 
 
-def _size_of_bottom(layer: Layer, like: Value) -> Pair:
+def _size_of_bottom(layer: Layer, like: Value) -> Sizes:
     expect_axes(layer, 1, like, "(N, C, H, W)", 4)
-    return fixed(like.shape[2], "the height of the second bottom"), fixed(
-        like.shape[3], "the width of the second bottom"
+    return (
+        computable(like.shape[2], "the height of the second bottom"),
+        computable(like.shape[3], "the width of the second bottom"),
     )
+
+
+def _fixed(sizes: Sequence[Dim]) -> Pair:
+    return fixed(sizes[0], "the height"), fixed(sizes[1], "the width")
 
 
 @layer_rule("Resample")
@@ -226,14 +270,14 @@ def resample(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = N
     param = layer.param
     if param.type == param.AREA:
         raise NetError("type is AREA, expected NEAREST, LINEAR or CUBIC", fix=CUT_BEFORE_LAYER)
-    out = _size_of_bottom(layer, like) if like is not None else (int(param.height), int(param.width))
+    out = _fixed(_size_of_bottom(layer, like)) if like is not None else (int(param.height), int(param.width))
     if min(out) < 1:
         raise NetError(
             f"height is {out[0]} and width {out[1]}, expected at least 1",
             fix="set both in resample_param, or add a bottom of that size",
         )
     refuse_length(max(out))
-    sizes = fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
+    sizes = _fixed(x.shape[2:])
     fy, fx = (np.float32(size) / np.float32(wanted) for size, wanted in zip(sizes, out, strict=True))
     half = np.float32(0.5)
     places = {

@@ -49,6 +49,7 @@ from prototrt.surgery.ops.pooling import AveragePool, MaxPool, MaxPoolIndex, Sto
 from prototrt.surgery.ops.quantize import Dequantize, Quantize
 from prototrt.surgery.ops.reduction import Reduce, ReduceKind, TopK
 from prototrt.surgery.ops.repetition import While
+from prototrt.surgery.ops.resize import Resize
 from prototrt.surgery.ops.scan import Scan, ScanInputs, ScanOutputs, steps_of
 from prototrt.surgery.ops.selection import Compress, Gather, Scatter, Select
 from prototrt.surgery.ops.shape import (
@@ -118,6 +119,7 @@ __all__ = [
     "Reduce",
     "ReduceKind",
     "Reshape",
+    "Resize",
     "Reverse",
     "ReverseSequence",
     "Scan",

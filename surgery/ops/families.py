@@ -15,6 +15,7 @@ FAMILIES = (
     "quantize",
     "reduction",
     "repetition",
+    "resize",
     "scan",
     "selection",
     "shape",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.surgery.ir import Array, DataSize, DType, Op, Shape, Value
+from prototrt.surgery.ir import Array, DataSize, DType, Op, Shape, Size, Value, fixed
 from prototrt.surgery.ops.elementwise import broadcast
 
 
@@ -58,7 +58,7 @@ class Scatter(Op):
     wins; TensorRT does not specify which. An engine drops elements that have no place on the axis.
     """
 
-    size: int
+    size: Size
 
     def shape(self, x: Shape, index: Shape) -> list[Shape]:
         assert x == index, f"{x} and {index}"
@@ -69,8 +69,9 @@ class Scatter(Op):
         _refuse_outside(index, places, "index", "places")
 
     def evaluate(self, x: Array, index: Array) -> list[Array]:
-        self.refuse_outside(index, self.size)
-        y = np.zeros((*x.shape[:-1], self.size), x.dtype)
+        size = fixed(self.size, "the size")
+        self.refuse_outside(index, size)
+        y = np.zeros((*x.shape[:-1], size), x.dtype)
         for row, places, elements in zip(*(a.reshape(-1, a.shape[-1]) for a in (y, index, x)), strict=True):
             row[places] = elements
         return [y]

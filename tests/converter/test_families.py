@@ -40,7 +40,6 @@ NO_FAMILY = {
 """Kinds of TensorRT layers that are read back, and that no primitive's lowering makes."""
 NOT_LOWERED = {
     "GRID_SAMPLE": "for layers that sample an image wherever a grid says",
-    "RESIZE": "for layers that interpolate",
     "SQUEEZE": "made by TensorRT's own ONNX parser, whose networks are read back, too",
     "UNSQUEEZE": "made by TensorRT's own ONNX parser, whose networks are read back, too",
 }

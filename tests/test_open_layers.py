@@ -1,0 +1,98 @@
+"""Layers whose numbers depend on sizes, at five sizes: one graph against the same net with fixed shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.surgery.ir import Graph
+from prototrt.tests.small_nets import WAYS, has_engine, numbers, op, rewritten
+
+Named = Sequence[int | str]
+
+
+@dataclass(frozen=True)
+class OpenCase:
+    """The fields of a layer "op" and the shapes of its bottoms, with sizes such as ``2*H``."""
+
+    kind: str
+    fields: str
+    shapes: Mapping[str, Named]
+    tops: Sequence[str] = ("y",)
+    least: int = 3
+    usual: int = 8
+    most: int = 12
+
+    def __str__(self) -> str:
+        return f"{self.kind}-{self.fields}-{'x'.join(map(str, next(iter(self.shapes.values()))))}"
+
+    @property
+    def layers(self) -> str:
+        return op(self.kind, self.fields, self.shapes, self.tops)
+
+    def shapes_at(self, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+        return {
+            blob: tuple(dim if isinstance(dim, int) else eval(dim, {}, {**sizes}) for dim in shape)
+            for blob, shape in self.shapes.items()
+        }
+
+    def graph(self) -> Graph:
+        span = (self.least, self.usual, self.most)
+        usual = self.shapes_at({"H": self.usual, "W": self.usual})
+        text = " ".join(str(dim) for shape in self.shapes.values() for dim in shape)
+        return rewritten(
+            self.layers, usual, shapes=self.shapes, sizes={name: span for name in "HW" if name in text}
+        )
+
+
+IMAGE = {"x": (2, 3, "H", "W")}
+CASES = [
+    OpenCase("Pooling", "pooling_param { kernel_size: 3 stride: 2 pad: 1 }", IMAGE, ("y", "mask")),
+    OpenCase(
+        "Pooling",
+        "pooling_param { kernel_h: 3 kernel_w: 2 stride_h: 1 stride_w: 2 }",
+        {"x": (1, 2, 7, "W")},
+        ("y", "mask"),
+    ),
+    OpenCase("Im2col", "convolution_param { kernel_size: 3 stride: 2 pad: 1 dilation: 2 }", IMAGE, least=4),
+    OpenCase("Im2col", "convolution_param { kernel_size: 2 stride: 3 }", {"x": (2, 3, "W")}),
+    OpenCase("Interp", "interp_param { shrink_factor: 2 }", IMAGE),
+    OpenCase("Interp", "interp_param { zoom_factor: 8 }", IMAGE),
+    OpenCase("Interp", "interp_param { shrink_factor: 3 zoom_factor: 2 }", IMAGE),
+    OpenCase("Interp", "interp_param { height: 5 width: 1 }", IMAGE),
+    OpenCase(
+        "Interp", "interp_param { height: 6 width: 9 shrink_factor: 2 zoom_factor: 3 }", {"x": (1, 2, 6, "W")}
+    ),
+    OpenCase("Interp", "interp_param { zoom_factor: 2 pad_beg: -1 pad_end: -1 }", IMAGE),
+    OpenCase("Interp", "", {"x": (1, 2, 3, 4), "like": (2, 5, "H", "2*W+1")}),
+    OpenCase("Interp", "", {"x": (1, 2, 1, 1), "like": (2, 5, "H", "W")}),
+    OpenCase(
+        "Interp", "interp_param { pad_beg: -1 }", {"x": (1, 2, "H", "W"), "like": (1, 1, "H-1", "2*W-1")}
+    ),
+]
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_five_sizes(case: OpenCase, on: str) -> None:
+    session = prototrt.Session(case.graph(), on=on)
+    step = case.most - case.least
+    for place, sizes in enumerate(
+        {"H": case.least + step * down // 4, "W": case.most - step * down * down // 16} for down in range(5)
+    ):
+        shapes = case.shapes_at(sizes)
+        feeds = {blob: numbers(*shape, seed=place + 3 * len(blob)) for blob, shape in shapes.items()}
+        wanted = prototrt.Session(rewritten(case.layers, shapes)).run(feeds)
+        found = session.run(feeds)
+        for top in case.tops:
+            np.testing.assert_allclose(found[top], wanted[top], 1e-4, 1e-5, err_msg=f"{top} {sizes}")
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("case", CASES[:1], ids=str)
+def test_plans_build(case: OpenCase) -> None:
+    assert has_engine(case.graph())
