@@ -14,7 +14,7 @@ import prototrt
 from prototrt.surgery.ir import Array, Graph, Range, size_at, size_from_text
 from prototrt.surgery.layers.detection import suppression
 from prototrt.surgery.ops import NonMaxSuppression
-from prototrt.tests.golden_cases import case_called
+from prototrt.tests.golden_cases import Case, case_called
 from prototrt.tests.small_nets import WAYS, has_engine
 
 Span = tuple[int, int, int]
@@ -49,6 +49,8 @@ class Opened:
         }
 
 
+MAP = {"H": (2, 5, 9), "W": (1, 6, 8)}
+LARGER = {"H": (2, 8, 20), "W": (3, 10, 17)}
 FEATURES = {"H": (1, 3, 7), "W": (2, 3, 6)}
 
 
@@ -89,6 +91,35 @@ OPEN: Mapping[str, Opened] = {
     "det_prior_input": Opened(
         {"prior": (1, 2, "4*P"), "loc": (2, "4*P"), "conf": (2, "4*P")}, {"P": (7, 60, 80)}
     ),
+    "proposal_python": Opened(
+        {"score": (1, 18, "H", "W"), "delta": (1, 36, "H", "W"), "im_info": (1, 3)}, MAP
+    ),
+    "proposal_happynear": Opened(
+        {"score": ("N", 12, "H", "W"), "delta": ("N", 24, "H", "W"), "im_info": (1, 4)},
+        {"N": (1, 1, 3), **MAP},
+    ),
+    "proposal_frcnn_cpp": Opened(
+        {"score": (1, 12, "H", "W"), "delta": (1, 24, "H", "W"), "im_info": (1, 3)},
+        {"H": (1, 4, 9), "W": (2, 5, 7)},
+    ),
+    "roi_pooling": Opened(
+        {"data": ("N", 3, "H", "W"), "rois": ("R", 5)},
+        {"N": (1, 2, 4), "R": (1, 7, 20), "H": (1, 8, 20), "W": (3, 10, 17)},
+    ),
+    "roi_align_cascade": Opened({"data": (1, 3, "H", "W"), "rois": ("R", 5)}, {"R": (1, 6, 20), **LARGER}),
+    "roi_align_makefile": Opened(
+        {"data": ("N", 3, "H", "W"), "rois": ("R", 5)}, {"N": (1, 2, 4), "R": (1, 6, 20), **LARGER}
+    ),
+    "psroi_pooling": Opened(
+        {"data": ("N", 18, "H", "W"), "rois": ("R", 5)}, {"N": (1, 2, 4), "R": (1, 6, 20), **LARGER}
+    ),
+    "psroi_align": Opened({"data": (1, 18, "H", "W"), "rois": ("R", 5)}, {"R": (1, 6, 20), **LARGER}),
+    "net_faster_rcnn": Opened(
+        {"data": (1, 3, "H", "W"), "im_info": (1, 3)}, {"H": (80, 96, 120), "W": (80, 112, 130)}
+    ),
+    "net_rfcn": Opened(
+        {"data": (1, 3, "H", "W"), "im_info": (1, 3)}, {"H": (80, 96, 120), "W": (80, 112, 130)}
+    ),
     "net_ssd": Opened({"data": ("N", 3, "H", "W")}, {"N": (1, 1, 3), "H": (40, 48, 77), "W": (33, 48, 90)}),
     "net_refinedet": Opened({"data": (1, 3, "16*H", "16*W")}, {"H": (2, 3, 5), "W": (3, 3, 4)}),
 }
@@ -97,7 +128,27 @@ OPEN: Mapping[str, Opened] = {
 def opened(name: str, **options: Any) -> Graph:
     case, how = case_called(name), OPEN[name]
     outputs = list(case.arrays("outputs")[0])
-    return prototrt.rewrite(case.load(), outputs=outputs, shapes=how.shapes, sizes=how.sizes, **options)
+    given = {"shapes": how.shapes, "sizes": how.sizes, **settings_of(case), **options}
+    return prototrt.rewrite(case.load(), outputs=outputs, **given)
+
+
+def settings_of(case: Case) -> dict[str, Any]:
+    return {"settings": case.facts.get("settings", {}).get("json", {})}
+
+
+def _fed(blob: str, shapes: Mapping[str, tuple[int, ...]], random: np.random.Generator) -> Array:
+    """Numbers around 0.3; the sides of the image for im_info; regions on the map and beyond for rois."""
+    shape = shapes[blob]
+    if blob == "im_info":
+        name, stride = ("data", 1) if "data" in shapes else ("score", 16)
+        height, width = shapes[name][2:]
+        return np.array([[height * stride, width * stride, 1, 1][: shape[1]]], np.float32)
+    if blob == "rois":
+        images, _, height, width = shapes["data"]
+        places = random.uniform(-20, 20 * max(height, width), (2, shape[0], 2))
+        image = random.integers(0, images, (shape[0], 1))
+        return np.concatenate([image, places.min(0), places.max(0)], 1).astype(np.float32)
+    return random.normal(0.3, 0.4, shape).astype(np.float32)
 
 
 @cache
@@ -109,8 +160,8 @@ def fixed_runs(name: str) -> list[tuple[dict[str, Array], dict[str, Array]]]:
     for seed, sizes in enumerate(how.places()):
         shapes = how.shapes_at(sizes)
         random = np.random.default_rng(seed)
-        feeds = {blob: random.normal(0.3, 0.4, shape).astype(np.float32) for blob, shape in shapes.items()}
-        graph = prototrt.rewrite(case.load(), outputs=outputs, shapes=shapes)
+        feeds = {blob: _fed(blob, shapes, random) for blob in shapes}
+        graph = prototrt.rewrite(case.load(), outputs=outputs, shapes=shapes, **settings_of(case))
         found = prototrt.Session(graph, cut=True).run(feeds)
         runs.append((feeds, {blob: found[blob] for blob in outputs}))
     return runs
@@ -129,7 +180,14 @@ def check(name: str, graph: Graph, on: str) -> None:
             np.testing.assert_allclose(found[blob], array, 1e-5, 1e-5, err_msg=f"{blob} {shapes}")
 
 
-QUICK = ("priorbox_several_sizes_clip", "det_prior_input", "det_not_shared", "net_ssd")
+QUICK = (
+    "priorbox_several_sizes_clip",
+    "det_prior_input",
+    "det_not_shared",
+    "net_ssd",
+    "proposal_python",
+    "roi_pooling",
+)
 
 
 @pytest.mark.parametrize("on", WAYS)
@@ -160,6 +218,17 @@ def test_native_suppression(name: str) -> None:
 
 @pytest.mark.trt
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["priorbox_max_ar_flip", "det_not_shared", "net_ssd"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "priorbox_max_ar_flip",
+        "det_not_shared",
+        "proposal_python",
+        "roi_pooling",
+        "roi_align_makefile",
+        "psroi_pooling",
+        "psroi_align",
+    ],
+)
 def test_plans_build(name: str) -> None:
     assert has_engine(opened(name))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from prototrt.surgery.ir import Dim, DType, OpenSize, Shape, Value
+from prototrt.surgery.ir import Dim, DType, OpenSize, Shape, Size, Value
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     ADD,
@@ -166,6 +166,11 @@ class Expression:
 
     def _reduced(self, kind: ReduceKind, axes: tuple[int, ...]) -> Expression:
         return Expression(self.build, self.build.add(Reduce(kind, axes), self.value))
+
+
+def as_number(build: Builder, size: Size, rank: int) -> Expression | int:
+    """A size to compute fractions with: a number, or an expression of this rank, in float32, if it varies."""
+    return size if isinstance(size, int) else Expression(build, build.scalar(size, rank))
 
 
 def concatenated(parts: Sequence[Expression], axis: int) -> Expression:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prototrt.surgery.ir import DType, Value, fixed
+from prototrt.surgery.ir import DType, Size, Value, computable
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.expression import Expression
 
@@ -18,7 +18,7 @@ class Tap:
     weight: Expression
 
 
-def linear_taps(place: Expression, size: int) -> list[Tap]:
+def linear_taps(place: Expression, size: Size) -> list[Tap]:
     """The two neighbours of each place on an axis, which is from 0 to ``size - 1``."""
     low = place.floor()
     share = place - low
@@ -28,12 +28,12 @@ def linear_taps(place: Expression, size: int) -> list[Tap]:
 
 def pixel_rows(build: Builder, x: Value) -> Expression:
     """x (N, C, H, W) as a table (N H W, C): one row an element, with all its channels."""
-    items, channels, height, width = (fixed(dim, f"axis {axis}") for axis, dim in enumerate(x.shape))
+    items, channels, height, width = (computable(dim, f"axis {axis}") for axis, dim in enumerate(x.shape))
     return Expression(build, x).transpose(0, 2, 3, 1).reshape(items * height * width, channels)
 
 
 def sampled(
-    rows: Expression, origin: Expression, ys: Sequence[Tap], xs: Sequence[Tap], width: int
+    rows: Expression, origin: Expression, ys: Sequence[Tap], xs: Sequence[Tap], width: Size
 ) -> Expression:
     """Sums over the taps: (..., C) for taps and origins whose shapes broadcast to (...).
 

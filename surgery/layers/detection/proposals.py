@@ -8,7 +8,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
-from prototrt.surgery.ir import Array, Value, fixed
+from prototrt.surgery.ir import Array, DType, Size, Value, computable, fixed, range_of
 from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.layers.detection.bottoms import exact, misfit
 from prototrt.surgery.layers.detection.overlaps import Boxes
@@ -76,24 +76,25 @@ def proposed(
         is_candidate = scores > LOWEST
     else:
         is_candidate = is_large & _scores_enough(build, scores, how, count)
-    before = min(how.before, count) if how.before > 0 else count
+    largest = range_of(count).max
+    before = min(how.before, largest) if how.before > 0 else largest
     most = min(how.most, before) if how.most > 0 else before
     kept = suppressed(scores, is_candidate, boxes, how.suppression, before=before, most=most)
     places = fixed(kept.score.shape[1], "the number of boxes")
-    image = np.broadcast_to(np.arange(images, dtype=np.float32)[:, None], (images, places))
+    image = build.aligned(build.counted_numbers(images, "image", dtype=DType.FLOAT32), 2, 0)
     columns = [
-        Expression(build, build.constant(image, "image")),
+        Expression(build, build.broadcast(image, (images, places), "image")),
         *boxes.map(lambda part: picked(part, kept.index)).parts,
         kept.score,
     ]
-    rows = chosen_rows(kept.is_kept.reshape(images * places), images * most)
+    rows = chosen_rows(kept.is_kept.reshape(images * places), range_of(images).max * most)
     table = rows.filled(beside(columns))
     return Proposals(table.slice(1, 0, 5), table.slice(1, 5), rows.count)
 
 
 def _refuse_misfits(
     layer: Layer, score: Value, move: Value, info: Value, how: Proposing
-) -> tuple[int, int, int]:
+) -> tuple[Size, Size, Size]:
     number = len(how.anchors)
     told = f"there are {number} anchors at each place"
     fix = "state the ratios and scales that the net was trained with"
@@ -102,7 +103,7 @@ def _refuse_misfits(
         raise misfit(
             layer, 0, score, expected, f"{told}, with a score for background and one for object", fix
         )
-    images, _, height, width = (fixed(dim, "a size of the scores") for dim in score.shape)
+    images, _, height, width = (computable(dim, "the scores") for dim in score.shape)
     if move.shape != (images, 4 * number, height, width):
         expected = str((images, 4 * number, height, width))
         raise misfit(layer, 1, move, expected, f"{told}, each with four numbers", fix)
@@ -133,24 +134,45 @@ def _numbers(info: Value) -> int:
     return count
 
 
-def _moved(build: LayerBuilder, how: Proposing, height: int, width: int, moves: list[Expression]) -> Boxes:
+def _moved(build: LayerBuilder, how: Proposing, height: Size, width: Size, moves: list[Expression]) -> Boxes:
     """Anchors at every place, moved and stretched: corners, in pixels."""
-    y, x = np.meshgrid(np.arange(height), np.arange(width), indexing="ij")
-    shifts = (np.stack([x, y, x, y], -1) * how.stride).astype(np.float32)
-    corners = (how.anchors.astype(np.float32) + shifts[:, :, None]).reshape(1, -1, 4)
-    half, one = np.float32(0.5), np.float32(1)
-    sides = corners[..., 2:] - corners[..., :2] + one
-    centres = corners[..., :2] + half * sides
     ends: list[tuple[Expression, Expression]] = []
-    for axis in range(2):
-        side, centre = (
-            Expression(build, build.constant(part[..., axis], hint))
-            for part, hint in ((sides, "side"), (centres, "centre"))
-        )
+    for axis, (side, centre) in enumerate(_anchors(build, how, height, width)):
         middle = moves[axis] * side + centre
         reach = moves[2 + axis].exp() * side * 0.5
         ends.append((middle - reach, middle + reach))
     return Boxes(ends[0][0], ends[1][0], ends[0][1], ends[1][1])
+
+
+def _anchors(
+    build: LayerBuilder, how: Proposing, height: Size, width: Size
+) -> list[tuple[Expression, Expression]]:
+    """Sides and centres along x, and along y, of the anchors of every place: (1, H W A) each, in pixels."""
+    found = []
+    anchors, number = how.anchors.astype(np.float32), len(how.anchors)
+    for axis, (places, shape) in enumerate(((width, (1, width, number)), (height, (height, 1, number)))):
+        sides_and_centres = _along(build, places, how.stride, anchors[:, axis], anchors[:, 2 + axis])
+        side, centre = (
+            Expression(build, build.broadcast(build.reshape(part, shape), (height, width, number), hint))
+            for part, hint in zip(sides_and_centres, ("side", "centre"), strict=True)
+        )
+        count = height * width * number
+        found.append((side.reshape(1, count), centre.reshape(1, count)))
+    return found
+
+
+def _along(build: LayerBuilder, places: Size, stride: float, low: Array, high: Array) -> tuple[Value, Value]:
+    """Side and centre (places, A) of anchors that begin and end here at the first place of an axis."""
+    if isinstance(places, int):
+        shifts = (np.arange(places)[:, None] * stride).astype(np.float32)
+        first, last = low + shifts, high + shifts
+        side = last - first + np.float32(1)
+        return build.constant(side, "side"), build.constant(first + np.float32(0.5) * side, "centre")
+    counted = build.aligned(build.counted_numbers(places, "places", dtype=DType.FLOAT32), 2, 0)
+    shift = Expression(build, counted) * stride
+    begin, end = (shift + Expression(build, build.constant(part[None], "anchors")) for part in (low, high))
+    length = end - begin + 1
+    return length.value, (begin + length * 0.5).value
 
 
 def _clipped(boxes: Boxes, right: Expression, bottom: Expression) -> Boxes:
@@ -158,8 +180,10 @@ def _clipped(boxes: Boxes, right: Expression, bottom: Expression) -> Boxes:
     return Boxes(*(part.at_most(end).at_least(0) for part, end in zip(boxes.parts, last, strict=True)))
 
 
-def _scores_enough(build: LayerBuilder, scores: Expression, how: Proposing, count: int) -> Expression:
+def _scores_enough(build: LayerBuilder, scores: Expression, how: Proposing, count: Size) -> Expression:
     if how.least_score == LOWEST:
         return scores > LOWEST
-    is_first = np.arange(count)[None] % len(how.anchors) == 0
-    return (scores >= how.least_score) | Expression(build, build.constant(is_first, "is_first"))
+    number = len(how.anchors)
+    of_place = build.constant(np.arange(number)[None] == 0, "is_first")
+    is_first = build.broadcast(of_place, (count // number, number), "is_first")
+    return (scores >= how.least_score) | Expression(build, is_first).reshape(1, count)

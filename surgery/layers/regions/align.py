@@ -8,8 +8,8 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.expansion.which_fork import which_fork
-from prototrt.surgery.ir import DType, Value
-from prototrt.surgery.ir.expression import Expression
+from prototrt.surgery.ir import DType, Size, Value
+from prototrt.surgery.ir.expression import Expression, as_number
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, pooled_size, read_rois
 from prototrt.surgery.layers.sampling import Tap, linear_taps, pixel_rows, sampled
 
@@ -49,13 +49,14 @@ def _corners(build: LayerBuilder, layer: Layer, x: Value, rois: Rois, size: tupl
 
 
 def _between(
-    build: LayerBuilder, start: Expression, end: Expression, count: int, size: int
+    build: LayerBuilder, start: Expression, end: Expression, count: int, size: Size
 ) -> tuple[Expression, Expression]:
     """``count`` + 1 places from one end to the other, cut to the map, and which of them were on it: (R, places)."""
     start, end = start - 0.5, end - 0.5
     extent = end - start
     places = start + counted_from(build, 0, count + 1, 2, 1) * (extent / count)
-    is_inside = (places >= -0.5) & ~(places > size - 0.5) & (extent > 0)
+    end_of_map = as_number(build, size, 2) - 0.5
+    is_inside = (places >= -0.5) & ~(places > end_of_map) & (extent > 0)
     return is_inside.chosen(places.at_least(0).at_most(size - 1), 0), is_inside
 
 
@@ -78,25 +79,32 @@ def _middles(build: LayerBuilder, layer: Layer, x: Value, rois: Rois, size: tupl
 
 
 def _in_the_middle(
-    build: LayerBuilder, start: Expression, end: Expression, count: int, size: int, scale: float
+    build: LayerBuilder, start: Expression, end: Expression, count: int, size: Size, scale: float
 ) -> Expression:
     """The middles of ``count`` bins, cut to the map: (R, bins)."""
     start = start.at_least(0)
     # The last pixel is the image's last, although ends are scaled.
-    end = end.at_most(float(np.floor(np.float32(size) / np.float32(scale) + np.float32(0.5))) - 1)
+    end = end.at_most(_pixels(build, size, scale))
     side = (end - start + 1).at_least(1) / count
     places = (counted_from(build, 0, count, 2, 1) + 0.5) * side + start
     return places.at_least(0).at_most(size - 1)
 
 
-def _fading_taps(place: Expression, size: int) -> list[Tap]:
+def _pixels(build: LayerBuilder, size: Size, scale: float) -> Expression | float:
+    """The number of an image's last pixel, for the size of a map."""
+    if isinstance(size, int):
+        return float(np.floor(np.float32(size) / np.float32(scale) + np.float32(0.5))) - 1
+    return (Expression(build, build.scalar(size, 2)) / scale + 0.5).floor() - 1
+
+
+def _fading_taps(place: Expression, size: Size) -> list[Tap]:
     """Both neighbours. At the last element there is no second one, and both weights are 0, as in the fork."""
     low = place.floor()
     high = (low + 1).at_most(size - 1)
     return [Tap(low.cast(DType.INT32), high - place), Tap(high.cast(DType.INT32), place - low)]
 
 
-def _cubic_taps(place: Expression, size: int) -> list[Tap]:
+def _cubic_taps(place: Expression, size: Size) -> list[Tap]:
     """Four neighbours; past the ends, the last element is repeated."""
     low = place.floor()
     near = place - low

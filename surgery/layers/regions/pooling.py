@@ -8,7 +8,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.ir import DType, Value, fixed
+from prototrt.surgery.ir import DType, Size, Value, computable, fixed, range_of
 from prototrt.surgery.ir.expression import Expression, concatenated
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, pooled_size, read_rois, rounded
 from prototrt.surgery.ops import MaxPool
@@ -53,7 +53,7 @@ class _Bins:
         return x.reshape(count, *(bins if place == axis else 1 for place in range(1, rank)))
 
 
-def _bins(build: LayerBuilder, start: Expression, end: Expression, count: int, size: int) -> _Bins:
+def _bins(build: LayerBuilder, start: Expression, end: Expression, count: int, size: Size) -> _Bins:
     start = rounded(start)
     side = (rounded(end) - start + 1).at_least(1) / count
     bins = counted_from(build, 0, count, 2, 1)
@@ -62,10 +62,11 @@ def _bins(build: LayerBuilder, start: Expression, end: Expression, count: int, s
     is_empty = low >= high
     length = is_empty.chosen(1, high - low).cast(DType.INT32)
     low, high = (is_empty.chosen(other, edge) for edge, other in ((low, 0.0), (high, 1.0)))
-    level = _constant(build, [0, *(length.bit_length() - 1 for length in range(1, size + 1))]).gathered(
+    largest = range_of(size).max
+    level = _constant(build, [0, *(length.bit_length() - 1 for length in range(1, largest + 1))]).gathered(
         length
     )
-    reach = _constant(build, [1 << place for place in range(size.bit_length())]).gathered(level)
+    reach = _constant(build, [1 << place for place in range(largest.bit_length())]).gathered(level)
     return _Bins(level, low.cast(DType.INT32), high.cast(DType.INT32) - reach, is_empty)
 
 
@@ -74,38 +75,43 @@ class _Maxima:
     """The largest elements of all windows of 2^i x 2^j, as rows (K, C) of a table.
 
     ``starts`` and ``widths`` (int32) say for i and j where those windows begin in an image's rows of the table, and how
-    many there are side by side. Level j counts fastest; there are ``levels`` of them.
+    many there are side by side. Level j counts fastest; there are ``levels`` of them. On a map whose size varies, all
+    kinds of windows are as many as elements: some reach over the end, and no bin reads these.
     """
 
     rows: Expression
-    an_image: int
+    an_image: Size
     starts: Expression
     widths: Expression
     levels: int
 
     @classmethod
     def of(cls, build: LayerBuilder, x: Value) -> _Maxima:
-        images, channels = fixed(x.shape[0], "the batch"), fixed(x.shape[1], "axis 1 (channels)")
-        parts, starts, widths = [], [0], []
+        images, channels = computable(x.shape[0]), fixed(x.shape[1], "axis 1 (channels)")
+        parts: list[Expression] = []
+        starts: list[Size] = [0]
+        widths: list[Size] = []
         for tall in _doubled(build, x, 2):
             for wide in _doubled(build, tall, 3):
-                height, width = (fixed(dim, "a size") for dim in wide.shape[2:])
+                height, width = (computable(dim) for dim in wide.shape[2:])
                 parts.append(Expression(build, wide).reshape(images, channels, height * width))
                 starts.append(starts[-1] + height * width)
                 widths.append(width)
         rows = concatenated(parts, 2).transpose(0, 2, 1).reshape(images * starts[-1], channels)
-        levels = fixed(x.shape[3], "the width").bit_length()
-        return cls(rows, starts[-1], _constant(build, starts[:-1]), _constant(build, widths), levels)
+        levels = range_of(computable(x.shape[3])).max.bit_length()
+        return cls(rows, starts[-1], *_tables(build, starts[:-1], widths), levels)
 
 
 def _doubled(build: LayerBuilder, x: Value, axis: int) -> list[Value]:
     """The largest elements of all windows of 1, 2, 4, ... elements along an axis of x (N, C, H, W)."""
-    found, size = [x], fixed(x.shape[axis], "a size")
-    for level in range(size.bit_length() - 1):
+    found, size = [x], computable(x.shape[axis])
+    for level in range(range_of(size).max.bit_length() - 1):
         # A window over 2^level + 1 of the windows before is one of twice as many elements.
         reach = (1 << level) + 1
         window = (reach, 1) if axis == 2 else (1, reach)
-        found.append(build.add(MaxPool(window, (1, 1), (0, 0), (0, 0)), found[-1], hint="maxima"))
+        over_end = 0 if isinstance(size, int) else 1 << level
+        after = (over_end, 0) if axis == 2 else (0, over_end)
+        found.append(build.add(MaxPool(window, (1, 1), (0, 0), after), found[-1], hint="maxima"))
     return found
 
 
@@ -119,6 +125,21 @@ def _largest(maxima: _Maxima, rois: Rois, rows: _Bins, columns: _Bins) -> Expres
     lefts = [columns.along(first, 2, 3) for first in (columns.first, columns.second)]
     corners = [maxima.rows.gathered(top + left) for top in tops for left in lefts]
     return corners[0].at_least(corners[1]).at_least(corners[2].at_least(corners[3]))
+
+
+def _tables(build: LayerBuilder, starts: list[Size], widths: list[Size]) -> tuple[Expression, Expression]:
+    """Both as tables, int32. Where sizes vary, each kind of windows has as many of them."""
+    known_starts, known_widths = (
+        [size for size in sizes if isinstance(size, int)] for sizes in (starts, widths)
+    )
+    if len(known_starts) == len(starts) and len(known_widths) == len(widths):
+        return _constant(build, known_starts), _constant(build, known_widths)
+    step = starts[1] if len(starts) > 1 else 0
+    width = build.counted_numbers(1, "table", first=widths[0])
+    return (
+        Expression(build, build.counted_numbers(len(starts), "table", step=step)),
+        Expression(build, build.broadcast(width, (len(widths),))),
+    )
 
 
 def _constant(build: LayerBuilder, numbers: list[int]) -> Expression:

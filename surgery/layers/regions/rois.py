@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes
 from prototrt.surgery.expansion.limits import refuse_large
-from prototrt.surgery.ir import AtMost, DType, Value, fixed
+from prototrt.surgery.ir import AtMost, DType, Size, Value, computable
 from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.layers.detection.bottoms import exact, misfit, numbers_of
 from prototrt.surgery.ops import Gather
@@ -31,19 +29,19 @@ class Rois:
     top: Expression
     right: Expression
     bottom: Expression
-    images: int
-    height: int
-    width: int
+    images: Size
+    height: Size
+    width: Size
 
-    def origins(self, step: int) -> Expression:
+    def origins(self, step: Size) -> Expression:
         """Where the image of each roi begins in a table with ``step`` rows per image: int32.
 
         The evaluators refuse a number without an image; TensorRT then reads the first image.
         """
-        starts = np.arange(self.images, dtype=np.int32) * np.int32(step)
         build = self.image.build
+        starts = build.counted_numbers(self.images, "images", step=step)
         pick = Gather("a roi's image", "images of the batch")
-        return Expression(build, build.add(pick, build.constant(starts, "images"), self.image.value))
+        return Expression(build, build.add(pick, starts, self.image.value))
 
     def padded(self, ratio: float) -> Rois:
         """Both ends of each side moved outwards by ``ratio`` times the side, in pixels."""
@@ -65,7 +63,7 @@ class Rois:
 def read_rois(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> Rois:
     """The rois in the second bottom: (R, 5) or (R, 5, 1, 1), each an image's number and x1, y1, x2, y2.
 
-    The first bottom must be (N, C, H, W), whose sizes are known. Raises ``ShapeError``.
+    The first bottom must be (N, C, H, W). Raises ``ShapeError``.
     """
     expect_axes(layer, 0, x, "(N, C, H, W)", 4)
     if len(rois.shape) < 2 or numbers_of(rois.shape, 1) != 5:
@@ -77,7 +75,8 @@ def read_rois(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> Rois:
     if isinstance(rois.shape[0], AtMost):
         image = image.at_least(0)  # the rows after the last roi belong to image -1
     sizes = [
-        fixed(x.shape[axis], what) for axis, what in ((0, "the batch"), (2, "the height"), (3, "the width"))
+        computable(x.shape[axis], what)
+        for axis, what in ((0, "the batch"), (2, "the height"), (3, "the width"))
     ]
     return Rois(image.cast(DType.INT32), left, top, right, bottom, *sizes)
 
@@ -103,7 +102,7 @@ def rounded(x: Expression) -> Expression:
     return (x < 0).chosen(0 - up, up)
 
 
-def counted_from(build: LayerBuilder, start: int, count: int, rank: int, axis: int) -> Expression:
+def counted_from(build: LayerBuilder, start: int, count: Size, rank: int, axis: int) -> Expression:
     """``count`` whole numbers from ``start`` on, as floats along one of ``rank`` axes."""
-    numbers = build.constant(np.arange(start, start + count, dtype=np.float32), "bins")
+    numbers = build.counted_numbers(count, "bins", first=start, dtype=DType.FLOAT32)
     return Expression(build, build.aligned(numbers, rank, axis))

@@ -6,7 +6,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.expansion.limits import refuse_large
-from prototrt.surgery.ir import DType, Value, fixed
+from prototrt.surgery.ir import DType, Size, Value, computable, fixed
 from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.layers.detection.bottoms import misfit
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, read_rois, rounded
@@ -87,7 +87,7 @@ def _edges(
 
 
 def _mean_weights(
-    build: LayerBuilder, start: Expression, end: Expression, group: int, size: int
+    build: LayerBuilder, start: Expression, end: Expression, group: int, size: Size
 ) -> Expression:
     """What each element of an axis counts in the mean of each bin: (R, group, size)."""
     low, high, _ = _edges(build, start, end, group)
@@ -98,7 +98,7 @@ def _mean_weights(
 
 
 def _point_weights(
-    build: LayerBuilder, start: Expression, end: Expression, group: int, size: int, count: int
+    build: LayerBuilder, start: Expression, end: Expression, group: int, size: Size, count: int
 ) -> Expression:
     """What each element of an axis counts in the ``count`` points of each bin: (R, group, size)."""
     low, high, side = _edges(build, start, end, group)
@@ -138,7 +138,7 @@ def _weighted(
         own = sums.reshape(group, count, inner).transpose(1, 0, 2)
     else:  # of what was summed over every image, each roi reads its own
         rois_in_images = sums.transpose(0, 2, 1, 3)
-        known = fixed(count, "the number of rois")
+        known = computable(count, "the rois")
         table = rois_in_images.reshape(rois.images * known, group, inner)
         places = counted_from(build, 0, known, 1, 0).cast(DType.INT32)
         own = table.gathered(rois.origins(known).reshape(known) + places)
