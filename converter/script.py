@@ -10,6 +10,7 @@ from typing import Any
 
 from prototrt.caffe_proto.visible import visible_line
 from prototrt.converter.publication import Publication
+from prototrt.surgery.ir.shapes import sizes
 
 _SCRIPT = """\
 #!/bin/sh
@@ -45,7 +46,7 @@ def script_text(manifest: Mapping[str, Any], path: str | os.PathLike[str]) -> st
     """A shell script that builds the engine, and says which state to feed back."""
     shapes = {binding["name"]: binding["shape"] for binding in manifest["inputs"]}
     pairs = [
-        f"#   {pair['output']} -> {pair['input']} ({'x'.join(map(str, shapes[pair['input']]))})"
+        f"#   {pair['output']} -> {pair['input']} ({sizes(shapes[pair['input']])})"
         for pair in manifest["recurrences"]
     ]
     about = ["#", "# State: after each call, copy the output into the input. Begin with zeros.", *pairs]

@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.builder_options import trtexec_words
 from prototrt.converter.options import BuildOptions
 from prototrt.converter.script import plan_of
 from prototrt.converter.tensorrt.lowering import refuse_data_dependent, refuse_many_axes
-from prototrt.surgery.ir import Graph, Range, Value
+from prototrt.surgery.ir import Graph, Range, Value, computable, range_of
 from prototrt.surgery.passes.precision import precision_of
 
 
@@ -39,7 +38,7 @@ def trtexec_command(graph: Graph, path: str | os.PathLike[str], building: BuildO
 def _shapes(graph: Graph) -> Iterator[str]:
     """The smallest, usual and largest shapes of the inputs that vary."""
     varying = [value for value in graph.inputs if any(isinstance(dim, str) for dim in value.shape)]
-    spans = {value: [_span(dim, graph.symbols) for dim in value.shape] for value in varying}
+    spans = {value: [range_of(computable(dim)) for dim in value.shape] for value in varying}
     sizes: Mapping[str, Callable[[Range], int]] = {
         "min": lambda span: span.min,
         "opt": lambda span: span.opt,
@@ -48,10 +47,6 @@ def _shapes(graph: Graph) -> Iterator[str]:
     for which, size in sizes.items() if varying else ():
         shapes = [_shape(value, [size(span) for span in each]) for value, each in spans.items()]
         yield f"--{which}Shapes={','.join(shapes)}"
-
-
-def _span(dim: Any, symbols: Mapping[str, Range]) -> Range:
-    return symbols[dim] if isinstance(dim, str) else Range(dim, dim, dim)
 
 
 def _shape(value: Value, sizes: Sequence[int]) -> str:

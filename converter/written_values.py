@@ -27,7 +27,7 @@ def open_shape_from_text(text: str) -> tuple[str, tuple[int | str, ...]]:
     """``data:[T*N]x3x224x224``: as ``shape_from_text``, with names and formulas in brackets for sizes that vary."""
     blob, colon, sizes = text.rpartition(":")
     parts = re.split(r"x(?![^\[]*\])", sizes)
-    if "[" not in text:
+    if re.fullmatch(r"[\dx]*", sizes):
         return shape_from_text(text)
     if not (blob and colon and all(_is_size(part) or re.fullmatch(r"\[[^\[\]]+\]", part) for part in parts)):
         raise ValueError(

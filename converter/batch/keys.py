@@ -246,7 +246,22 @@ def _shapes(name: str, place: Place) -> dict[str, tuple[int, ...]]:
 
 
 def _open_shapes(name: str, place: Place) -> dict[str, tuple[int | str, ...]]:
+    if isinstance(place.content, dict):
+        return dict(
+            open_shape_from_text(f"{blob}:{_open_shape(name, sizes)}")
+            for blob, sizes in place.content.items()
+        )
     return dict(map(open_shape_from_text, _texts(name, place, "x")))
+
+
+def _open_shape(name: str, place: Place) -> str:
+    """A text as on the command line, or a list, in which sizes that vary need no brackets."""
+    if not isinstance(place.content, list):
+        return place.text(shown(name))
+    sizes = [element.text(shown(name)) for element in place.content]
+    return "x".join(
+        size if size.lstrip("-").isdecimal() or size.startswith("[") else f"[{size}]" for size in sizes
+    )
 
 
 def _ranges(name: str, place: Place) -> dict[str, tuple[int, ...]]:

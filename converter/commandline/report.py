@@ -9,6 +9,7 @@ from prototrt.converter.commandline.printing import warn
 from prototrt.converter.commandline.summaries import blob_text, state_line
 from prototrt.converter.commandline.tables import Table
 from prototrt.converter.commandline.terminal import show
+from prototrt.surgery.ir.shapes import ranges
 
 if TYPE_CHECKING:
     from prototrt.converter.benchmark import Benchmark
@@ -107,6 +108,8 @@ def print_inspection(inspection: Inspection) -> None:
         show(f"{title:8} {', '.join(blob_text(blob.name, blob.shape, blob.axes) for blob in own)}")
     for pair in inspection.recurrences:
         show(state_line(pair.output, pair.input, pair.shape, axes[pair.input]))
+    if inspection.sizes:
+        show(f"sizes    {ranges(inspection.sizes)}; multiply-adds are for the usual sizes")
     warn(inspection.warnings)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from prototrt.converter.commandline.after_converting import next_steps
 from prototrt.converter.cpp_header import namespace_of
-from prototrt.surgery.ir.shapes import sizes
+from prototrt.surgery.ir.shapes import ranges, sizes
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
@@ -72,7 +72,7 @@ class Conversion:
         return "\n".join(lines)
 
     def _bindings(self) -> Iterator[str]:
-        """The recurrent pairs; in a layout other than Caffe's also inputs and outputs, and what their axes are."""
+        """The recurrent pairs, and what varies; in other layouts than Caffe's also inputs, outputs and their axes."""
         graph, is_moved = self.graph, self.graph.layout.name != "caffe"
         axes = {name: layout.names for name, layout in graph.layout.bindings.items()} if is_moved else {}
         states = {*graph.state_inputs, *graph.state_outputs}
@@ -83,6 +83,8 @@ class Conversion:
         for pair in graph.recurrences:
             name = pair.input.name
             yield state_line(pair.output.name, name, pair.input.shape, axes.get(name, ()))
+        if graph.symbols:
+            yield f"sizes    {ranges(graph.symbols)}"
 
     def as_dict(self) -> dict[str, Any]:
         """The content of the summary, for programs."""

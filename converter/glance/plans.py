@@ -7,14 +7,16 @@ Source: plans of TensorRT for RTX 1.7.1.116. What does not fit that is not told.
 from __future__ import annotations
 
 import json
+import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.converter.glance.facts import Fact, FileFacts, FileKind
-from prototrt.surgery.ir.shapes import sizes
+from prototrt.surgery.ir import Range
+from prototrt.surgery.ir.shapes import ranges, sizes
 
 _MAKERS = {b"vtrt": "TensorRT for RTX", b"ftrt": "TensorRT", b"ptrt": "an old version of TensorRT"}
 _SIZE_AT, _VERSION_AT, _HEADER = 16, 24, 28
@@ -77,6 +79,8 @@ def of_manifest(manifest: Any) -> dict[str, Fact]:
         facts[str(role)] = str(_mapping(source).get("file"))
     for name in ("inputs", "outputs"):
         facts[name] = [_binding(each) for each in _list(manifest.get(name))]
+    if varying := dict(_varying(manifest)):
+        facts["sizes"] = ranges(varying)
     if pairs := [_mapping(each) for each in _list(manifest.get("recurrences"))]:
         facts["state"] = [f"{pair.get('output')} -> {pair.get('input')}" for pair in pairs]
     tensorrt = _mapping(manifest.get("tensorrt"))
@@ -94,6 +98,14 @@ def _binding(stated: Any) -> str:
     found = _mapping(stated)
     shape = tuple(dim if isinstance(dim, int) else str(dim) for dim in _list(found.get("shape")))
     return f"{found.get('name')} {found.get('dtype')} {sizes(shape)}"
+
+
+def _varying(manifest: Mapping[Any, Any]) -> Iterator[tuple[str, Range]]:
+    """The names that stand for sizes, and their ranges; formulas of names are left out."""
+    for each in _list(manifest.get("inputs")):
+        for name, span in _mapping(_mapping(each).get("profile")).items():
+            if re.fullmatch(r"[\w.]+", str(name)) and len(_list(span)) == 3:
+                yield str(name), Range(*span)
 
 
 def _mapping(found: Any) -> Mapping[Any, Any]:

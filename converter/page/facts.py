@@ -15,6 +15,7 @@ from prototrt.caffe_proto.wording import Worded
 from prototrt.converter.page.order import in_order, nodes_in
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Graph, Shape
+from prototrt.surgery.ir.shapes import sizes
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.scales.scales_file import Record, read_scales
 from prototrt.surgery.views.dot import drawing_of_graph, drawing_of_model
@@ -74,7 +75,7 @@ def page_facts(
 
 
 def _pair(output: str, source: str, shape: Sequence[Any]) -> dict[str, str]:
-    return {"output": output, "input": source, "shape": "x".join(map(str, shape))}
+    return {"output": output, "input": source, "shape": sizes(shape)}
 
 
 def _cost(layer: LayerFacts) -> dict[str, Any]:
@@ -159,7 +160,7 @@ def _distribution(found: Statistics | None) -> dict[str, Any]:
 
 
 def _text(shape: Sequence[Any] | None) -> str:
-    return "" if shape is None else "x".join(map(str, shape)) or "scalar"
+    return "" if shape is None else sizes(shape)
 
 
 # ---------------------------------------------------------------- drawings

@@ -13,7 +13,7 @@ from prototrt.caffe_proto.weights.named_arrays import announced_in, load_arrays
 from prototrt.caffe_proto.weights.npz import Announced
 from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.converter.files import atomic_write
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.sessions.signature import Signature, concrete, lost_state
 from prototrt.surgery.ir import Array
 
 Feeds = dict[str, Array]
@@ -83,7 +83,11 @@ def _of_one_call(key: str, names: Collection[str]) -> tuple[str, int] | None:
 
 
 def refuse_misfits(path: str, feeds: Sequence[Mapping[str, Array | Announced]], signature: Signature) -> None:
-    """Raise for inputs that are missing or have another shape, before the first call is computed."""
+    """Raise for inputs that are missing or have another shape, before the first call is computed.
+
+    Also for a call with another number of streams than the call before, unless it is given their states.
+    """
+    carried: dict[str, tuple[int, ...]] = {}
     for call, feed in enumerate(feeds):
         try:
             signature.refuse_names(feed)
@@ -91,6 +95,12 @@ def refuse_misfits(path: str, feeds: Sequence[Mapping[str, Array | Announced]], 
             for value in signature.inputs:
                 if value.name in feed:
                     signature.refuse_misfit(value, feed[value.name].shape, sizes)
+            for name, value in signature.states.items():
+                wanted = concrete(value.shape, sizes)
+                if name not in feed and carried.get(name, wanted) != wanted:
+                    fix = f'give this call the state, too, in a file as "{name}/{call}"; zeros start anew'
+                    raise lost_state(value, carried[name], wanted, fix)
+                carried[name] = wanted
         except ConversionError as error:
             error.where = path if len(feeds) == 1 else f"{path}, call {call}"
             raise

@@ -25,6 +25,7 @@ from prototrt.surgery.ir import (
     symbols_of,
 )
 from prototrt.surgery.ir.layout import stream_axis
+from prototrt.surgery.ir.shapes import ranges
 from prototrt.surgery.ir.symbol_sources import SymbolSource, symbol_sources
 
 Sizes = Mapping[str, int]
@@ -121,15 +122,28 @@ class Signature:
     def refuse_misfit(self, value: Value, shape: tuple[int, ...], sizes: Sizes) -> None:
         """Raise ``ShapeError`` unless the shape is the input's."""
         wanted = concrete(value.shape, sizes)
-        if shape != wanted:
-            is_fixed = wanted == value.shape
+        if shape == wanted:
+            return
+        symbols = {name: span for dim in value.shape for name, span in symbols_of(dim).items()}
+        fits_alone = (
+            symbols.keys() <= sizes.keys()
+            and len(shape) == len(wanted)
+            and all(isinstance(dim, str) or size == dim for size, dim in zip(shape, value.shape, strict=True))
+        )
+        if fits_alone:
+            told = " and ".join(f"{name} is {sizes[name]}" for name in symbols)
             raise ShapeError(
                 f'input "{value.name}" has the shape {shape}, expected {wanted}',
-                because=None if is_fixed else f"the input is {value} and other inputs fix its sizes",
-                fix=Worded("give it this shape, or give the net the other one with {}", Option("shapes"))
-                if is_fixed and value.name not in self.states
-                else None,
+                because=f"its shape is {value.shape}, and the other inputs say that {told}",
+                fix="give arrays that agree on these sizes",
             )
+        raise ShapeError(
+            f'input "{value.name}" has the shape {shape}, expected {value.shape}',
+            because=ranges(symbols) or None,
+            fix=Worded("give it this shape, or give the net the other one with {}", Option("shapes"))
+            if value.name not in self.states
+            else None,
+        )
 
     def refuse_indices(self, given: Mapping[str, Array], sizes: Sizes) -> None:
         """Raise ``ShapeError`` for numbers of inputs that pick no row of their table."""
@@ -163,6 +177,7 @@ class Signature:
             steps = f", in steps of {source.factor}" if source.factor > 1 else ""
             raise ShapeError(
                 f'input "{source.input.name}" has {dim} = {size}, expected {span.min} to {span.max}{steps}',
+                because=None if source.is_plain else ranges(symbols_of(dim)),
                 fix=Worded(
                     "give it such a size, or give the net another range with {} and {}, or {}",
                     *(Option(name) for name in ("min_shapes", "max_shapes", "sizes")),
@@ -196,11 +211,16 @@ def largest(value: Value) -> tuple[int, ...]:
 def refuse_lost(value: Value, carried: tuple[int, ...], wanted: tuple[int, ...]) -> None:
     """Raise ``ShapeError`` unless the state of the last call fits this one."""
     if carried != wanted:
-        raise ShapeError(
-            f'the state "{value.name}" of the last call has the shape {carried}, expected {wanted}',
-            because="the inputs of this call have another number of streams",
-            fix="call reset() first, or give the state with the inputs",
-        )
+        raise lost_state(value, carried, wanted, "call reset() first, or give the state with the inputs")
+
+
+def lost_state(value: Value, carried: tuple[int, ...], wanted: tuple[int, ...], fix: str) -> ShapeError:
+    """The error about the state of the last call, which does not fit this one."""
+    return ShapeError(
+        f'the state "{value.name}" of the last call has the shape {carried}, expected {wanted}',
+        because="the inputs of this call have another number of streams",
+        fix=fix,
+    )
 
 
 def refuse_streams(streams: Sequence[int], name: str, shape: tuple[int, ...], axis: int) -> None:

@@ -14,7 +14,18 @@ from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import ConversionError, NetError, OptionsError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.options import TritonOptions
-from prototrt.surgery.ir import Array, DataSize, Dim, Graph, Range, Shape, Value, computable, range_of
+from prototrt.surgery.ir import (
+    Array,
+    DataSize,
+    Dim,
+    Graph,
+    OpenSize,
+    Range,
+    Shape,
+    Value,
+    computable,
+    range_of,
+)
 from prototrt.surgery.ir.layout import STREAMS, Factors
 from prototrt.surgery.options import RewriteOptions
 
@@ -108,18 +119,52 @@ def _opened(options: RewriteOptions, stated: Graph, batch: int) -> RewriteOption
     """Options that open the batch of every input. Raises ``NetError`` if an input has none."""
     # One more than a batch of 1: servers want an axis that is open.
     streams = Range(1, batch, max(batch, 2))
-    shapes: dict[str, dict[str, tuple[int, ...]]] = {size: {} for size in _SIZES}
     states = {pair.input for pair in stated.recurrences if not pair.exposed}
-    for value in stated.inputs:
-        if value in states:
-            continue
-        ranges = [
-            _axis(dim, factors, streams)
-            for dim, factors in zip(value.shape, _factors(stated, value), strict=True)
-        ]
+    known = {
+        value.name: list(zip(value.shape, _factors(stated, value), strict=True))
+        for value in stated.inputs
+        if value not in states
+    }
+    if options.sizes:
+        return _opened_by_name(options, known, streams)
+    shapes: dict[str, dict[str, tuple[int, ...]]] = {size: {} for size in _SIZES}
+    for name, axes in known.items():
+        ranges = [_axis(dim, factors, streams) for dim, factors in axes]
         for size in _SIZES:
-            shapes[size][value.name] = tuple(getattr(each, size) for each in ranges)
+            shapes[size][name] = tuple(getattr(each, size) for each in ranges)
     return replace(options, min_shapes=shapes["min"], opt_shapes=shapes["opt"], max_shapes=shapes["max"])
+
+
+def _opened_by_name(
+    options: RewriteOptions, known: Mapping[str, Sequence[tuple[Dim, Factors | None]]], streams: Range
+) -> RewriteOptions:
+    """The same, where the user names sizes: the batch has a name, too, and the others keep theirs."""
+    batches = [
+        size
+        for axes in known.values()
+        for dim, factors in axes
+        for size in ([dim] if factors is None else [each.size for each in factors if each.name == STREAMS])
+    ]
+    named = [size for size in batches if isinstance(size, OpenSize) and size in size.symbols]
+    sizes = dict(options.sizes or {})
+    if named:  # a Reshape may state its usual size
+        batch, usual = str(named[0]), min(named[0].range.opt, streams.max)
+    else:
+        batch = next(name for name in ("N", "batch", "requests") if name not in sizes)
+        usual = streams.opt
+    sizes[batch] = (streams.min, usual, streams.max)
+    shapes = {
+        name: tuple(_named_axis(dim, factors, batch) for dim, factors in axes) for name, axes in known.items()
+    }
+    return replace(options, shapes=shapes, sizes=sizes)
+
+
+def _named_axis(dim: Dim, factors: Factors | None, batch: str) -> int | str:
+    if factors is None:
+        return batch
+    if not _counts_streams(factors):
+        return computable(dim)
+    return "*".join(batch if factor.name == STREAMS else f"({factor.size})" for factor in factors)
 
 
 def _factors(stated: Graph, value: Value) -> Sequence[Factors | None]:

@@ -8,6 +8,7 @@ from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.ir import Range
 from prototrt.surgery.ir.profiles import Profile, Sizes
+from prototrt.surgery.ir.shapes import ranges as told_ranges
 from prototrt.surgery.options import RewriteOptions
 
 _LARGEST = {"N": 16, "T": 64}
@@ -53,8 +54,7 @@ def with_dynamic_sizes(
 
 def told_sizes(options: RewriteOptions, symbols: Mapping[str, Range]) -> str:
     """The warning that says which sizes vary, and how far."""
-    told = [f"{name} is {span.min} to {span.max}, usually {span.opt}" for name, span in symbols.items()]
-    return Worded("with {}, {}", Option("dynamic", list(options.dynamic)), "; ".join(told))
+    return Worded("with {}, {}", Option("dynamic", list(options.dynamic)), told_ranges(symbols))
 
 
 def _axes(first: Sequence[str], rank: int) -> list[str]:

@@ -17,6 +17,18 @@ def sizes(shape: Sequence[int | str]) -> str:
     return "x".join(str(dim) if isinstance(dim, int) else f"[{dim}]" for dim in shape) if shape else "scalar"
 
 
+def ranges(symbols: Mapping[str, Range]) -> str:
+    """As in "T is 1 to 64, usually 16; N is 1 to 8, usually 1"."""
+    return "; ".join(
+        f"{name} is {span.min} to {span.max}, usually {span.opt}" for name, span in symbols.items()
+    )
+
+
+def usual_shape(shape: Shape) -> Shape:
+    """The shape at the usual sizes of what varies from call to call."""
+    return tuple(dim.range.opt if isinstance(dim, OpenSize) else dim for dim in shape)
+
+
 class DataSize(str):
     """A symbol for a size that depends on the data. It is known only after the net has run."""
 

@@ -11,6 +11,7 @@ from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.wording import Worded
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import DType, Graph, Node, Op, Shape, Value, describe
+from prototrt.surgery.ir.shapes import sizes
 from prototrt.surgery.ops import Scan, While
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.views.drawing import (
@@ -221,9 +222,7 @@ def _type(value: Value) -> str:
 
 
 def _text(shape: Shape | None) -> str:
-    if shape is None:
-        return ""
-    return "x".join(map(str, shape)) if shape else "scalar"
+    return "" if shape is None else sizes(shape)
 
 
 def _blob_label(blob: str, shape: Shape | None) -> str:

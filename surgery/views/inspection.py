@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,8 +12,8 @@ from prototrt.caffe_proto.errors import Origin
 from prototrt.caffe_proto.notebook_html import table
 from prototrt.caffe_proto.options import takes_options
 from prototrt.surgery.expansion.expand import Expansion, expand
-from prototrt.surgery.ir import Graph, Shape, Value
-from prototrt.surgery.ir.shapes import sizes
+from prototrt.surgery.ir import Graph, Range, Shape, Value
+from prototrt.surgery.ir.shapes import ranges, sizes, usual_shape
 from prototrt.surgery.ops import Scan, steps_of
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.pipeline import laid_out
@@ -39,6 +39,7 @@ class LayerFacts:
     """One layer. ``parameters`` are stored numbers, ``multiply_adds`` are those of one call.
 
     ``multiply_adds_per_step`` are those of one of the T steps of a recurrent layer; other layers have no steps.
+    Both are for the usual sizes, where sizes vary.
     """
 
     name: str
@@ -61,7 +62,7 @@ class StatePair:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A net and its cost. ``inputs`` and ``outputs`` include those for state."""
+    """A net and its cost. ``inputs`` and ``outputs`` include those for state. ``sizes`` vary from call to call."""
 
     name: str
     file: str
@@ -69,6 +70,7 @@ class Inspection:
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
     recurrences: tuple[StatePair, ...]
+    sizes: Mapping[str, Range]
     warnings: tuple[str, ...]
 
     @property
@@ -94,11 +96,17 @@ class Inspection:
         ]
         state = [f"state: {pair.output} -> {pair.input}" for pair in self.recurrences]
         total = f"{self.parameters:,} parameters, {self.multiply_adds:,} multiply-adds"
-        return table(self.name or self.file, columns, rows, [total, *state, *self.warnings])
+        varying = [f"sizes: {ranges(self.sizes)}"] if self.sizes else []
+        return table(self.name or self.file, columns, rows, [total, *varying, *state, *self.warnings])
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: the fields and the two totals."""
-        return {**asdict(self), "parameters": self.parameters, "multiply_adds": self.multiply_adds}
+        """For JSON: the fields and the two totals; a size that varies is its smallest, usual and largest value."""
+        return {
+            **asdict(self),
+            "sizes": {name: [span.min, span.opt, span.max] for name, span in self.sizes.items()},
+            "parameters": self.parameters,
+            "multiply_adds": self.multiply_adds,
+        }
 
 
 @takes_options(RewriteOptions)
@@ -137,20 +145,23 @@ def inspection_of(model: Model, expansion: Expansion, layout: str) -> Inspection
         recurrences=tuple(
             StatePair(pair.input.name, pair.output.name, pair.input.shape) for pair in bound.recurrences
         ),
+        sizes=bound.symbols,
         warnings=bound.warnings,
     )
 
 
 def multiply_adds(graph: Graph) -> Counter[Origin]:
-    """Multiplications per Caffe layer; the body of a Scan counts once for each step."""
+    """Multiplications per Caffe layer at the usual sizes; the body of a Scan counts once for each step."""
     counts: Counter[Origin] = Counter()
     for node in graph.nodes:
-        inputs = tuple(value.shape for value in node.inputs)
+        inputs = tuple(usual_shape(value.shape) for value in node.inputs)
         if isinstance(node.op, Scan):
             steps = steps_of(node.op, inputs)
             # The operators of a step net have origins of their own.
             counts[node.origin] += steps * sum(multiply_adds(node.op.body).values())
-        counts[node.origin] += node.op.multiply_adds(inputs, [value.shape for value in node.outputs])
+        counts[node.origin] += node.op.multiply_adds(
+            inputs, [usual_shape(value.shape) for value in node.outputs]
+        )
     return counts
 
 
@@ -161,14 +172,14 @@ def multiply_adds_per_step(graph: Graph) -> dict[Origin, int]:
     Products of a static input, computed once per call, are not counted, unless there is only one step.
     """
     steps = {
-        node.origin: steps_of(node.op, tuple(value.shape for value in node.inputs))
+        node.origin: steps_of(node.op, tuple(usual_shape(value.shape) for value in node.inputs))
         for node in graph.nodes
         if isinstance(node.op, Scan)
     }
     counts = dict.fromkeys(steps, 0)
     for node in graph.nodes:
         count = steps.get(node.origin)
-        if isinstance(node.op, Scan) or (count and node.outputs[0].shape[:1] == (count,)):
+        if isinstance(node.op, Scan) or (count and usual_shape(node.outputs[0].shape)[:1] == (count,)):
             counts[node.origin] += (
                 multiply_adds(replace(graph, nodes=(node,)))[node.origin] // steps[node.origin]
             )

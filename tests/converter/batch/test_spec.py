@@ -47,7 +47,7 @@ models:
   name: one
   format: onnx
   phase: test
-  shapes: {data: 1x3x8x8, cont: [4, 1], image: "[N]x3x[2*H]x8"}
+  shapes: {data: 1x3x8x8, cont: [4, 1], image: "[N]x3x[2*H]x8", frames: [T*N, 3]}
   sizes: {N: 1..2..4, H: [2, 8]}
   min-shapes: {data: [1, 3, 8, 8]}
   output: [fc, prob]
@@ -65,7 +65,12 @@ models:
     options = entry.options
     assert entry.target == "out/one.onnx"
     assert (options["strict"], options["phase"], options["random_weights"]) == (True, "TEST", 7)
-    assert options["shapes"] == {"data": (1, 3, 8, 8), "cont": (4, 1), "image": ("N", 3, "2*H", 8)}
+    assert options["shapes"] == {
+        "data": (1, 3, 8, 8),
+        "cont": (4, 1),
+        "image": ("N", 3, "2*H", 8),
+        "frames": ("T*N", 3),
+    }
     assert options["sizes"] == {"N": (1, 2, 4), "H": (2, 8)}
     assert options["min_shapes"] == {"data": (1, 3, 8, 8)}
     assert options["layout"] == "batch-first"

@@ -115,8 +115,9 @@ def test_steps_that_fail_do_not_count(method: str) -> None:
         ),
         (
             {"x": np.zeros((3, 2, 3, 5), np.float32)},
-            'input "x" has the shape (2, 3, 5), expected (2, 3, 6)\n'
-            "  because the input is x: float32[T, N, 6] and other inputs fix its sizes",
+            'input "x" has the shape (2, 3, 5), expected (T, N, 6)\n'
+            "  because T is 1 to 8, usually 5; N is 1 to 7, usually 3\n"
+            "  fix: give it this shape, or give the net the other one with shapes",
         ),
         (
             {"lstm_h_0": np.zeros((3, 1, 3, 8), np.float32)},
