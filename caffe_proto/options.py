@@ -30,7 +30,7 @@ Shapes: TypeAlias = Mapping[str, Sequence[int]]
 """Shapes of inputs, by their names."""
 OpenShapes: TypeAlias = Mapping[str, Sequence[int | str]]
 """Shapes of inputs, by their names. A size that varies is a name or a formula, as in ``("T*N", 3, 224, 224)``."""
-Sizes: TypeAlias = Mapping[str, tuple[int, ...]]
+SizeRanges: TypeAlias = Mapping[str, tuple[int, ...]]
 """By the name of a size that varies: the smallest, the usual and the largest; the largest is usual if two are given."""
 FieldValue: TypeAlias = str | bool | int | float | Sequence[str | bool | int | float]
 """The value of a field as a file would have it; several for a repeated field, as a list or with commas between them."""

@@ -25,47 +25,47 @@ _IR_VERSION, _GRAPH = 1, 7
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FileForm:
     """A kind of file in words; ``fix`` is the advice for a user who gave such a file by mistake."""
 
     words: str
     fix: str | None = None
 
 
-CAFFEMODEL = Kind("a caffemodel")
-NETDEF = Kind("a Caffe2 net", "give both files of a Caffe2 model: first predict_net.pb, then init_net.pb")
-DATABASE = Kind("a minidb of Caffe2", "give it alone: it holds the net and its weights")
-ONNX = Kind("an ONNX model", "build an engine from it with trtexec, which reads ONNX")
-PLAN = Kind("an engine", "run it with `prototrt run`; to convert, give the net that it was built from")
-NPZ = Kind("an npz file")
-HDF5, NPY = Kind("an HDF5 file"), Kind("an npy file")
-_PYTORCH = Kind(
+CAFFEMODEL = FileForm("a caffemodel")
+NETDEF = FileForm("a Caffe2 net", "give both files of a Caffe2 model: first predict_net.pb, then init_net.pb")
+DATABASE = FileForm("a minidb of Caffe2", "give it alone: it holds the net and its weights")
+ONNX = FileForm("an ONNX model", "build an engine from it with trtexec, which reads ONNX")
+PLAN = FileForm("an engine", "run it with `prototrt run`; to convert, give the net that it was built from")
+NPZ = FileForm("an npz file")
+HDF5, NPY = FileForm("an HDF5 file"), FileForm("an npy file")
+_PYTORCH = FileForm(
     "a PyTorch file",
     "save the model with torch.onnx.export, and build an engine from it with trtexec",
 )
-_ZIP = Kind("a zip archive", "unpack it with unzip")
+_ZIP = FileForm("a zip archive", "unpack it with unzip")
 _TAR, _TAR_AT = b"ustar", 257
 _SIGNATURES = {
     b"\x89HDF\r\n\x1a\n": HDF5,
     _EMPTY_ZIP: NPZ,  # np.savez without arrays
     b"\x93NUMPY": NPY,
-    b"\x1f\x8b": Kind("a gzip file", "unpack it with gunzip"),
-    b"\xfd7zXZ\0": Kind("an xz file", "unpack it with unxz"),
-    b"BZh": Kind("a bzip2 file", "unpack it with bunzip2"),
-    b"\x28\xb5\x2f\xfd": Kind("a Zstandard file", "unpack it with unzstd"),
-    b"7z\xbc\xaf\x27\x1c": Kind("a 7z archive", "unpack it with 7z x"),
-    b"Rar!\x1a\x07": Kind("a RAR archive", "unpack it with unrar x"),
-    b"\x7fELF": Kind("a program or a library"),
+    b"\x1f\x8b": FileForm("a gzip file", "unpack it with gunzip"),
+    b"\xfd7zXZ\0": FileForm("an xz file", "unpack it with unxz"),
+    b"BZh": FileForm("a bzip2 file", "unpack it with bunzip2"),
+    b"\x28\xb5\x2f\xfd": FileForm("a Zstandard file", "unpack it with unzstd"),
+    b"7z\xbc\xaf\x27\x1c": FileForm("a 7z archive", "unpack it with 7z x"),
+    b"Rar!\x1a\x07": FileForm("a RAR archive", "unpack it with unrar x"),
+    b"\x7fELF": FileForm("a program or a library"),
     b"\x80\x02": _PYTORCH,  # a pickle; before PyTorch 1.6, torch.save wrote one
     **dict.fromkeys((b"vtrt", b"ftrt", b"ptrt"), PLAN),
-    b"\x89PNG\r\n\x1a\n": Kind("a PNG image"),
-    b"\xff\xd8\xff": Kind("a JPEG image"),
-    b"GIF8": Kind("a GIF image"),
-    b"%PDF-": Kind("a PDF document"),
+    b"\x89PNG\r\n\x1a\n": FileForm("a PNG image"),
+    b"\xff\xd8\xff": FileForm("a JPEG image"),
+    b"GIF8": FileForm("a GIF image"),
+    b"%PDF-": FileForm("a PDF document"),
 }
 
 
-def kind_of(head: bytes) -> Kind | None:
+def kind_of(head: bytes) -> FileForm | None:
     """What is known to begin like this; None for text, and for what is not known."""
     for signature, kind in _SIGNATURES.items():
         if head.startswith(signature):
@@ -73,7 +73,7 @@ def kind_of(head: bytes) -> Kind | None:
     if head.startswith(_ENTRY_OF_ZIP):
         return _kind_of_zip(head)
     if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
-        return Kind("a tar archive", "unpack it with tar xf")
+        return FileForm("a tar archive", "unpack it with tar xf")
     if begins_database(head):
         return DATABASE
     if looks_like_operators(head):
@@ -86,7 +86,7 @@ def kind_of(head: bytes) -> Kind | None:
     return ONNX if found >= {(_IR_VERSION, Wire.VARINT), (_GRAPH, Wire.BYTES)} else None
 
 
-def _kind_of_zip(head: bytes) -> Kind:
+def _kind_of_zip(head: bytes) -> FileForm:
     """A kind of zip archive, judged by its first entry: NumPy and PyTorch write archives, too."""
     length = int.from_bytes(head[_NAME_OF_ENTRY - 4 : _NAME_OF_ENTRY - 2], "little")
     name = head[_NAME_OF_ENTRY:][:length]
@@ -132,7 +132,7 @@ def _kinds_inside(head: bytes, item: Field) -> set[tuple[int, Wire]]:
     return {(inner.number, inner.wire) for inner in leading_fields(head[item.start : item.end])}
 
 
-def refuse_strangers(head: bytes, file: str, what: str, fix: str, accepted: Kind | None = None) -> None:
+def refuse_strangers(head: bytes, file: str, what: str, fix: str, accepted: FileForm | None = None) -> None:
     """Raise if the first bytes show that a file is not ``what`` was expected, as in "a prototxt".
 
     ``accepted`` is the kind that is right. ``fix`` is the advice, unless the recognized kind has its own.

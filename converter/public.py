@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from prototrt.converter.glance.facts import FileFacts
     from prototrt.converter.sessions.session import Session
     from prototrt.converter.survey.survey import Survey
-    from prototrt.converter.triton.repository import Written
+    from prototrt.converter.triton.repository import WrittenModel
     from prototrt.converter.verification.verify import Verification
     from prototrt.surgery.views.support import LayerSupport
 
@@ -172,7 +172,7 @@ def triton(
     options: TritonOptions | None = None,
     rewriting: RewriteOptions | None = None,
     building: BuildOptions | None = None,
-) -> Written:
+) -> WrittenModel:
     """Write a net into a model repository of Triton Inference Server; ``written.folder`` is the folder of the model.
 
     Raises ``ConversionError``, and ``OptionsError`` if there is a model of this name already.

@@ -13,7 +13,7 @@ from prototrt.caffe_proto.options import (
     OpenShapes,
     Options,
     Shapes,
-    Sizes,
+    SizeRanges,
     one_of,
     only_in_python,
 )
@@ -76,7 +76,7 @@ class RewriteOptions(Options):
     """
 
     shapes: OpenShapes | None = None
-    sizes: Sizes | None = None
+    sizes: SizeRanges | None = None
     min_shapes: Shapes | None = None
     opt_shapes: Shapes | None = None
     max_shapes: Shapes | None = None

@@ -175,7 +175,7 @@ def quantization(options: RewriteOptions) -> PassList:
 
 def _ranges(graph: Graph, options: RewriteOptions) -> Mapping[str, float]:
     """The ranges that are given. A net without weights is not computed: its picture needs no numbers."""
-    from prototrt.surgery.passes.quantization_plan import quantized_values
+    from prototrt.surgery.passes.quantization_placement import quantized_values
 
     if options.ranges is not None:
         _refuse_useless_ranges(options.ranges)

@@ -22,7 +22,7 @@ from prototrt.caffe_proto.recognition import (
 from prototrt.caffe_proto.schema import Message, is_repeated
 from prototrt.caffe_proto.text.prototxt import parse_net
 from prototrt.caffe_proto.text.scalars import text_from_bytes
-from prototrt.caffe_proto.text.tokens import Kind, Tokens
+from prototrt.caffe_proto.text.tokens import TokenKind, Tokens
 from prototrt.caffe_proto.weights.wire import Wire, WireError, fields
 
 _WORDS = ("op", "external_input", "external_output")
@@ -100,12 +100,12 @@ def _is_text_of_netdef(text: str) -> bool:
 def _outer_names(tokens: Tokens) -> list[str]:
     """The names of the fields that are in no message."""
     names, depth = [], 0
-    while (token := tokens.take()).kind is not Kind.END:
+    while (token := tokens.take()).kind is not TokenKind.END:
         if token.text in ("{", "<"):
             depth += 1
         elif token.text in ("}", ">"):
             depth -= 1
-        elif depth == 0 and token.kind is Kind.WORD:
+        elif depth == 0 and token.kind is TokenKind.WORD:
             names.append(token.text)
     return names
 

@@ -15,7 +15,7 @@ from prototrt.caffe_proto.caffe2.integers import integer_blobs
 from prototrt.caffe_proto.caffe2.operators import Operator, RecurrentArguments
 from prototrt.caffe_proto.caffe2.recurrence import aliases_of, links_of, states_of, step_net_of
 from prototrt.caffe_proto.caffe2.schema import INT32, message_class
-from prototrt.caffe_proto.caffe2.untangle import Access, Read, Untangled, refuse_strangers, untangle
+from prototrt.caffe_proto.caffe2.untangle import Access, ReadBlob, Untangled, refuse_strangers, untangle
 from prototrt.caffe_proto.errors import ConversionError, NetError, Origin, raise_all
 from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.schema import Message
@@ -178,21 +178,21 @@ def _outside(recurrence: RecurrentArguments, inputs: Sequence[str]) -> list[str]
 
 def _access(draft: Operator) -> Access:
     listed = len(draft.message.input)
-    reads = [Read(blob, draft.origin) for blob in draft.reads[:listed]]
+    reads = [ReadBlob(blob, draft.origin) for blob in draft.reads[:listed]]
     reads += [_outer_read(draft, blob) for blob in draft.reads[listed:]]
     return Access(draft.origin, tuple(reads), draft.tops)
 
 
-def _outer_read(draft: Operator, blob: str) -> Read:
+def _outer_read(draft: Operator, blob: str) -> ReadBlob:
     """Who in a RecurrentNetwork reads a blob that is around it."""
     recurrence = draft.recurrence
     assert recurrence is not None
     if blob in (link.outside for link in recurrence.links):
-        return Read(blob, draft.origin, "link_external")
+        return ReadBlob(blob, draft.origin, "link_external")
     if blob in (alias.source for alias in recurrence.aliases):
-        return Read(blob, draft.origin, "alias_src")
+        return ReadBlob(blob, draft.origin, "alias_src")
     reader = next(inner for inner in recurrence.operators if blob in inner.reads)
-    return Read(blob, reader.origin)
+    return ReadBlob(blob, reader.origin)
 
 
 def _named(drafts: Sequence[Operator], found: Untangled) -> list[Operator]:

@@ -17,7 +17,7 @@ from prototrt.caffe_proto.suggestions import choices, close_names
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadBlob:
     """A blob that is read, by whom, and as what: ``input``, ``link_external``."""
 
     blob: str
@@ -30,7 +30,7 @@ class Access:
     """What one operator reads and writes."""
 
     origin: Origin
-    reads: tuple[Read, ...]
+    reads: tuple[ReadBlob, ...]
     writes: tuple[str, ...]
 
 
@@ -41,7 +41,7 @@ class Untangled:
     bottoms: list[tuple[str, ...]] = field(default_factory=list)
     tops: list[tuple[str, ...]] = field(default_factory=list)
     last: dict[str, str] = field(default_factory=dict)
-    strangers: dict[str, Read] = field(default_factory=dict)
+    strangers: dict[str, ReadBlob] = field(default_factory=dict)
 
 
 def untangle(accesses: Sequence[Access], given: Collection[str]) -> Untangled:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from prototrt.caffe_proto.layer_types import Role, layer_type
-from prototrt.caffe_proto.net.stated_numbers import Path, stated_numbers
+from prototrt.caffe_proto.net.stated_numbers import stated_numbers
 from prototrt.caffe_proto.schema import Message, is_known
+from prototrt.caffe_proto.text.prototxt import FieldPath
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 PartialShape = tuple[int | None, ...]
@@ -58,7 +59,7 @@ def known_shape(entry: LayerEntry, top: int, *, has_frames: bool = False) -> Par
     return (batch, channels, *size)
 
 
-def _first(stated: Mapping[Path, list[int]], names: Iterable[str]) -> int | None:
+def _first(stated: Mapping[FieldPath, list[int]], names: Iterable[str]) -> int | None:
     """The size that the first of these fields states. 0 is what Caffe writes for none."""
     for name in names:
         for path, numbers in stated.items():
@@ -67,12 +68,12 @@ def _first(stated: Mapping[Path, list[int]], names: Iterable[str]) -> int | None
     return None
 
 
-def _is_named(path: Path, names: Iterable[str]) -> bool:
+def _is_named(path: FieldPath, names: Iterable[str]) -> bool:
     """Whether a path leads from one of the layer's messages to one of these fields."""
     return ".".join(path[1:]) in names
 
 
-def _channels(layer: Message, stated: Mapping[Path, list[int]]) -> int | None:
+def _channels(layer: Message, stated: Mapping[FieldPath, list[int]]) -> int | None:
     channels = _first(stated, ("channels",))
     if channels is not None:
         return channels

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from google.protobuf.descriptor import FieldDescriptor
 
 from prototrt.caffe_proto.schema import Message, is_repeated
-from prototrt.caffe_proto.text.tokens import Kind, Token
+from prototrt.caffe_proto.text.prototxt import FieldPath
+from prototrt.caffe_proto.text.tokens import Token, TokenKind
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
-
-Path = tuple[str, ...]
 
 _WHOLE = {
     FieldDescriptor.CPPTYPE_INT32,
@@ -20,9 +19,9 @@ _WHOLE = {
 }
 
 
-def stated_numbers(entry: LayerEntry) -> dict[Path, list[int]]:
+def stated_numbers(entry: LayerEntry) -> dict[FieldPath, list[int]]:
     """What the layer states, by the names that lead there: ``("data_param", "batch_size")``."""
-    found: dict[Path, list[int]] = {}
+    found: dict[FieldPath, list[int]] = {}
     for path, number in _known(entry.message, ()):
         found.setdefault(path, []).append(number)
     for finding in entry.findings:
@@ -32,7 +31,7 @@ def stated_numbers(entry: LayerEntry) -> dict[Path, list[int]]:
     return found
 
 
-def _known(message: Message, path: Path) -> Iterator[tuple[Path, int]]:
+def _known(message: Message, path: FieldPath) -> Iterator[tuple[FieldPath, int]]:
     for field, value in message.ListFields():
         inner = (*path, str(field.name))
         each = value if is_repeated(field) else (value,)
@@ -43,18 +42,18 @@ def _known(message: Message, path: Path) -> Iterator[tuple[Path, int]]:
             yield from ((inner, int(number)) for number in each)
 
 
-def _written(tokens: Sequence[Token], path: Path) -> Iterator[tuple[Path, int]]:
+def _written(tokens: Sequence[Token], path: FieldPath) -> Iterator[tuple[FieldPath, int]]:
     """The numbers in the text of a field, which is whole: a value, a list, or a message in brackets."""
-    messages: list[Path] = []
+    messages: list[FieldPath] = []
     name = path
     for token in _without_signs(tokens):
         if token.text in ("{", "<"):
             messages.append(name)
         elif token.text in ("}", ">"):
             messages.pop()
-        elif token.kind is Kind.WORD and messages:
+        elif token.kind is TokenKind.WORD and messages:
             name = (*messages[-1], token.text)
-        elif token.kind is Kind.INTEGER and token.text.isdecimal():
+        elif token.kind is TokenKind.INTEGER and token.text.isdecimal():
             yield name, int(token.text)
 
 

@@ -12,7 +12,7 @@ from prototrt.caffe_proto.options import FieldValue
 from prototrt.caffe_proto.schema import Message, is_read_by, is_repeated, message_class, parameter_fields
 from prototrt.caffe_proto.suggestions import choices
 from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, read_scalar
-from prototrt.caffe_proto.text.tokens import Kind, Tokens
+from prototrt.caffe_proto.text.tokens import TokenKind, Tokens
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 
@@ -118,7 +118,7 @@ def _value(field: FieldDescriptor, text: str, where: str) -> Scalar:
     try:
         tokens = Tokens(text, where)
         value = read_scalar(tokens, field)
-        if tokens.ahead.kind is not Kind.END:
+        if tokens.ahead.kind is not TokenKind.END:
             raise BadValueError("one value", text)
         return value
     except BadValueError as error:

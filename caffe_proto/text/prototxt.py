@@ -20,11 +20,12 @@ from prototrt.caffe_proto.schema import Message, is_repeated, message_class, req
 from prototrt.caffe_proto.suggestions import MOST_NAMES, choices, close_names
 from prototrt.caffe_proto.text.findings import BrokenTextError, Finding, OpenLayer
 from prototrt.caffe_proto.text.scalars import BadValueError, read_scalar
-from prototrt.caffe_proto.text.tokens import Kind, Token, Tokens
+from prototrt.caffe_proto.text.tokens import Token, TokenKind, Tokens
 from prototrt.caffe_proto.wording import Option, Worded
 
-Path = tuple[str, ...]
-_ReadOne = Callable[[Message, FieldDescriptor, "Token", Path], None]
+FieldPath = tuple[str, ...]
+"""The names of the messages and of the field that lead to a value."""
+_ReadOne = Callable[[Message, FieldDescriptor, "Token", FieldPath], None]
 
 _CLOSING = {"{": "}", "<": ">", "[": "]"}
 _ENGINE = "engine"
@@ -73,12 +74,12 @@ class _Reader:
     newer: dict[int, Message] = field(default_factory=dict)
     layer: OpenLayer | None = None
 
-    def read_fields(self, message: Message, closing: str | None, path: Path, opened: int) -> None:
+    def read_fields(self, message: Message, closing: str | None, path: FieldPath, opened: int) -> None:
         """Read fields into ``message`` up to the sign that closes it (None: the end of the file)."""
         seen: dict[str, Token] = {}
         while not self._closed(closing, path, opened):
             name = self.tokens.take()
-            if name.kind is not Kind.WORD:
+            if name.kind is not TokenKind.WORD:
                 raise self._broken(name, path, f"found {name}, expected the name of a field")
             owner, known = message, _field(message.DESCRIPTOR, name.text)
             if known is None:
@@ -103,13 +104,13 @@ class _Reader:
             else message
         )
 
-    def _closed(self, closing: str | None, path: Path, opened: int) -> bool:
+    def _closed(self, closing: str | None, path: FieldPath, opened: int) -> bool:
         token = self.tokens.ahead
-        if token.kind is Kind.WORD:  # the name of another field
+        if token.kind is TokenKind.WORD:  # the name of another field
             return False
         if closing and self.tokens.take_if(closing):
             return True
-        if token.kind is Kind.END:
+        if token.kind is TokenKind.END:
             if closing:
                 raise self._cut_short(token, closing, path, opened)
             return True
@@ -119,7 +120,9 @@ class _Reader:
             )
         return False
 
-    def _note_second(self, known: FieldDescriptor, name: Token, path: Path, seen: dict[str, Token]) -> None:
+    def _note_second(
+        self, known: FieldDescriptor, name: Token, path: FieldPath, seen: dict[str, Token]
+    ) -> None:
         if known.name in seen and not is_repeated(known):
             self._find(
                 name,
@@ -131,7 +134,7 @@ class _Reader:
             )
         seen.setdefault(known.name, name)
 
-    def _read_known(self, message: Message, known: FieldDescriptor, name: Token, path: Path) -> None:
+    def _read_known(self, message: Message, known: FieldDescriptor, name: Token, path: FieldPath) -> None:
         colon = self.tokens.take_if(":")
         if known.message_type is not None:
             self._each(message, known, name, path, self._read_message)
@@ -142,7 +145,7 @@ class _Reader:
             raise self._broken(token, path, f"found {token}, expected : after {known.name}")
 
     def _each(
-        self, message: Message, known: FieldDescriptor, name: Token, path: Path, read: _ReadOne
+        self, message: Message, known: FieldDescriptor, name: Token, path: FieldPath, read: _ReadOne
     ) -> None:
         """Read one value, or for a repeated field a list of them in brackets."""
         if not (is_repeated(known) and self.tokens.take_if("[")):
@@ -160,11 +163,11 @@ class _Reader:
                 token = self.tokens.ahead
                 raise self._broken(token, path, f"found {token}, expected , or ] in the list")
 
-    def _note_line(self, token: Token, path: Path) -> None:
+    def _note_line(self, token: Token, path: FieldPath) -> None:
         if len(path) == 1:
             self.lines.setdefault(path[0], []).append(self.tokens.line(token))
 
-    def _read_message(self, message: Message, known: FieldDescriptor, name: Token, path: Path) -> None:
+    def _read_message(self, message: Message, known: FieldDescriptor, name: Token, path: FieldPath) -> None:
         opening = self.tokens.take()
         if opening.text not in ("{", "<"):
             raise self._broken(opening, path, f"found {opening}, expected {{ after {known.name}")
@@ -182,7 +185,7 @@ class _Reader:
         if len(path) == 1:
             self.layer = None
 
-    def _check_required(self, message: Message, name: Token, path: Path) -> None:
+    def _check_required(self, message: Message, name: Token, path: FieldPath) -> None:
         for known in required_fields(message.DESCRIPTOR):
             if not message.HasField(known):
                 self._find(
@@ -193,9 +196,9 @@ class _Reader:
                     field=known,
                 )
 
-    def _read_value(self, message: Message, known: FieldDescriptor, name: Token, path: Path) -> None:
+    def _read_value(self, message: Message, known: FieldDescriptor, name: Token, path: FieldPath) -> None:
         token = self.tokens.ahead
-        if token.kind is Kind.END or (token.kind is Kind.SIGN and token.text != "-"):
+        if token.kind is TokenKind.END or (token.kind is TokenKind.SIGN and token.text != "-"):
             raise self._broken(token, path[:-1], f"found {token}, expected a value for {known.name}")
         try:
             value = read_scalar(self.tokens, known)
@@ -216,12 +219,12 @@ class _Reader:
         if self.layer is None or known.full_name != "caffe.V1LayerParameter.type":
             return False
         enum: Message = known.enum_type
-        if token.kind is not Kind.WORD or close_names(token.text, enum.values_by_name):
+        if token.kind is not TokenKind.WORD or close_names(token.text, enum.values_by_name):
             return False
         self.fork_types[self.layer.index] = token.text
         return True
 
-    def _read_unknown(self, name: Token, descriptor: Descriptor, path: Path, opened: int) -> None:
+    def _read_unknown(self, name: Token, descriptor: Descriptor, path: FieldPath, opened: int) -> None:
         if path and name.text in _LAYER_FIELDS and self.tokens.ahead.text in ("{", "<"):
             because = f"{path[-1]} was opened at line {opened}"
             problem = f"a new {name.text} begins here, expected }}"
@@ -237,23 +240,23 @@ class _Reader:
         self._skip_value((*path, name.text))
         finding.value = self.tokens.since(begin)
 
-    def _skip_value(self, path: Path) -> None:
+    def _skip_value(self, path: FieldPath) -> None:
         """Pass over the value of an unknown field: one scalar, or all up to the sign that closes it."""
         colon = self.tokens.take_if(":")
         token = self.tokens.ahead
         if token.text in _CLOSING:
             self._skip_block(path)
-        elif colon and (token.kind not in (Kind.SIGN, Kind.END) or token.text == "-"):
+        elif colon and (token.kind not in (TokenKind.SIGN, TokenKind.END) or token.text == "-"):
             self._skip_scalar()
         else:
             raise self._broken(token, path[:-1], f"found {token}, expected a value for {path[-1]}")
 
-    def _skip_block(self, path: Path) -> None:
+    def _skip_block(self, path: FieldPath) -> None:
         opening = self.tokens.ahead
         awaited: list[str] = []
         while True:
             token = self.tokens.take()
-            if token.kind is Kind.END:
+            if token.kind is TokenKind.END:
                 raise self._cut_short(token, awaited[-1], path, self.tokens.line(opening))
             if token.text in _CLOSING:
                 awaited.append(_CLOSING[token.text])
@@ -266,13 +269,13 @@ class _Reader:
     def _skip_scalar(self) -> None:
         self.tokens.take_if("-")
         token = self.tokens.take()
-        while token.kind is Kind.STRING and self.tokens.ahead.kind is Kind.STRING:
+        while token.kind is TokenKind.STRING and self.tokens.ahead.kind is TokenKind.STRING:
             self.tokens.take()
 
     def _take_separator(self) -> None:
         self.tokens.take_if(",", ";")
 
-    def _cut_short(self, token: Token, closing: str, path: Path, opened: int) -> BrokenTextError:
+    def _cut_short(self, token: Token, closing: str, path: FieldPath, opened: int) -> BrokenTextError:
         return self._broken(
             token,
             path,
@@ -284,7 +287,7 @@ class _Reader:
     def _find(
         self,
         token: Token,
-        path: Path,
+        path: FieldPath,
         problem: str,
         *,
         because: str | None = None,
@@ -296,12 +299,12 @@ class _Reader:
         self.findings.append(finding)
 
     def _finding(
-        self, token: Token, path: Path, problem: str, because: str | None = None, fix: str | None = None
+        self, token: Token, path: FieldPath, problem: str, because: str | None = None, fix: str | None = None
     ) -> Finding:
         return Finding(self.tokens.file, self.tokens.line(token), self.layer, path, problem, because, fix)
 
     def _broken(
-        self, token: Token, path: Path, problem: str, because: str | None = None, fix: str | None = None
+        self, token: Token, path: FieldPath, problem: str, because: str | None = None, fix: str | None = None
     ) -> BrokenTextError:
         finding = self._finding(token, path, problem, because, fix or _MEND)
         finding.family = UnreadableFileError
@@ -356,7 +359,7 @@ _MEND = "correct the text here or just before, or get the file again if it is da
 
 
 def _fix_of_value(known: FieldDescriptor, token: Token) -> str:
-    if token.kind is Kind.WORD and known.cpp_type in _NUMBERS:
+    if token.kind is TokenKind.WORD and known.cpp_type in _NUMBERS:
         define = Option("define", {token.text: "VALUE"})
         return Worded("write a number; or fill it in, if this is a template: {}", define)
     if known.enum_type is not None:
@@ -368,8 +371,12 @@ def _fix_of_value(known: FieldDescriptor, token: Token) -> str:
 
 def _fix_of_mixed_forms(known: FieldDescriptor, token: Token) -> str | None:
     """Layers of the old and of the new form write their type differently."""
-    if known.full_name == "caffe.V1LayerParameter.type" and token.kind is Kind.STRING:
+    if known.full_name == "caffe.V1LayerParameter.type" and token.kind is TokenKind.STRING:
         return f"write layer instead of layers, the form whose type is {token}"
-    if known.full_name == "caffe.LayerParameter.type" and token.kind is Kind.WORD and token.text.isupper():
+    if (
+        known.full_name == "caffe.LayerParameter.type"
+        and token.kind is TokenKind.WORD
+        and token.text.isupper()
+    ):
         return f"write layers instead of layer, the form whose type is {token}"
     return None

@@ -9,7 +9,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.suggestions import choices
-from prototrt.caffe_proto.text.tokens import Kind, Token, Tokens
+from prototrt.caffe_proto.text.tokens import Token, TokenKind, Tokens
 
 _RANGES = {
     FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
@@ -65,7 +65,7 @@ def _number(text: str) -> int:
 
 def _number_of(token: Token) -> int | None:
     """The value of a token that is a whole number in a range."""
-    if token.kind is not Kind.INTEGER or len(token.text) > 40:
+    if token.kind is not TokenKind.INTEGER or len(token.text) > 40:
         return None
     try:
         return _number(token.text)
@@ -78,7 +78,7 @@ def _integer(tokens: Tokens, field: FieldDescriptor) -> int:
     low, high = _RANGES[field.cpp_type]
     expected = f"a whole number from {low} to {high}"
     # A number longer than this fits no type, and Python refuses to convert thousands of digits.
-    if token.kind is not Kind.INTEGER or len(token.text) > 40:
+    if token.kind is not TokenKind.INTEGER or len(token.text) > 40:
         raise BadValueError(expected, f"{sign}{token}")
     try:
         value = int(f"{sign}{_number(token.text)}")
@@ -92,9 +92,11 @@ def _integer(tokens: Tokens, field: FieldDescriptor) -> int:
 def _float(tokens: Tokens) -> float:
     sign, token = _signed(tokens)
     value: float
-    if token.kind is Kind.FLOAT or (token.kind is Kind.INTEGER and re.fullmatch("0|[1-9][0-9]*", token.text)):
+    if token.kind is TokenKind.FLOAT or (
+        token.kind is TokenKind.INTEGER and re.fullmatch("0|[1-9][0-9]*", token.text)
+    ):
         value = float(token.text.rstrip("fF"))
-    elif token.kind is Kind.WORD and token.text.lower() in _INFINITIES:
+    elif token.kind is TokenKind.WORD and token.text.lower() in _INFINITIES:
         value = _INFINITIES[token.text.lower()]
     else:
         raise BadValueError("a decimal number", f"{sign}{token}")
@@ -103,7 +105,7 @@ def _float(tokens: Tokens) -> float:
 
 def _bool(tokens: Tokens) -> bool:
     token = tokens.take()
-    if token.kind is Kind.WORD and token.text in _BOOLS:
+    if token.kind is TokenKind.WORD and token.text in _BOOLS:
         return _BOOLS[token.text]
     if _number_of(token) in (0, 1):
         return _number_of(token) == 1
@@ -114,24 +116,24 @@ def _enum(tokens: Tokens, field: FieldDescriptor) -> int:
     sign, token = _signed(tokens)
     enum: Message = field.enum_type
     values = enum.values_by_name
-    if token.kind is Kind.WORD and not sign and token.text in values:
+    if token.kind is TokenKind.WORD and not sign and token.text in values:
         return int(values[token.text].number)
     number = _number_of(token)
     if number is not None and int(f"{sign}{number}") in enum.values_by_number:
         return int(f"{sign}{number}")
-    bare = token.text.strip("\"'") if token.kind is Kind.STRING else token.text
-    if token.kind is Kind.STRING and bare in values:
+    bare = token.text.strip("\"'") if token.kind is TokenKind.STRING else token.text
+    if token.kind is TokenKind.STRING and bare in values:
         raise BadValueError(f"{bare} without quotes", str(token), fix="remove the quotes")
     raise BadValueError(choices(bare, list(values)), f"{sign}{token}")
 
 
 def _string(tokens: Tokens, field: FieldDescriptor) -> str | bytes:
     token = tokens.take()
-    if token.kind is not Kind.STRING:
-        fix = f'put it in quotes: "{token.text}"' if token.kind is Kind.WORD else None
+    if token.kind is not TokenKind.STRING:
+        fix = f'put it in quotes: "{token.text}"' if token.kind is TokenKind.WORD else None
         raise BadValueError("a string in quotes", str(token), fix=fix)
     parts = [token]
-    while tokens.ahead.kind is Kind.STRING:
+    while tokens.ahead.kind is TokenKind.STRING:
         parts.append(tokens.take())
     data = b"".join(map(_unescape, parts))
     return data if field.type == FieldDescriptor.TYPE_BYTES else text_from_bytes(data)

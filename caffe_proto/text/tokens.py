@@ -10,7 +10,7 @@ from typing import NamedTuple
 from prototrt.caffe_proto.errors import UnreadableFileError
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     WORD = auto()
     INTEGER = auto()
     FLOAT = auto()
@@ -20,13 +20,13 @@ class Kind(Enum):
 
 
 class Token(NamedTuple):
-    kind: Kind
+    kind: TokenKind
     text: str
     offset: int
 
     def __str__(self) -> str:
         """As a message quotes it, shortened where it is long."""
-        if self.kind is Kind.END:
+        if self.kind is TokenKind.END:
             return "the end of the file"
         return self.text if len(self.text) <= 40 else f"{self.text[:37]}..."
 
@@ -47,7 +47,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.ASCII,
 )
 """A token after blanks. A character that begins none is in no group, so that a search skips nothing."""
-_KINDS = {group: Kind[name] for name, group in _TOKEN.groupindex.items()}
+_KINDS = {group: TokenKind[name] for name, group in _TOKEN.groupindex.items()}
 
 
 class Tokens:
@@ -76,7 +76,7 @@ class Tokens:
 
     def take(self) -> Token:
         token = self.ahead
-        if token.kind is not Kind.END:
+        if token.kind is not TokenKind.END:
             self._next += 1
             self.ahead = self._tokens[self._next]
         return token
@@ -95,10 +95,10 @@ class Tokens:
             if group is None:
                 raise self._unreadable(match.end() - 1)
             kind = _KINDS[group]
-            if kind is Kind.END:
+            if kind is TokenKind.END:
                 break
             tokens.append(Token(kind, match[group], match.start(group)))
-        tokens.append(Token(Kind.END, "", max(len(self._text.rstrip()) - 1, 0)))
+        tokens.append(Token(TokenKind.END, "", max(len(self._text.rstrip()) - 1, 0)))
         return tokens
 
     def _unreadable(self, offset: int) -> UnreadableFileError:

@@ -18,7 +18,7 @@ from prototrt.caffe_proto.options import (
     Options,
     Overrides,
     Shapes,
-    Sizes,
+    SizeRanges,
     refuse_bad_value,
     stated_fields,
 )
@@ -328,7 +328,7 @@ _READERS: Mapping[Any, Callable[[str, Place], Any]] = {
     Names: _names,
     Shapes: _shapes,
     OpenShapes: _open_shapes,
-    Sizes: _ranges,
+    SizeRanges: _ranges,
     Overrides: _overrides,
     Definitions: _definitions,
     PoolSizes: _pools,

@@ -24,7 +24,7 @@ from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ir.builder import names_in
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.passes.quantization_plan import quantized_values
+from prototrt.surgery.passes.quantization_placement import quantized_values
 from prototrt.surgery.pipeline import quantizable, rewrite
 from prototrt.surgery.scales.given import given_scales
 from prototrt.surgery.scales.scales_file import INT8, Counts, DataSet, Record, Scales, read_scales

@@ -10,6 +10,7 @@ import numpy as np
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.installing import pip_install
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.data.images import holds_images
 from prototrt.converter.files import atomic_write
 from prototrt.surgery.ir import AtMost, Value
 
@@ -64,7 +65,7 @@ class BoxPicture:
 
 def _first(kind: str, what: str, values: Iterable[Value]) -> str:
     """The name of the first value that is of use here."""
-    useful = {"input": _holds_images, "output": _holds_rows}[kind]
+    useful = {"input": holds_images, "output": _holds_rows}[kind]
     for value in values:
         if useful(value):
             return value.name
@@ -80,10 +81,6 @@ def _holds_rows(value: Value) -> bool:
     """Seven class scores of each proposal of Faster R-CNN are counted as well, but they have two axes."""
     shape = value.shape
     return len(shape) == 4 and shape[:2] == (1, 1) and isinstance(shape[2], AtMost) and shape[3] == 7
-
-
-def _holds_images(value: Value) -> bool:
-    return len(value.shape) == 4 and value.shape[1] in (1, 3)
 
 
 def _drawn(pixels: Array, rows: Array) -> Image:

@@ -23,7 +23,7 @@ from prototrt.surgery.options import RewriteOptions
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prototrt.converter.triton.repository import Written
+    from prototrt.converter.triton.repository import WrittenModel
     from prototrt.converter.triton.served import Served
 
 
@@ -50,7 +50,7 @@ def write_model(
 class ModelFolder:
     """A model that was written into a repository. ``seconds`` are those of all steps."""
 
-    written: Written
+    written: WrittenModel
     repository: str
     platform: str
     seconds: float

@@ -63,7 +63,7 @@ class ImageFolder:
             raise ConversionError("reading images needs Pillow", fix=pip_install("samples")) from error
         needed = [value for value in signature.inputs if value.name not in signature.states]
         told = ", ".join(f"{value.name} {value.shape}" for value in needed)
-        if len(needed) != 1 or not _holds_images(needed[0]):
+        if len(needed) != 1 or not holds_images(needed[0]):
             raise NetError(
                 "holds images, but the net does not read images alone",
                 where=where,
@@ -154,5 +154,6 @@ class ImageFolder:
         return max(round(image.width * factor), width), max(round(image.height * factor), height)
 
 
-def _holds_images(value: Value) -> bool:
+def holds_images(value: Value) -> bool:
+    """Whether its shape is that of images with one channel or three."""
     return len(value.shape) == 4 and value.shape[1] in (1, 3)

@@ -16,7 +16,7 @@ from prototrt.caffe_proto.recognition import (
     NPZ,
     ONNX,
     PLAN,
-    Kind,
+    FileForm,
     kind_of,
     looks_like_text,
     refuse_strangers,
@@ -25,7 +25,7 @@ from prototrt.caffe_proto.weights.wire import Wire, leading_fields
 from prototrt.converter.glance import arrays, nets, plans, texts
 from prototrt.converter.glance.facts import FileFacts, FileKind
 
-_READERS: dict[Kind, Callable[[str, int], FileFacts]] = {
+_READERS: dict[FileForm, Callable[[str, int], FileFacts]] = {
     CAFFEMODEL: nets.caffemodel,
     DATABASE: nets.minidb,
     HDF5: arrays.hdf5,
@@ -65,7 +65,7 @@ def look_at(path: str | os.PathLike[str]) -> FileFacts | None:
         return _message(file, size, head)
 
 
-def _stranger(file: str, size: int, kind: Kind) -> FileFacts:
+def _stranger(file: str, size: int, kind: FileForm) -> FileFacts:
     if kind.words.endswith("image"):
         return FileFacts(file, FileKind.IMAGE, size, other=kind.words)
     advice = kind.fix or "prototrt does not read such files"

@@ -31,7 +31,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class QueuedCall:
     """What a call queues. Routes are in the order of the engine's inputs and outputs.
 
     Shapes are those of one step. The call waits for the work on ``streams``. The numbers of ``indices``,
@@ -64,7 +64,7 @@ class CallMaker:
         steps: int | None = None,
         *,
         is_repeated: bool = False,
-    ) -> Call:
+    ) -> QueuedCall:
         """A call with these arrays.
 
         With ``steps``, they have an additional first axis with a row for each step. A call that
@@ -90,7 +90,7 @@ class CallMaker:
             if name in picking and isinstance(operand, np.ndarray)
         }
         streams = self._streams(operands)
-        return Call(shapes, written, input_routes, output_routes, run, streams, waits, results, indices)
+        return QueuedCall(shapes, written, input_routes, output_routes, run, streams, waits, results, indices)
 
     def _fed(self, feeds: Mapping[str, Any], is_repeated: bool) -> dict[Value, Operand]:
         self._signature.refuse_names(feeds)

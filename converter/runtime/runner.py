@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.errors import EngineError
-from prototrt.converter.runtime.call import Call, CallMaker
+from prototrt.converter.runtime.call import CallMaker, QueuedCall
 from prototrt.converter.runtime.device import LEGACY_DEFAULT_STREAMS
 from prototrt.converter.runtime.engine import Context, Engine
 from prototrt.converter.runtime.launcher import Bindings, Launcher
@@ -59,11 +59,11 @@ class EngineRunner:
         with self._active():
             return self._executed(self._calls.make(feeds, outputs, steps))
 
-    def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> PreparedCall:
+    def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> PreparedEngineCall:
         with self._active():
-            return PreparedCall(self, self._calls.make(feeds, outputs, is_repeated=True))
+            return PreparedEngineCall(self, self._calls.make(feeds, outputs, is_repeated=True))
 
-    def repeat(self, call: Call) -> dict[str, Any]:
+    def repeat(self, call: QueuedCall) -> dict[str, Any]:
         """Run a prepared call again."""
         with self._active():
             return self._executed(call)
@@ -112,7 +112,7 @@ class EngineRunner:
             raise ValueError("the session is closed")
         return self._device.current()
 
-    def _executed(self, call: Call) -> dict[str, Any]:
+    def _executed(self, call: QueuedCall) -> dict[str, Any]:
         """Queue copies to the GPU, the run, and copies back; wait for them where that is asked for."""
         if call.indices:
             self.signature.refuse_indices(call.indices, self.signature.sizes(call.input_shapes))
@@ -148,11 +148,11 @@ class EngineRunner:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedCall:
+class PreparedEngineCall:
     """A call that was checked once, and can be run as often as one likes."""
 
     _runner: EngineRunner
-    _call: Call
+    _call: QueuedCall
 
     def run(self) -> dict[str, Any]:
         return self._runner.repeat(self._call)

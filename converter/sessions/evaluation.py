@@ -12,7 +12,7 @@ from prototrt.caffe_proto.errors import ShapeError
 from prototrt.converter.sessions.arrays import converted, host_array
 from prototrt.converter.sessions.signature import (
     Signature,
-    Sizes,
+    SymbolSizes,
     concrete,
     refuse_lost,
     refuse_streams,
@@ -118,7 +118,7 @@ class EvaluatorRunner:
     def close(self) -> None:
         self._state = {}
 
-    def _fitting(self, value: Value, array: Array, sizes: Sizes) -> Array:
+    def _fitting(self, value: Value, array: Array, sizes: SymbolSizes) -> Array:
         """The array in the input's type; its shape must be the input's."""
         self.signature.refuse_misfit(value, array.shape, sizes)
         return converted(value, array)

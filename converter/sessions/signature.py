@@ -28,7 +28,7 @@ from prototrt.surgery.ir.layout import stream_axis
 from prototrt.surgery.ir.shapes import ranges
 from prototrt.surgery.ir.symbol_sources import SymbolSource, symbol_sources
 
-Sizes = Mapping[str, int]
+SymbolSizes = Mapping[str, int]
 """The values of symbols in one call."""
 
 STREAM_AXIS = 1
@@ -119,7 +119,7 @@ class Signature:
             sizes[name] = source.solved(size)
         return sizes
 
-    def refuse_misfit(self, value: Value, shape: tuple[int, ...], sizes: Sizes) -> None:
+    def refuse_misfit(self, value: Value, shape: tuple[int, ...], sizes: SymbolSizes) -> None:
         """Raise ``ShapeError`` unless the shape is the input's."""
         wanted = concrete(value.shape, sizes)
         if shape == wanted:
@@ -145,7 +145,7 @@ class Signature:
             else None,
         )
 
-    def refuse_indices(self, given: Mapping[str, Array], sizes: Sizes) -> None:
+    def refuse_indices(self, given: Mapping[str, Array], sizes: SymbolSizes) -> None:
         """Raise ``ShapeError`` for numbers of inputs that pick no row of their table."""
         for indices in self.indices:
             if indices.input in given:
@@ -191,7 +191,7 @@ def stream_axes_of(names: Mapping[str, Sequence[str | None]]) -> dict[str, int]:
     return {name: axis for name, axis in axes.items() if axis is not None}
 
 
-def concrete(shape: Shape, sizes: Sizes) -> tuple[int, ...]:
+def concrete(shape: Shape, sizes: SymbolSizes) -> tuple[int, ...]:
     """The shape with sizes for its symbols; a size whose symbols have none becomes -1, which fits nothing."""
 
     def size(dim: Dim) -> int:

@@ -14,7 +14,7 @@ from prototrt.caffe_proto.errors import ConversionError, Problems, ShapeError, U
 from prototrt.caffe_proto.loading import load
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.warned import silent
-from prototrt.surgery.expansion.expand import Expansion, Failure, attempt
+from prototrt.surgery.expansion.expand import Expansion, Refusal, attempt
 from prototrt.surgery.ir import LeftOut
 from prototrt.surgery.options import RewriteOptions
 
@@ -110,7 +110,7 @@ def surveyed(
         with silent():
             model = load(file, options=loading or LoadOptions())
         result = attempt(model, options)
-        shapes = result.shapes if isinstance(result, Failure) else {}
+        shapes = result.shapes if isinstance(result, Refusal) else {}
         if shapes:
             result = attempt(model, replace(options, shapes={**(options.shapes or {}), **_invented(shapes)}))
     except ConversionError as error:

@@ -151,8 +151,7 @@ class Network:
     def constant(self, value: Value) -> Tensor:
         """The tensor of a constant, made once."""
         if value not in self._constants:
-            assert value.data is not None
-            self._constants[value] = self.constant_array(value.data)
+            self._constants[value] = self.constant_array(value.array)
         return self._constants[value]
 
     def constant_array(self, array: Array) -> Tensor:

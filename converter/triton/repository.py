@@ -38,7 +38,7 @@ CONFIG, LABELS, VERSION = "config.pbtxt", "labels.txt", "1"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenModel:
     """What was written: the folder of the model, and the manifest of what computes it.
 
     ``needs_plan``: there is a script that builds the plan, because no TensorRT here could.
@@ -62,7 +62,7 @@ def write_repository(
     served: Served,
     asked: TritonOptions,
     building: BuildOptions,
-) -> Written:
+) -> WrittenModel:
     """Write a model into a repository, which is made if there is none. All files appear together, or none of them.
 
     Raises ``ConversionError``, and ``OptionsError`` if there is a model of this name already.
@@ -165,7 +165,7 @@ def _labels(file: str, served: Served) -> tuple[Labels, str]:
     return Labels(found[0].name, LABELS), "".join(f"{line}\n" for line in lines)
 
 
-def _write_version(version: Path, served: Served, platform: str, building: BuildOptions) -> Written:
+def _write_version(version: Path, served: Served, platform: str, building: BuildOptions) -> WrittenModel:
     """The model itself, in the folder of its version."""
     graph = served.graph
     backend = building.backend
@@ -181,7 +181,7 @@ def _write_version(version: Path, served: Served, platform: str, building: Build
     if platform == "python":
         # Triton imports it. Here it cannot be imported.
         shutil.copyfile(Path(__file__).with_name("python_model.py"), version / "model.py")
-    return Written(version, served, platform, manifest, needs_plan)
+    return WrittenModel(version, served, platform, manifest, needs_plan)
 
 
 def _can_build() -> bool:

@@ -46,7 +46,7 @@ class Expansion:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class Refusal:
     """Why a net cannot be expanded, and the blobs at which to cut it; ``shapes`` are the missing shapes.
 
     ``left_out`` are layers that it would end before in any case.
@@ -70,9 +70,9 @@ def expand(model: Model, options: RewriteOptions) -> Expansion:
     is_auto = list(options.outputs or ()) == [AUTO] and AUTO not in model.blobs
     asked = replace(options, outputs=None) if is_auto else options
     result = attempt(model, asked)
-    if is_auto and isinstance(result, Failure) and result.cut:
+    if is_auto and isinstance(result, Refusal) and result.cut:
         result = _cut(model, options, result)
-    if isinstance(result, Failure):
+    if isinstance(result, Refusal):
         error = result.error()
         refuse_unsuited_shapes(
             model, asked, error, lambda changed: isinstance(attempt(model, changed), Expansion)
@@ -83,10 +83,10 @@ def expand(model: Model, options: RewriteOptions) -> Expansion:
     return result
 
 
-def _cut(model: Model, options: RewriteOptions, whole: Failure) -> Expansion | Failure:
+def _cut(model: Model, options: RewriteOptions, whole: Refusal) -> Expansion | Refusal:
     """The net up to the layers that cannot be converted; the graph lists them as left out."""
     result = attempt(model, replace(options, outputs=whole.cut))
-    if isinstance(result, Failure):
+    if isinstance(result, Refusal):
         return result
     cut = [
         LeftOut(error.origin, Worded("the net ends before this layer: {}", error.text))
@@ -98,7 +98,7 @@ def _cut(model: Model, options: RewriteOptions, whole: Failure) -> Expansion | F
     return replace(result, graph=replace(result.graph, warnings=warnings, left_out=left_out))
 
 
-def attempt(model: Model, options: RewriteOptions) -> Expansion | Failure:
+def attempt(model: Model, options: RewriteOptions) -> Expansion | Refusal:
     """The expansion, or the failure. Raises ``ConversionError`` if no part of the net can be expanded."""
     shaped = {*given_shapes(options), *profile_of(options).names()}
     framework = framework_named(model.framework)
@@ -147,7 +147,7 @@ def _failure(
     expanded: Collection[Layer],
     blocked: Mapping[Layer, Sequence[ConversionError]],
     errors: Sequence[ConversionError],
-) -> Failure:
+) -> Refusal:
     """All errors, in the order of the file."""
     of_layers = [error for found in blocked.values() for error in found]
     found = sorted(
@@ -156,7 +156,7 @@ def _failure(
     shapeless = [error for error in errors if isinstance(error, MissingShapesError)]
     in_the_way = [error for error in found if error not in shapeless]
     if model.problems or not can_be_avoided(in_the_way):
-        return Failure(found, (), left_out=part.left_out)
+        return Refusal(found, (), left_out=part.left_out)
     shapes = {name: sizes for error in shapeless for name, sizes in error.shapes.items()}
     cut = last_computable(part.layers, expanded, part.wanted)
-    return Failure(found, cut, shapes, part.left_out)
+    return Refusal(found, cut, shapes, part.left_out)

@@ -9,9 +9,8 @@ from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import ConversionError, Problems, ShapeError, WeightsError, raise_all
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.known_inputs import given_shapes, profile_of
+from prototrt.surgery.ir.profiles import Sizes
 from prototrt.surgery.options import RewriteOptions
-
-Sizes = tuple[int, ...]
 
 
 def refuse_unsuited_shapes(

@@ -89,6 +89,12 @@ class Value:
     def is_constant(self) -> bool:
         return self.data is not None
 
+    @property
+    def array(self) -> Array:
+        """The array of a value that is known to be constant."""
+        assert self.data is not None, f"{self} is computed"
+        return self.data
+
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype.value}[{', '.join(map(str, self.shape))}]"
 

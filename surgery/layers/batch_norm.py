@@ -45,8 +45,8 @@ def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     factor = build.parameter(layer, (1,), "scale_factor", kind="factor")
     if uses_batch:
         return [_of_batch(build, x, param.eps)]
-    assert factor.data is not None
-    share = 0.0 if factor.data[0] == 0 else 1.0 / float(factor.data[0])
+    (stored,) = factor.array
+    share = 0.0 if stored == 0 else 1.0 / float(stored)
     return [_normalized(build, x, mean, variance, float(param.eps), share=share)]
 
 
@@ -58,8 +58,8 @@ def _with_scale_and_bias(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     build.parameter(layer, (1,), "variance_correction", kind="factor")
     scale_filler = stated(param, "scale_filler") or _constant(1)
     bias_filler = stated(param, "bias_filler") or _constant(0)
-    scale = _known(build.parameter(layer, channels, "scale", filler=scale_filler, kind="scale"))
-    bias = _known(build.parameter(layer, channels, "bias", filler=bias_filler, kind="bias"))
+    scale = build.parameter(layer, channels, "scale", filler=scale_filler, kind="scale").array
+    bias = build.parameter(layer, channels, "bias", filler=bias_filler, kind="bias").array
     eps = max(float(param.eps), LEAST_EPS_OF_NVIDIA)
     return _normalized(build, x, mean, variance, eps, scale, bias)
 
@@ -68,7 +68,7 @@ def _statistics(build: LayerBuilder, layer: Layer, x: Value) -> tuple[Array, Arr
     channels = (fixed(x.shape[1], "axis 1 (channels)"),)
     mean = build.parameter(layer, channels, "mean", kind="bias")
     variance = build.parameter(layer, channels, "variance", kind="variance")
-    return _known(mean), _known(variance)
+    return mean.array, variance.array
 
 
 def _normalized(
@@ -168,7 +168,7 @@ def _per_channel(
     channels = fixed(x.shape[1], "axis 1 (channels)")
     stored = layer.blobs[index].shape if layer.blobs is not None and index < len(layer.blobs) else ()
     shape: Shape = (1, channels) if len(stored) == 2 else (1, channels, 1, 1)
-    return _known(build.parameter(layer, shape, name, filler=filler, kind=kind)).reshape(channels)
+    return build.parameter(layer, shape, name, filler=filler, kind=kind).array.reshape(channels)
 
 
 def _has_stored_statistics(build: LayerBuilder, layer: Layer) -> bool:
@@ -196,8 +196,3 @@ def _stated_fillers(layer: Layer, *names: str) -> dict[str, Message]:
 def _constant(number: float) -> Message:
     """The filler that Caffe takes where none is stated."""
     return message_class("FillerParameter")(type="constant", value=number)
-
-
-def _known(value: Value) -> Array:
-    assert value.data is not None
-    return value.data

@@ -84,7 +84,7 @@ def _read(build: LayerBuilder, layer: Layer, count: int, growth: int, channels: 
     if param.use_BC:
         squeezes = [_filter(build, layer, (4 * growth, size, 1, 1)) for size in widths]
         squeezed_raw = _norm_blobs(build, layer, squeezed)
-    factor = float(_data(build.parameter(layer, (1,), "factor", kind="scale"))[0])
+    factor = float(build.parameter(layer, (1,), "factor", kind="scale").array[0])
     norms = [_norm(blobs, factor) for blobs in raw]
     if not param.use_BC:
         return [_Transition(*parts) for parts in zip(filters, norms, strict=True)]
@@ -94,7 +94,7 @@ def _read(build: LayerBuilder, layer: Layer, count: int, growth: int, channels: 
 
 def _filter(build: LayerBuilder, layer: Layer, shape: tuple[int, ...]) -> Array:
     filler = stated(layer.param, "Filter_Filler")
-    stored = _data(build.parameter(layer, shape, "filter", filler=filler))
+    stored = build.parameter(layer, shape, "filter", filler=filler).array
     return stored if is_repeated(stored) else np.ascontiguousarray(stored[:, :, ::-1, ::-1])
 
 
@@ -102,7 +102,7 @@ def _norm_blobs(build: LayerBuilder, layer: Layer, widths: list[int]) -> list[li
     """Scale, bias, mean and variance of each transition; in the file all scales come first."""
     kinds = (("scale", "scale"), ("bias", "bias"), ("mean", "mean"), ("variance", "variance"))
     columns = [
-        [_data(build.parameter(layer, (1, width, 1, 1), what, kind=kind)).reshape(-1) for width in widths]
+        [build.parameter(layer, (1, width, 1, 1), what, kind=kind).array.reshape(-1) for width in widths]
         for what, kind in kinds
     ]
     return [list(blobs) for blobs in zip(*columns, strict=True)]
@@ -131,8 +131,3 @@ def _convolved(build: LayerBuilder, x: Value, weights: Array) -> Value:
     pad = tuple(size // 2 for size in weights.shape[2:])
     bias = build.constant(np.broadcast_to(np.float32(0), (len(weights),)), "bias")
     return build.add(Convolution((1, 1), pad, (1, 1)), x, build.constant(weights, "filter"), bias)
-
-
-def _data(value: Value) -> Array:
-    assert value.data is not None
-    return value.data

@@ -38,15 +38,12 @@ def fold_affines(graph: Graph) -> Graph:
 def _folded(convolution: Node, affine: Node) -> Node | None:
     """The convolution that writes what the Affine writes; None if its weights are unknown or would not be numbers."""
     x, kernel, bias = convolution.inputs
-    _, scale, shift = (value.data for value in affine.inputs)
-    assert bias.data is not None
-    assert scale is not None
-    assert shift is not None
+    scale, shift = (value.array for value in affine.inputs[1:])
     if kernel.data is None or not (np.isfinite(scale).all() and np.isfinite(shift).all()):
         return None
     factors = _by_channel(convolution, kernel.data, scale)
     weights = map_elements(np.multiply, kernel.data, factors)
-    summands = map_elements(lambda b, factor, summand: b * factor + summand, bias.data, scale, shift)
+    summands = map_elements(lambda b, factor, summand: b * factor + summand, bias.array, scale, shift)
     read = (x, _holding(kernel, weights), _holding(bias, summands))
     return replace(convolution, inputs=read, outputs=affine.outputs)
 

@@ -63,7 +63,7 @@ def _fused(build: Builder, node: Node, writers: Mapping[Value, Node]) -> Node | 
     (h, c), (sequence,) = read.states, read.sequences
     if (transformed := _transformed(sequence, writers)) is None:
         return None
-    op = FusedLSTM(recurrent.data.shape[-1], node.op.reverse)  # type: ignore[union-attr]  # it is constant
+    op = FusedLSTM(recurrent.array.shape[-1], node.op.reverse)
     inputs = (h, c, *transformed[:2], recurrent, transformed[2])
     shapes, dtypes = (
         op.shape(*(value.shape for value in inputs)),

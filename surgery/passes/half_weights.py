@@ -25,11 +25,10 @@ class HalfWeights:
 
     def of(self, value: Value) -> Value:
         """The constant in 16 bits."""
-        assert value.data is not None
-        key = memory_of(value.data)
+        key = memory_of(value.array)
         if key not in self._cast:
             with np.errstate(all="ignore"):  # NaN and infinity are reported when weights are read
-                self._cast[key] = map_elements(self._rounded, value.data)
+                self._cast[key] = map_elements(self._rounded, value.array)
         return replace(value, dtype=self.dtype, data=self._cast[key])
 
     def _rounded(self, array: Array) -> Array:
@@ -52,8 +51,7 @@ def why_not_half(op: Op, constants: Sequence[Value], *, beside_weights: bool = F
 
 def _largest(value: Value) -> float:
     """The largest magnitude of finite numbers."""
-    assert value.data is not None
-    data = seen_once(value.data)
+    data = seen_once(value.array)
     largest = max(float(data.max(initial=0)), -float(data.min(initial=0)))
     return largest if np.isfinite(largest) else float(np.abs(data[np.isfinite(data)]).max(initial=0))
 

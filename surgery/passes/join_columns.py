@@ -124,10 +124,9 @@ def _cut(build: Builder, node: Node, term: Term) -> Term:
     assert isinstance(node.op, Slice)
     if term.product is not None:
         return replace(term, value=node.outputs[0], start=node.op.start)
-    assert term.value.data is not None
     if term.value.shape[-1] == 1:
         return term
-    (columns,) = node.op.evaluate(term.value.data)
+    (columns,) = node.op.evaluate(term.value.array)
     return replace(term, value=build.constant(columns, "columns"))
 
 

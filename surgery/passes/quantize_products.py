@@ -15,7 +15,13 @@ from prototrt.surgery.ir.uniform_constants import is_repeated, map_elements, see
 from prototrt.surgery.ops import Convolution, Deconvolution, Dequantize, MatMul, Quantize, Scan
 from prototrt.surgery.ops.quantize import LARGEST
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.passes.quantization_plan import Placement, carries, chosen_products, measured, scopes
+from prototrt.surgery.passes.quantization_placement import (
+    Placement,
+    carries,
+    chosen_products,
+    measured,
+    scopes,
+)
 from prototrt.surgery.passes.value_bounds import value_bounds
 
 
@@ -32,9 +38,9 @@ def quantize_products(graph: Graph, ranges: Mapping[str, float], options: Rewrit
     """
     build = Builder(names_in(graph))
     scheme = _Scheme.of(options)
-    plan = _Plan.of(graph, ranges, options, build)
-    nodes = _Quantizing(build, graph, plan, scheme).rewritten()
-    if not plan.products and not build.warnings:
+    chosen = _Quantization.of(graph, ranges, options, build)
+    nodes = _Quantizing(build, graph, chosen, scheme).rewritten()
+    if not chosen.products and not build.warnings:
         return graph
     return replace(graph.with_nodes(nodes), warnings=(*graph.warnings, *build.warnings))
 
@@ -63,7 +69,7 @@ class _Scheme:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _Quantization:
     """The products to quantize, and for each graph and body where and by which largest magnitudes."""
 
     products: frozenset[Node]
@@ -72,7 +78,9 @@ class _Plan:
     """By the value that stands for all that share a scale."""
 
     @classmethod
-    def of(cls, graph: Graph, ranges: Mapping[str, float], options: RewriteOptions, build: Builder) -> _Plan:
+    def of(
+        cls, graph: Graph, ranges: Mapping[str, float], options: RewriteOptions, build: Builder
+    ) -> _Quantization:
         wanted, bounds = chosen_products(graph, options), value_bounds(graph)
         unknown: dict[Value, str] = {}
         while True:
@@ -133,9 +141,9 @@ class _Ranges:
 class _Quantizing:
     """The nodes of a graph, or of a body, with 8 bits between them."""
 
-    def __init__(self, build: Builder, graph: Graph, plan: _Plan, scheme: _Scheme) -> None:
-        self.build, self.graph, self.plan, self.scheme = build, graph, plan, scheme
-        self.placement, self.largest = plan.placements[graph], plan.largest[graph]
+    def __init__(self, build: Builder, graph: Graph, chosen: _Quantization, scheme: _Scheme) -> None:
+        self.build, self.graph, self.chosen, self.scheme = build, graph, chosen, scheme
+        self.placement, self.largest = chosen.placements[graph], chosen.largest[graph]
         self.writers = {value: node for node in graph.nodes for value in node.outputs}
         self._eight: dict[Value, Value] = {}
         self._read: dict[Value, Value] = {}
@@ -151,14 +159,14 @@ class _Quantizing:
         return self.build.nodes
 
     def _scan(self, node: Node, scan: Scan) -> Node:
-        inner = _Quantizing(self.build.body(), scan.body, self.plan, self.scheme)
+        inner = _Quantizing(self.build.body(), scan.body, self.chosen, self.scheme)
         nodes = tuple(inner.rewritten())
         if nodes == scan.body.nodes:
             return node
         return replace(node, op=replace(scan, body=scan.body.with_nodes(nodes)))
 
     def _node(self, node: Node) -> Node:
-        if node in self.plan.products:
+        if node in self.chosen.products:
             axis = _output_axes(node.op, node.inputs)
             factors = [
                 self._read_in_8_bits(value) if value.data is None else self._weight(value, axis[place])
@@ -212,10 +220,9 @@ class _Quantizing:
         return self.build.constant(self.scheme.scale(largest), "scale")
 
     def _weight(self, value: Value, axis: int) -> Value:
-        assert value.data is not None
-        key = id(value.data), axis
+        key = id(value.array), axis
         if key not in self._weights:
-            scale, numbers = _weights_in_8_bits(value.data, axis, self.scheme)
+            scale, numbers = _weights_in_8_bits(value.array, axis, self.scheme)
             hint = value.name.removeprefix(f"__{self.build.origin.layer}_")
             constants = self.build.constant(numbers, hint), self.build.constant(scale, "scales")
             self._weights[key] = self.build.add(Dequantize(axis), *constants, hint=f"{hint}_dequantized")

@@ -168,10 +168,9 @@ def _elementwise(op: Op, values: Sequence[Value], moves: Sequence[Move | None]) 
 
 def _constant(value: Value, axes: Axes, rank: int) -> Value | None:
     """A constant that broadcasts against values with these axes, as it meets their sources."""
-    assert value.data is not None
     if len(value.shape) != len(axes):
         return None
-    data = before_moves(value.data, axes, rank)
+    data = before_moves(value.array, axes, rank)
     return None if data is None else replace(value, shape=data.shape, data=data)
 
 

@@ -71,9 +71,8 @@ class _Widening:
 
     def _wide_weights(self, node: Node, weights: Value) -> Value:
         if weights not in self.weights:
-            assert weights.data is not None
             before, after = _fill(weights, _inner_axis(node))
-            data = np.pad(weights.data, list(zip(before, after, strict=True)))
+            data = np.pad(weights.array, list(zip(before, after, strict=True)))
             self.weights[weights] = self.build.constant(data, "wide")
         return self.weights[weights]
 

@@ -9,7 +9,7 @@ from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import NetError
 from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.surgery.scales.scales_file import INT8, Scales, read_scales
-from prototrt.surgery.scales.tables import Entry, Named, read_table
+from prototrt.surgery.scales.tables import Named, TableScale, read_table
 from prototrt.surgery.scales.tensor_names import same_tensors, values_by_tensor
 
 
@@ -75,7 +75,7 @@ def _of_table(model: Model, file: str, values: Iterable[str]) -> GivenScales:
     return _matched(model, scales, strangers, file, values)
 
 
-def _value_of(entry: Entry, tensors: Mapping[str, str], layers: Mapping[str, Layer]) -> str | None:
+def _value_of(entry: TableScale, tensors: Mapping[str, str], layers: Mapping[str, Layer]) -> str | None:
     """The value that an entry is about; None where the net has none of that name."""
     layer = layers.get(entry.name)
     if entry.named is Named.BOTTOM:

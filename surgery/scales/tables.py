@@ -47,7 +47,7 @@ class Named(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TableScale:
     """A scale of a table, in our sense: what one step of int8 stands for. ``place`` is which bottom of a layer."""
 
     name: str
@@ -57,7 +57,7 @@ class Entry:
     place: int = 0
 
 
-def read_table(file: str) -> list[Entry]:
+def read_table(file: str) -> list[TableScale]:
     """The scales of activations. Raises ``UnreadableFileError`` for another file, or ``ConversionError``."""
     try:
         text = read_regular(file, "a calibration cache, or a table").decode()
@@ -79,7 +79,7 @@ def read_table(file: str) -> list[Entry]:
     return entries
 
 
-def _entries(file: str, text: str) -> Iterator[Entry]:
+def _entries(file: str, text: str) -> Iterator[TableScale]:
     """The first lines tell the kind."""
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if text.lstrip().startswith("{"):
@@ -89,17 +89,17 @@ def _entries(file: str, text: str) -> Iterator[Entry]:
     return _of_ncnn(file, lines)
 
 
-def _of_cache(file: str, lines: Sequence[tuple[int, str]]) -> Iterator[Entry]:
+def _of_cache(file: str, lines: Sequence[tuple[int, str]]) -> Iterator[TableScale]:
     for number, line in lines:
         found = _CACHE_LINE.fullmatch(line)
         if found is not None:
             (scale,) = struct.unpack(">f", bytes.fromhex(found["bits"].zfill(8)))
-            yield Entry(found["name"], scale, number, Named.TENSOR)
+            yield TableScale(found["name"], scale, number, Named.TENSOR)
         elif number != lines[0][0]:  # the header
             raise _bad_line(file, number, line, "expected TENSOR: HEX, as in data: 3c010a14")
 
 
-def _of_json(file: str, text: str) -> Iterator[Entry]:
+def _of_json(file: str, text: str) -> Iterator[TableScale]:
     try:
         found = value_from_json(text)
     except ValueError as error:
@@ -122,7 +122,7 @@ def _of_json(file: str, text: str) -> Iterator[Entry]:
                 because="int8 is symmetric here",
                 fix="calibrate with offsets of 0",
             )
-        yield Entry(name, scale, _line_of(name, text), named)
+        yield TableScale(name, scale, _line_of(name, text), named)
 
 
 def _nvdla_scale(facts: Mapping[str, Any]) -> float | None:
@@ -141,7 +141,7 @@ def _line_of(name: str, text: str) -> int:
     return text.count("\n", 0, text.find(json.dumps(name))) + 1
 
 
-def _of_ncnn(file: str, lines: Sequence[tuple[int, str]]) -> Iterator[Entry]:
+def _of_ncnn(file: str, lines: Sequence[tuple[int, str]]) -> Iterator[TableScale]:
     """Every layer with a line for its reading has one for its weights, unless the names are those of blobs."""
     rows: list[tuple[int, str, list[float]]] = []
     for number, line in lines:
@@ -157,7 +157,7 @@ def _of_ncnn(file: str, lines: Sequence[tuple[int, str]]) -> Iterator[Entry]:
     named = Named.BOTTOM if all(name in weights for _, name, _ in others) else Named.BLOB
     for number, name, numbers in others:
         for place, factor in enumerate(numbers):
-            yield Entry(name, 1 / factor if factor else 0.0, number, named, place)
+            yield TableScale(name, 1 / factor if factor else 0.0, number, named, place)
 
 
 def _bad_line(file: str, number: int, line: str, expected: str) -> ConversionError:

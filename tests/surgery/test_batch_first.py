@@ -17,7 +17,7 @@ from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.passes.fuse_lstms import FusedLSTM
 from prototrt.surgery.passes.precision import precision_of
-from prototrt.surgery.passes.quantization_plan import quantized_values
+from prototrt.surgery.passes.quantization_placement import quantized_values
 from prototrt.surgery.pipeline import lowered
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.dynamic_lstm import continuing

@@ -27,7 +27,7 @@ from prototrt.surgery.ops import (
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.precision import precision_of
-from prototrt.surgery.passes.quantization_plan import quantized_values
+from prototrt.surgery.passes.quantization_placement import quantized_values
 from prototrt.surgery.passes.quantize_products import quantize_products
 from prototrt.surgery.pipeline import quantizable
 from prototrt.tests.digit_strips import DIGITS

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 
 
-class Written(click.ParamType):  # type: ignore[type-arg]  # generic only in new versions of click
+class ShownType(click.ParamType):  # type: ignore[type-arg]  # generic only in new versions of click
     """``name`` is shown in help as it is written; click would have capitals throughout."""
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         return self.name
 
 
-class Read(Written):
+class ReadType(ShownType):
     """What the library reads; ``reader`` raises ``ValueError``."""
 
     reader: Callable[[str], Any]
@@ -49,21 +49,21 @@ class Read(Written):
             self.fail(str(error), param, ctx)
 
 
-class BlobShape(Read):
+class BlobShape(ReadType):
     """``NAME:1x3x224x224`` or ``NAME:[N]x3x[16*H]x224``"""
 
     name = "NAME:SIZExSIZE..."
     reader = staticmethod(open_shape_from_text)
 
 
-class SizeRange(Read):
+class SizeRange(ReadType):
     """``NAME=1..16..64``"""
 
     name = "NAME=MIN..OPT..MAX"
     reader = staticmethod(range_from_text)
 
 
-class BlobShapes(Read):
+class BlobShapes(ReadType):
     """``NAME:1x3x224x224,NAME:...``, as trtexec writes shapes."""
 
     name = "NAME:SIZExSIZE...,..."
@@ -73,63 +73,63 @@ class BlobShapes(Read):
         return dict(map(shape_from_text, text.split(",")))
 
 
-class Pools(Read):
+class Pools(ReadType):
     """``workspace:512MiB,dlaSRAM:1MiB``, as trtexec writes pools of memory."""
 
     name = "POOL:SIZE,..."
     reader = staticmethod(pools_from_text)
 
 
-class Profile(Read):
+class Profile(ReadType):
     """``T=1..8..16,N=1..4``"""
 
     name = "NAME=SIZE..SIZE,..."
     reader = staticmethod(profile_from_text)
 
 
-class Capabilities(Read):
+class Capabilities(ReadType):
     """``8.6,8.9``"""
 
     name = "CAPABILITY,..."
     reader = staticmethod(words_from_text)
 
 
-class Numbers(Read):
+class Numbers(ReadType):
     """``104,117,123``"""
 
     name = "NUMBER,..."
     reader = staticmethod(numbers_from_text)
 
 
-class Sizes(Read):
+class Sizes(ReadType):
     """``256`` or ``256x320``"""
 
     name = "SIZE|HEIGHTxWIDTH"
     reader = staticmethod(sizes_from_text)
 
 
-class Override(Read):
+class Override(ReadType):
     """``LAYER.FIELD=VALUE``"""
 
     name = "LAYER.FIELD=VALUE"
     reader = staticmethod(override_from_text)
 
 
-class Definition(Read):
+class Definition(ReadType):
     """``NAME=VALUE``"""
 
     name = "NAME=VALUE"
     reader = staticmethod(definition_from_text)
 
 
-class Blobs(Read):
+class Blobs(ReadType):
     """``conv1,fc7``"""
 
     name = "BLOB,...|all"
     reader = staticmethod(words_from_text)
 
 
-class Ways(Read):
+class Ways(ReadType):
     """``network,onnx``"""
 
     name = "WAY,..."
@@ -146,7 +146,7 @@ class InputFile(click.Path):
         super().__init__(readable=False)
 
 
-class OutputFile(Written):
+class OutputFile(ShownType):
     """A file that can be written, checked before the work begins: its name ends in one of the suffixes, if any."""
 
     name = "FILE"
@@ -190,7 +190,7 @@ class ProductFile(OutputFile):
         return product_files(target)
 
 
-class StateSource(Read):
+class StateSource(ReadType):
     """``bind``, ``zero``, or ``const FILE.npz``, which arrives here as ``const:FILE.npz``."""
 
     name = "bind|zero|const FILE.npz"

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from prototrt.converter.commandline.options.groups import options
-from prototrt.converter.commandline.options.parameter_types import Written
+from prototrt.converter.commandline.options.parameter_types import ShownType
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.stages import GRAPH_STAGES, READERS, Stage
 from prototrt.surgery.options import OF_THE_NET, RewriteOptions
@@ -94,7 +94,7 @@ def refuse_rewriting_options() -> None:
             )
 
 
-class PassName(Written):
+class PassName(ShownType):
     """The name of a pass, or ``all``."""
 
     name = "PASS|all"

@@ -148,8 +148,7 @@ _GATES = ("input", "input_gate", "forget_gate", "output_gate")
 def _gate(build: LayerBuilder, layer: Layer, cells: int, size: int, name: str) -> Array:
     filler = stated(layer.param, f"{name}_weight_filler")
     blob = build.parameter(layer, (1, cells, 1, size), f"{name} weights", filler=filler)
-    assert blob.data is not None
-    return blob.data.reshape(cells, size)
+    return blob.array.reshape(cells, size)
 
 
 @layer_rule("GRUUnit")

@@ -91,10 +91,9 @@ class Coupling:
         return InputWeights(self.without_f(stored.matrix, "W_xc"), bias, statics)
 
     def without_f(self, stored: Value, what: str) -> Value:
-        assert stored.data is not None
-        if not self.form.coupled_input_forget or len(stored.data) == 3 * self.hidden:
+        if not self.form.coupled_input_forget or len(stored.array) == 3 * self.hidden:
             return stored
-        rows = [stored.data[: self.hidden], stored.data[2 * self.hidden :]]
+        rows = [stored.array[: self.hidden], stored.array[2 * self.hidden :]]
         array = stacked(rows)
         return self.blobs.build.constant(array, what)
 
@@ -102,9 +101,8 @@ class Coupling:
         forget_bias = self.blobs.param.forget_bias
         if not forget_bias:
             return bias
-        assert bias.data is not None
-        build, cuts = self.blobs.build, (self.hidden, 2 * self.hidden)
-        i, f, rest = bias.data[: cuts[0]], bias.data[cuts[0] : cuts[1]], bias.data[cuts[1] :]
+        build = self.blobs.build
+        i, f, rest = np.split(bias.array, [self.hidden, 2 * self.hidden])
         parts = [i, map_elements(lambda stored: stored + np.float32(forget_bias), f), rest]
         return build.stacked(parts, "b_c")
 
@@ -131,9 +129,8 @@ def _read_gru(blobs: StoredBlobs, hidden: int, inputs: int, statics: Sequence[in
     if param.linear_before_reset:
         bias = build.aligned(blobs.bias((3 * hidden,), "b_hc"), 2)
     else:
-        assert matrix.data is not None
-        cut = 2 * hidden
-        matrices = build.constant(matrix.data[:cut], "W_rz"), build.constant(matrix.data[cut:], "W_n")
+        of_gates, of_n = np.split(matrix.array, [2 * hidden])
+        matrices = build.constant(of_gates, "W_rz"), build.constant(of_n, "W_n")
     return Direction(weights, GRUCell(matrices, bias, form_of(GRUForm, param)))
 
 

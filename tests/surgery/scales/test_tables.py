@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prototrt.surgery.scales.tables import (
-    Entry,
     Named,
+    TableScale,
     cache_text,
     ncnn_text,
     nvdla_text,
@@ -25,7 +25,7 @@ NAMES = st.sampled_from(
 )
 
 
-def read(text: str, folder: Path) -> list[Entry]:
+def read(text: str, folder: Path) -> list[TableScale]:
     path = folder / "table"
     path.write_text(text, "utf-8")
     return read_table(str(path))
@@ -51,14 +51,14 @@ zero: 0
 
 
 def test_a_cache_without_a_header(tmp_path: Path) -> None:
-    assert read("data: 3f800000\n", tmp_path) == [Entry("data", 1.0, 1, Named.TENSOR)]
+    assert read("data: 3f800000\n", tmp_path) == [TableScale("data", 1.0, 1, Named.TENSOR)]
 
 
 def test_a_table_of_nvdla(tmp_path: Path) -> None:
     text = '{\n    "data": {"scale": 0.5, "min": 0, "max": 0, "offset": 0},\n    "conv1": {"scale": 2}\n}'
     assert read(text, tmp_path) == [
-        Entry("data", 0.5, 2, Named.TOP),
-        Entry("conv1", 2.0, 3, Named.TOP),
+        TableScale("data", 0.5, 2, Named.TOP),
+        TableScale("conv1", 2.0, 3, Named.TOP),
     ]
 
 
@@ -75,8 +75,8 @@ def test_a_table_that_was_converted_for_nvdla_names_tensors(tmp_path: Path) -> N
 def test_a_table_of_ncnn_names_layers_for_what_they_read(tmp_path: Path) -> None:
     text = "conv1_param_0 50.5 60.5 \nfc_param_0 70\nconv1 0.5 \nfc 127\n"
     assert read(text, tmp_path) == [
-        Entry("conv1", 2.0, 3, Named.BOTTOM),
-        Entry("fc", 1 / 127, 4, Named.BOTTOM),
+        TableScale("conv1", 2.0, 3, Named.BOTTOM),
+        TableScale("fc", 1 / 127, 4, Named.BOTTOM),
     ]
 
 

@@ -13,7 +13,12 @@ from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Array, Graph, Value, fixed
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.passes.fold_affines import fold_affines
-from prototrt.surgery.passes.quantization_plan import Placement, chosen_products, quantized_values, scopes
+from prototrt.surgery.passes.quantization_placement import (
+    Placement,
+    chosen_products,
+    quantized_values,
+    scopes,
+)
 from prototrt.surgery.passes.value_bounds import value_bounds
 from prototrt.surgery.pipeline import quantizable
 from prototrt.tests.digit_strips import DIGITS
