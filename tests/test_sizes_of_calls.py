@@ -65,14 +65,14 @@ Shapes = dict[str, tuple[int, ...]]
             {"frames": (8, 3, 12, 13), "cont": (4, 2)},
             'input "frames" has the shape (8, 3, 12, 13), expected (N*T, 3, 12, 12)\n'
             "  because T is 1 to 12, usually 5; N is 1 to 4, usually 2\n"
-            "  fix: give it this shape, or give the net the other one with shapes",
+            "  fix: give an array of this shape, or change the input of the net with shapes",
         ),
         (
             "FCN",
             {"data": (3, 20, 20)},
             'input "data" has the shape (3, 20, 20), expected (N, 3, H, W)\n'
             "  because N is 1 to 4, usually 1; H is 14 to 40, usually 17; W is 13 to 40, usually 15\n"
-            "  fix: give it this shape, or give the net the other one with shapes",
+            "  fix: give an array of this shape, or change the input of the net with shapes",
         ),
     ],
 )
@@ -120,7 +120,7 @@ def test_state_of_another_number_of_streams(on: str) -> None:
             {"data": (2, 3, 16, 15)},
             'input "data" has the shape (2, 3, 16, 15), expected (1, 3, 2*H, W)\n'
             "  because H is 7 to 20, usually 10; W is 13 to 40, usually 40\n"
-            "  fix: give it this shape, or give the net the other one with --shape",
+            "  fix: give an array of this shape, or change the input of the net with --shape",
         ),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.installing import pip_install
-from prototrt.caffe_proto.recognition import read_text
+from prototrt.caffe_proto.recognition import is_net, read_text
 
 _MOST_ALIASED, _MOST_COPIES = 10_000, 20
 """How many values aliases may make: this many, and so many for each value that is written."""
@@ -80,15 +80,27 @@ def read_yaml(path: str) -> Place:
         ) from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConversionError(f"is not YAML: {error.problem}", where=f"{path}:{line}") from error
+        if is_net(text):
+            raise ConversionError(
+                "this is a net, expected a list of models",
+                where=path,
+                fix=f"{_LIST} that names this prototxt",
+            ) from error
+        raise ConversionError(f"is not YAML: {error.problem}", where=f"{path}:{line}", fix=_LIST) from error
     except yaml.YAMLError as error:
-        raise ConversionError(f"is not YAML: {error}", where=path) from error
+        raise ConversionError(f"is not YAML: {error}", where=path, fix=_LIST) from error
+
+
+_LIST = "write models: and a list of models"
 
 
 def _whole(node: Any, path: str) -> Place:
     if node is None:
-        raise ConversionError("is empty", where=path, fix="write models: and a list of models")
-    return _Tree(path).place(node, ())
+        raise ConversionError("is empty", where=path, fix=_LIST)
+    whole = _Tree(path).place(node, ())
+    if not isinstance(whole.content, dict):
+        raise whole.error(f"the file is {whole.kind}, expected keys and values", fix=_LIST)
+    return whole
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from prototrt.converter.commandline.wording import command_line_words, in_comman
 from prototrt.converter.json_text import result_text
 
 if TYPE_CHECKING:
-    from prototrt.converter.survey.survey import Survey
+    from prototrt.converter.survey.survey import Survey, SurveyedNet, Verdict
 
 _MOST_OBSTACLES = 20
 
@@ -60,7 +60,7 @@ def print_survey(survey: Survey) -> None:
     if rest:
         table = Table(("net", "", "in the way"), folds=(0, 2))
         for net in rest:
-            table.add_row(net.file, net.verdict.value, ", ".join(net.lacking) or _first_line(net.message))
+            table.add_row(net.file, net.verdict.value, ", ".join(net.lacking) or _first_line(net))
         table.show()
         show()
     if survey.obstacles:
@@ -69,12 +69,23 @@ def print_survey(survey: Survey) -> None:
             table.add_row(name, str(count), str(alone))
         table.show()
         show()
-    counts = ", ".join(f"{survey.count(verdict)} {_PHRASES[verdict.name]}" for verdict in Verdict)
+    counts = ", ".join(_counted(verdict, survey.count(verdict)) for verdict in Verdict)
     show(f"{len(survey.nets)} nets: {counts}")
 
 
-_PHRASES = {"CONVERTS": "convert", "IN_PART": "convert in part", "NOT": "do not convert"}
+_OF_SEVERAL = {
+    "converts": "convert",
+    "converts in part": "convert in part",
+    "does not convert": "do not convert",
+}
 
 
-def _first_line(message: str) -> str:
-    return worded(message, command_line_words).partition("\n")[0]
+def _counted(verdict: Verdict, count: int) -> str:
+    return f"{count} {verdict.value if count == 1 else _OF_SEVERAL[verdict.value]}"
+
+
+def _first_line(net: SurveyedNet) -> str:
+    """The first line of the message, without the name of the file, which is in the row already."""
+    told = worded(net.message, command_line_words).partition("\n")[0].removeprefix(f"{net.file}:").lstrip()
+    number, colon, rest = told.partition(": ")
+    return f"line {number}{colon}{rest}" if number.isdigit() else told

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.errors import ConversionError, NetError, UnreadableFileError
-from prototrt.caffe_proto.files import open_regular
+from prototrt.caffe_proto.files import open_regular, told_to_the_user
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.data.images import IMAGE_SUFFIXES, ImageFolder, Preparation
 from prototrt.converter.data.loaders import loader_of
@@ -66,8 +66,8 @@ def data_of(
         return Data(lambda: _loaded(batches, loader, signature))
     assert source is not None
     path = Path(source)
-    if not path.exists():
-        raise UnreadableFileError("does not exist", where=source, fix="give an npz file, or a folder")
+    with told_to_the_user(source, "an npz file or a folder"):
+        path.stat()
     files = _files(path)
     kinds = {_kind(file) for file in files}
     if kinds == {"image"}:

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.errors import ConversionError, OptionsError, UnreadableFileError
+from prototrt.caffe_proto.errors import ConversionError, OptionsError
+from prototrt.caffe_proto.files import open_regular, told_to_the_user
 from prototrt.caffe_proto.suggestions import choices
 from prototrt.caffe_proto.wording import Option, Worded
 
@@ -29,8 +30,8 @@ def loader_of(text: str) -> Callable[[], Iterable[Any]]:
             Worded("{} is {}, expected FILE.py:FUNCTION", Option("data_loader"), repr(text)),
             fix=Worded("use {}", Option("data_loader", f"load.py:{_USUAL}")),
         )
-    if not Path(file).is_file():
-        raise UnreadableFileError("does not exist", where=file, fix="give a Python file")
+    with told_to_the_user(file, "a Python file"):
+        open_regular(file, "a Python file").close()
     with _importing_beside(file):
         defined = _in_words(file, lambda: runpy.run_path(file))
     function = defined.get(name)

@@ -107,7 +107,9 @@ class Signature:
         ]
         if missing:
             told = listed([f"{value.name} {value.shape}" for value in missing])
-            raise NetError(Worded("inputs are missing: {}", told), fix="give an array for each of them")
+            raise NetError(
+                Worded("inputs are missing: {}", told), fix="give an array for each of them, under its name"
+            )
 
     def sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
         """The values of the symbols for inputs of these shapes. Raises ``ShapeError``."""
@@ -140,9 +142,7 @@ class Signature:
         raise ShapeError(
             f'input "{value.name}" has the shape {shape}, expected {value.shape}',
             because=ranges(symbols) or None,
-            fix=Worded("give it this shape, or give the net the other one with {}", Option("shapes"))
-            if value.name not in self.states
-            else None,
+            fix=_fix_of_shape(shape, wanted) if value.name not in self.states else None,
         )
 
     def refuse_indices(self, given: Mapping[str, Array], sizes: SymbolSizes) -> None:
@@ -201,6 +201,23 @@ def concrete(shape: Shape, sizes: SymbolSizes) -> tuple[int, ...]:
             return -1
 
     return tuple(size(dim) for dim in shape)
+
+
+def _fix_of_shape(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    return _rearranged(shape, wanted) or Worded(
+        "give an array of this shape, or change the input of the net with {}", Option("shapes")
+    )
+
+
+def _rearranged(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
+    """How to make the wanted shape of an image whose channels are last, or of one item without the first axis."""
+    if len(wanted) == 4 and shape == (wanted[0], *wanted[2:], wanted[1]):
+        return "put the channels before height and width: array.transpose(0, 3, 1, 2)"
+    if wanted[:1] != (1,):
+        return None
+    if len(wanted) == 4 and shape == (*wanted[2:], wanted[1]):
+        return "put the channels first, and add the axis of images: array.transpose(2, 0, 1)[None]"
+    return "add the first axis, which has size 1: array[None]" if shape == wanted[1:] else None
 
 
 def largest(value: Value) -> tuple[int, ...]:

@@ -120,13 +120,13 @@ MISFITS: dict[str, tuple[dict[str, Array], int, str]] = {
     "missing in one call": (
         {"x__0": ONES, "cont": ONES},
         2,
-        "in.npz, call 1: inputs are missing: x (2, 3)\n  fix: give an array for each of them",
+        "in.npz, call 1: inputs are missing: x (2, 3)\n  fix: give an array for each of them, under its name",
     ),
     "another shape": (
         {"x": np.ones((2, 4)), "cont": ONES},
         1,
         'in.npz: input "x" has the shape (2, 4), expected (2, 3)\n'
-        "  fix: give it this shape, or give the net the other one with shapes",
+        "  fix: give an array of this shape, or change the input of the net with shapes",
     ),
 }
 
@@ -188,7 +188,7 @@ def test_arrays_that_do_not_fit_or_are_no_inputs_are_not_read(tmp_path: Path) ->
         read_feeds(path, ["x"], check=partial(refuse_misfits, path, signature=signature))
     assert str(raised.value) == (
         f'{path}: input "x" has the shape (26214400,), expected (2, 3)\n'
-        "  fix: give it this shape, or give the net the other one with shapes"
+        "  fix: give an array of this shape, or change the input of the net with shapes"
     )
     with little_memory():
         assert read_feeds(path, ["y"]) == [{}]

@@ -116,7 +116,7 @@ def test_missing_inputs_are_listed(graph_of: GraphMaker) -> None:
     with pytest.raises(NetError) as refusal:
         prototrt.Session(graph_of(2)).run({})
     assert str(refusal.value) == (
-        "inputs are missing: x (2, 2, 3), cont (2, 2)\n  fix: give an array for each of them"
+        "inputs are missing: x (2, 2, 3), cont (2, 2)\n  fix: give an array for each of them, under its name"
     )
 
 
@@ -125,8 +125,29 @@ def test_other_shape_is_refused(graph_of: GraphMaker) -> None:
         prototrt.Session(graph_of(2)).run({"x": X, "cont": GOES_ON[:2]})
     assert str(refusal.value) == (
         'input "x" has the shape (6, 2, 3), expected (2, 2, 3)\n'
-        "  fix: give it this shape, or give the net the other one with shapes"
+        "  fix: give an array of this shape, or change the input of the net with shapes"
     )
+
+
+@pytest.mark.parametrize(
+    ("shape", "fix"),
+    [
+        ((4, 5, 3), "put the channels first, and add the axis of images: array.transpose(2, 0, 1)[None]"),
+        ((1, 4, 5, 3), "put the channels before height and width: array.transpose(0, 3, 1, 2)"),
+        ((3, 4, 5), "add the first axis, which has size 1: array[None]"),
+        ((4, 5), "give an array of this shape, or change the input of the net with shapes"),
+    ],
+)
+def test_images_of_another_layout(shape: tuple[int, ...], fix: str, tmp_path: Path) -> None:
+    net = tmp_path / "net.prototxt"
+    net.write_text(
+        'layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 dim: 4 dim: 5 } } }\n'
+        'layer { name: "y" type: "ReLU" bottom: "x" top: "y" }'
+    )
+    session = prototrt.Session(prototrt.rewrite(prototrt.load(net)))
+    with pytest.raises(ShapeError) as refusal:
+        session.run({"x": np.zeros(shape, np.float32)})
+    assert str(refusal.value) == f'input "x" has the shape {shape}, expected (1, 3, 4, 5)\n  fix: {fix}'
 
 
 def test_words_are_no_numbers(graph_of: GraphMaker) -> None:

@@ -170,13 +170,22 @@ MISTAKES = {
     "empty": ("", "models.yaml: the file is empty\n  fix: give a list of models, or get the file again"),
     "no yaml": (
         "models: [\n",
-        "models.yaml:2: is not YAML: expected the node content, but found '<stream end>'",
+        "models.yaml:2: is not YAML: expected the node content, but found '<stream end>'\n"
+        "  fix: write models: and a list of models",
+    ),
+    "a net": (
+        'name: "net"\nlayer {\n}\n',
+        "models.yaml: this is a net, expected a list of models\n"
+        "  fix: write models: and a list of models that names this prototxt",
     ),
     "no models": (
         "defaults: {}\n",
         "models.yaml:1: there are no models\n  fix: write models: and a list of models",
     ),
-    "a list": ("- a\n", "models.yaml:1: the file is a list, expected a mapping: lines of KEY: VALUE"),
+    "a list": (
+        "- a\n",
+        "models.yaml:1: the file is a list, expected keys and values\n  fix: write models: and a list of models",
+    ),
     "unknown top key": (
         MODEL + "model: 1\n",
         'models.yaml:4: there is no key "model"\n  fix: write defaults or models',

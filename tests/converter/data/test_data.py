@@ -179,7 +179,7 @@ BAD_DATA: dict[str, tuple[Make, tuple[Value, ...], str]] = {
     "nothing there": (
         lambda folder: folder / "absent",
         (),
-        "{folder}/absent: does not exist\n  fix: give an npz file, or a folder",
+        "{folder}/absent: there is no such file\n  fix: check the path",
     ),
     "an empty folder": (
         lambda folder: folder,
@@ -208,12 +208,12 @@ BAD_DATA: dict[str, tuple[Make, tuple[Value, ...], str]] = {
         lambda folder: save(folder / "a.npz", data=ones(3, 4)),
         (),
         '{folder}/a.npz: input "data" has the shape (3, 4), expected (2, 3)\n'
-        "  fix: give it this shape, or give the net the other one with shapes",
+        "  fix: give an array of this shape, or change the input of the net with shapes",
     ),
     "a missing input": (
         lambda folder: save(folder / "a.npz", data=ones(2, 3)),
         (DATA, CONT),
-        "{folder}/a.npz: inputs are missing: cont (2, 1)\n  fix: give an array for each of them",
+        "{folder}/a.npz: inputs are missing: cont (2, 1)\n  fix: give an array for each of them, under its name",
     ),
     "images for a net of numbers": (
         lambda folder: picture(folder / "a.png", 4, 2),
@@ -278,7 +278,7 @@ BAD_LOADERS = {
     "another shape": (
         "def batches():\n    yield {'data': [1]}",
         '{file}:batches, call 0: input "data" has the shape (1,), expected (2, 3)\n'
-        "  fix: give it this shape, or give the net the other one with shapes",
+        "  fix: give an array of this shape, or change the input of the net with shapes",
     ),
 }
 

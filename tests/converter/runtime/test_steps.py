@@ -117,7 +117,7 @@ def test_steps_that_fail_do_not_count(method: str) -> None:
             {"x": np.zeros((3, 2, 3, 5), np.float32)},
             'input "x" has the shape (2, 3, 5), expected (T, N, 6)\n'
             "  because T is 1 to 8, usually 5; N is 1 to 7, usually 3\n"
-            "  fix: give it this shape, or give the net the other one with shapes",
+            "  fix: give an array of this shape, or change the input of the net with shapes",
         ),
         (
             {"lstm_h_0": np.zeros((3, 1, 3, 8), np.float32)},

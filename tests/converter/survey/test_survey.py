@@ -64,9 +64,10 @@ def test_the_table(folder: Path) -> None:
     )
     assert result.exit_code == 0, result.output
     lines = [line.rstrip() for line in result.output.splitlines() if line.strip()]
-    assert lines[-1] == "3 nets: 1 convert, 1 convert in part, 1 do not convert"
+    assert lines[-1] == "3 nets: 1 converts, 1 converts in part, 1 does not convert"
     assert any(line.split() == ["Odd", "1", "1"] for line in lines)
-    assert any("nets/broken.prototxt:1: " in line for line in lines)
+    (broken,) = [line for line in lines if "broken" in line]
+    assert broken.split("  ")[-1].strip() == "line 1: the file ends here, expected }"
 
 
 def test_json(folder: Path) -> None:
@@ -110,5 +111,5 @@ def test_batch_as_a_dry_run(folder: Path) -> None:
     )
     result = CliRunner().invoke(main, ["batch", "models.yaml", "-o", "built", "--dry-run"])
     assert result.exit_code == 3, result.output
-    assert result.output.splitlines()[-1] == "2 nets: 1 convert, 1 convert in part, 0 do not convert"
+    assert result.output.splitlines()[-1] == "2 nets: 1 converts, 1 converts in part, 0 do not convert"
     assert not Path("built").exists()
