@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, Field, dataclass, field, fields
 from functools import wraps
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
@@ -83,12 +84,13 @@ def stated_fields(kind: type[Options]) -> list[Field[Any]]:
 def refuse_bad_value(known: Field[Any], value: Any) -> None:
     """Raise ``OptionsError`` for a value that is not one of the field's choices, or too small or large."""
     choices, least = known.metadata.get("choices", ()), known.metadata.get("least")
-    for word in ([value] if isinstance(value, str) else value or ()) if choices else ():
+    is_one = isinstance(value, str)
+    for word in ([value] if is_one else value or ()) if choices else ():
         if word not in choices:
             likely = [*close_names(word, choices), choices[0]][0]
             raise OptionsError(
                 Worded("{} is {}, expected one of {}", Option(known.name), repr(word), ", ".join(choices)),
-                fix=Worded("use {}", Option(known.name, likely)),
+                fix=Worded("use {}", Option(known.name, likely if is_one else [likely])),
             )
     if least is not None and value is not None and value < least:
         raise OptionsError(
@@ -103,13 +105,42 @@ def refuse_bad_value(known: Field[Any], value: Any) -> None:
         )
 
 
+def _refuse_no_shapes(name: str, value: Any) -> None:
+    """Raise ``OptionsError`` unless the value holds shapes by the names of inputs."""
+    if not isinstance(value, Mapping):
+        raise OptionsError(
+            Worded("{} is {}, expected shapes by the names of inputs", Option(name), repr(value)),
+            fix=Worded("write them as in {}", Option(name, {"data": (1, 3, 224, 224)})),
+        )
+    for blob, shape in value.items():
+        if isinstance(shape, str) or not isinstance(shape, Iterable):
+            raise OptionsError(
+                Worded("{} has {} for {}, expected a tuple of sizes", Option(name), repr(shape), blob),
+                fix=Worded("use {}", Option(name, {blob: _sizes_in(shape)})),
+            )
+
+
+def _sizes_in(text: object) -> tuple[int, ...]:
+    """The sizes that a text as ``1x3x224x224`` states; those of an image if it states none."""
+    return tuple(map(int, re.findall("[0-9]+", str(text)))) or (1, 3, 224, 224)
+
+
 @dataclass(frozen=True)
 class Options:
-    """Options of one step. Raises ``OptionsError``, which is a ``ValueError``, for invalid values."""
+    """Options of one step. Raises ``OptionsError``, which is a ``ValueError``, for invalid values.
+
+    A name alone stands for a list of one name.
+    """
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            refuse_bad_value(each, getattr(self, each.name))
+            value, alias = getattr(self, each.name), str(each.type).partition(" ")[0]
+            if alias == "Names" and isinstance(value, str):
+                value = (value,)
+                object.__setattr__(self, each.name, value)
+            elif alias in ("OpenShapes", "Shapes") and value is not None:
+                _refuse_no_shapes(each.name, value)
+            refuse_bad_value(each, value)
 
 
 @dataclass(frozen=True)
@@ -135,6 +166,13 @@ class LoadOptions(Options):
     define: Definitions | None = None
 
 
+def _unknown_keyword(function: str, name: str, known: Iterable[str]) -> str:
+    """Python's own words for it, with a suggestion also before Python 3.12."""
+    close = close_names(name, known)
+    meant = f". Did you mean '{close[0]}'?" if close else ""
+    return f"{function}() got an unexpected keyword argument '{name}'{meant}"
+
+
 class TakesOptions(Protocol[S, O, P, R]):
     """A function of a subject and options, which are given as one object or as keywords."""
 
@@ -157,6 +195,8 @@ def takes_options(
 
         @wraps(function)
         def called(*positional: Any, **keywords: Any) -> R:
+            if unknown := [name for name in keywords if name not in signature.parameters]:
+                raise TypeError(_unknown_keyword(function.__name__, unknown[0], signature.parameters))
             given = signature.bind(*positional, **keywords).arguments
             first, options = given.pop(subject.name), given.pop("options", None)
             if options is not None and given:

@@ -20,7 +20,7 @@ def test_strips_are_read_as_caffe_reads_them() -> None:
     labels = [line.split() for line in (DIGITS / "strips" / "labels.txt").read_text().splitlines()]
     assert [[name, printed] for name, _, printed, *_ in lines] == labels
     assert [line for line in lines if line[1] != line[2]] == [
-        ["12.png", "72076185", "7076185", "wrong, and so does Caffe read it"]
+        ["12.png", "72076185", "7076185", "wrong; Caffe reads the same"]
     ]
 
 

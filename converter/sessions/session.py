@@ -88,6 +88,10 @@ def _onnx_lstm(graph: Graph) -> Evaluator:
     return OnnxEvaluator(graph, onnx_lstm=True)
 
 
+def _is_prototxt(source: object) -> bool:
+    return isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith((".prototxt", ".pbtxt"))
+
+
 def _is_onnx(source: Runnable) -> TypeGuard[str | os.PathLike[str]]:
     """Whether it is the file of an ONNX model, by its suffix."""
     return isinstance(source, (str, os.PathLike)) and os.fspath(source).lower().endswith(".onnx")
@@ -151,7 +155,7 @@ class Session:
         graphs: bool = True,
         runtime_cache: str | os.PathLike[str] | None = None,
     ) -> None:
-        if isinstance(source, Model):
+        if isinstance(source, Model) or _is_prototxt(source):
             refuse_other("Session", source, Graph)
         own = "reference" if isinstance(source, Graph) else "onnx" if _is_onnx(source) else ENGINE
         on = on or own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -90,10 +90,15 @@ class Signature:
         """The axis of a state along which its streams are."""
         return self.stream_axes.get(state, STREAM_AXIS)
 
-    def refuse_names(self, given: Iterable[str]) -> None:
+    def refuse_names(self, given: Mapping[str, object]) -> None:
         """Raise ``NetError`` for a name that is not an input, or unless every input except state is given."""
-        names = set(given)
         known = [value.name for value in self.inputs]
+        if not isinstance(given, Mapping):
+            example = known[0] if known else "NAME"
+            raise TypeError(
+                f'the inputs are of the type {type(given).__name__}, expected a dictionary: {{"{example}": array}}'
+            )
+        names = set(given)
         if unknown := sorted(names.difference(known, self.unread_inputs)):
             close = close_names(unknown[0], known)
             fix = f"did you mean {' or '.join(close)}?" if close else "leave it out"

@@ -36,7 +36,7 @@ def main() -> int:
 def remark(name: str, read: str, printed: str) -> str:
     if read == printed:
         return ""
-    return "  wrong, and so does Caffe read it" if read == READ_WRONG_BY_CAFFE.get(name) else "  wrong"
+    return "  wrong; Caffe reads the same" if read == READ_WRONG_BY_CAFFE.get(name) else "  wrong"
 
 
 if __name__ == "__main__":

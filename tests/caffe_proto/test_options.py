@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any
 
 import pytest
 
 import prototrt
+from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import Options, one_of, takes_options
 from prototrt.surgery.options import PRECISIONS, SEQUENCES, RewriteOptions
 from prototrt.surgery.pipeline import FORMS
@@ -37,8 +39,12 @@ def test_not_both() -> None:
 
 
 def test_a_misspelt_keyword() -> None:
-    with pytest.raises(TypeError, match="got an unexpected keyword argument 'wey'"):
+    with pytest.raises(TypeError) as caught:
         told("x", wey="step")  # type: ignore[call-overload]
+    assert str(caught.value) == "told() got an unexpected keyword argument 'wey'. Did you mean 'way'?"
+    with pytest.raises(TypeError) as caught:
+        told("x", loop=1)  # type: ignore[call-overload]
+    assert str(caught.value) == "told() got an unexpected keyword argument 'loop'"
 
 
 def test_a_word_that_is_no_choice() -> None:
@@ -46,6 +52,44 @@ def test_a_word_that_is_no_choice() -> None:
         ValueError, match=r"^way is 'run', expected one of loop, step\n  fix: use way=\"loop\"$"
     ):
         told("x", way="run")
+
+
+def test_one_name_stands_for_a_list() -> None:
+    assert RewriteOptions(outputs="prob") == RewriteOptions(outputs=("prob",))
+    assert RewriteOptions(dynamic="batch").dynamic == ("batch",)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"shapes": (1, 3, 8, 8)},
+            "shapes is (1, 3, 8, 8), expected shapes by the names of inputs\n"
+            '  fix: write them as in shapes={"data": (1, 3, 224, 224)}',
+        ),
+        (
+            {"shapes": {"x": "1x3x8x8"}},
+            "shapes has '1x3x8x8' for x, expected a tuple of sizes\n  fix: use shapes={\"x\": (1, 3, 8, 8)}",
+        ),
+        (
+            {"max_shapes": {"x": 4}},
+            'max_shapes has 4 for x, expected a tuple of sizes\n  fix: use max_shapes={"x": (4,)}',
+        ),
+        (
+            {"shapes": {"x": "large"}},
+            "shapes has 'large' for x, expected a tuple of sizes\n"
+            '  fix: use shapes={"x": (1, 3, 224, 224)}',
+        ),
+        (
+            {"dynamic": ["batsh"]},
+            "dynamic is 'batsh', expected one of batch, time, size\n  fix: use dynamic=[\"batch\"]",
+        ),
+    ],
+)
+def test_values_of_another_form(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionsError) as caught:
+        RewriteOptions(**given)
+    assert str(caught.value) == message
 
 
 def test_every_choice_has_its_passes() -> None:

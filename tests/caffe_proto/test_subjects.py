@@ -39,6 +39,11 @@ CASES: list[tuple[Callable[..., object], object, str]] = [
         MODEL,
         "prototrt.Session takes a Graph, not a Model: call graph = prototrt.rewrite(model) first",
     ),
+    (
+        prototrt.Session,
+        DEPLOY,
+        f"prototrt.Session takes a Graph, not a file: call graph = prototrt.rewrite({LOAD}) first",
+    ),
 ]
 
 

@@ -120,6 +120,12 @@ def test_missing_inputs_are_listed(graph_of: GraphMaker) -> None:
     )
 
 
+def test_inputs_without_names(graph_of: GraphMaker) -> None:
+    with pytest.raises(TypeError) as refusal:
+        prototrt.Session(graph_of(2)).run(X)  # type: ignore[call-overload]
+    assert str(refusal.value) == ('the inputs are of the type ndarray, expected a dictionary: {"x": array}')
+
+
 def test_other_shape_is_refused(graph_of: GraphMaker) -> None:
     with pytest.raises(ShapeError) as refusal:
         prototrt.Session(graph_of(2)).run({"x": X, "cont": GOES_ON[:2]})
