@@ -73,6 +73,28 @@ CASES = [
     OpenCase(
         "Interp", "interp_param { pad_beg: -1 }", {"x": (1, 2, "H", "W"), "like": (1, 1, "H-1", "2*W-1")}
     ),
+    OpenCase("Slice", "slice_param { slice_point: 2 }", {"x": (2, 3, "H", "W")}, ("y", "z")),
+    OpenCase("Slice", "slice_param { axis: 2 slice_point: 1 slice_point: 2 }", IMAGE, ("y", "z", "w")),
+    OpenCase("Slice", "slice_param { axis: -1 }", {"x": (1, "H", "3*W")}, ("y", "z", "w")),
+    OpenCase("MergeCrop", "", {"x": (1, 2, "H", "2*W-1"), "larger": (1, 2, "H+3", "2*W+4")}),
+    OpenCase("ArgMax", "", IMAGE),
+    OpenCase("ArgMax", "argmax_param { top_k: 3 out_max_val: true }", IMAGE),
+    OpenCase("ArgMax", "argmax_param { axis: 2 top_k: 2 }", IMAGE),
+    OpenCase("ArgMax", "argmax_param { axis: 1 }", IMAGE),
+    OpenCase("SPP", "spp_param { pyramid_height: 3 }", IMAGE, least=9, usual=15, most=30),
+    OpenCase("SPP", "spp_param { pyramid_height: 2 pool: AVE }", IMAGE),
+    OpenCase("SPP", "spp_param { pyramid_height: 1 }", IMAGE),
+    OpenCase(
+        "Correlation",
+        "correlation_param { pad: 2 kernel_size: 3 max_displacement: 2 stride_1: 2 stride_2: 1 }",
+        {"x": (2, 3, "H", "W"), "z": (2, 3, "H", "W")},
+        least=4,
+    ),
+    OpenCase(
+        "Correlation",
+        "correlation_param { pad: 2 kernel_size: 1 max_displacement: 2 stride_2: 2 correlation_type: SUBTRACT }",
+        {"x": (1, 3, 5, "W"), "z": (1, 3, 5, "W")},
+    ),
 ]
 
 
@@ -93,6 +115,6 @@ def test_five_sizes(case: OpenCase, on: str) -> None:
 
 
 @pytest.mark.trt
-@pytest.mark.parametrize("case", CASES[:1], ids=str)
+@pytest.mark.parametrize("case", {case.kind: case for case in CASES}.values(), ids=str)
 def test_plans_build(case: OpenCase) -> None:
     assert has_engine(case.graph())

@@ -58,12 +58,18 @@ OPEN: Mapping[str, Axes] = {
     "concat_negative_axis": {2: (0, 3)},
     "pool_max_mask": SMALLER,
     "upsample_mask": {2: (2, 4), 3: (3, 3)},
+    "argmax_default": SMALLER,
+    "correlation": SMALLER,
+    "im2col": IMAGE,
+    "interp_pad": {2: (3, 9), 3: (2, 9)},
+    "slice_points": {1: (2, 4), 2: (2, 3)},
+    "spp_ave_uneven": SMALLER,
     "net_enet": {2: (1, 2), 3: (2, 1)},
     "net_segnet": {2: (3, 1), 3: (4, 1)},
 }
 
 MULTIPLES = {"net_enet": 8, "net_segnet": 4, "upsample_mask": 2}
-"""Nets for images whose sides have a divisor: what is above counts in it."""
+"""Nets for images whose sides grow in steps: what is above counts steps."""
 
 
 def shape_at(name: str, shape: tuple[int, ...], share: Fraction) -> tuple[int, ...]:
@@ -89,7 +95,7 @@ def opened(case: Case) -> Graph:
         )
     ((blob, shape),) = usual.items()
     named = tuple(
-        f"{step}*{letter}" if axis in OPEN[name] else size
+        f"{step}*{letter}+{size % step}" if axis in OPEN[name] else size
         for axis, (letter, size) in enumerate(zip("NCHW", shape, strict=True))
     )
     sizes = {
@@ -123,7 +129,9 @@ def test_five_sizes(name: str, on: str) -> None:
 
 
 @pytest.mark.trt
-@pytest.mark.parametrize("name", ["net_fcn", "net_inception", "pool_ave_pad", "conv_1d_group_dilation"])
+@pytest.mark.parametrize(
+    "name", ["net_fcn", "net_inception", "pool_ave_pad", "conv_1d_group_dilation", "net_segnet"]
+)
 def test_plans_build(name: str) -> None:
     graph = opened(case_called(name))
     plan = prototrt.build(graph, backend="rtx")
@@ -173,6 +181,49 @@ CONVOLUTION = "convolution_param { num_output: 1 kernel_size: 5 weight_filler { 
             (1, 1, 2, 8),
             "(Deconvolution): the pad 3 removes all of axis 2, which becomes 6 to 24 before\n"
             "  fix: give H a larger smallest size in min_shapes",
+        ),
+        (
+            op("Slice", "slice_param { axis: 3 }", tops=("y", "z")),
+            (1, 1, 4, 8),
+            "(Slice): W elements cannot be cut into 2 equal parts\n"
+            "  because W is 8 to 24\n"
+            "  fix: name a size that 2 divides, such as 2*H, in shapes",
+        ),
+        (
+            op("Slice", "slice_param { axis: 2 slice_point: 4 }", tops=("y", "z")),
+            (1, 1, 4, 8),
+            "(Slice): slice_point is [4], expected increasing numbers between 0 and H\n"
+            "  because H is 4 to 20\n"
+            "  fix: give H a larger smallest size in min_shapes",
+        ),
+        (
+            op("ArgMax", "argmax_param { axis: 2 top_k: 5 }"),
+            (1, 1, 4, 8),
+            "(ArgMax): top_k is 5, expected 1 to 4\n"
+            "  because there are 4 to 20 elements to choose from\n"
+            "  fix: set top_k to 4 or less",
+        ),
+        (
+            op("SPP", "spp_param { pyramid_height: 3 }"),
+            (1, 1, 4, 16),
+            "(SPP): pyramid_height is 3, but level 2 cuts H x W elements into 4 x 4 windows\n"
+            "  because at some sizes the pad around them is as large as a window,"
+            " where H is 4 to 20 and W is 16 to 24\n"
+            "  fix: use a pyramid_height of at most 2, or larger smallest sizes",
+        ),
+        (
+            op("SPP", "spp_param { pyramid_height: 1 pool: STOCHASTIC }"),
+            (1, 1, 4, 16),
+            "(SPP): pool is STOCHASTIC, and the size H x W varies\n"
+            "  because only windows of MAX and AVE can vary\n"
+            "  fix: give it one size in min_shapes and max_shapes",
+        ),
+        (
+            op("Correlation", "correlation_param { kernel_size: 1 max_displacement: 3 }", ("x", "x")),
+            (1, 1, 6, 16),
+            "(Correlation): H x W elements with a pad of 0 have no room for a border of 3\n"
+            "  because border is max_displacement + kernel_size / 2, and H is 6 to 20 and W is 16 to 24\n"
+            "  fix: set pad to 3, or feed a larger image",
         ),
         (
             op("Upsample", "upsample_param { upsample_h: 8 upsample_w: 8 }", ("x", "x")),

@@ -33,7 +33,7 @@ def transpose(model: OnnxModel, op: Transpose, x: Tensor) -> list[str]:
 
 @lowers(Slice)
 def slice_(model: OnnxModel, op: Slice, x: Tensor) -> list[str]:
-    start, end, axis = model.integers(op.start), model.size(op.start + op.size), model.integers(op.axis)
+    start, end, axis = model.size(op.start), model.size(op.start + op.size), model.integers(op.axis)
     return [model.add("Slice", x, start, end, axis)]
 
 

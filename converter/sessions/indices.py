@@ -75,10 +75,12 @@ def _source(index: Value, writers: Mapping[Value, Node]) -> tuple[Value, int, in
             return None
         op, shape = node.op, node.inputs[0].shape
         if isinstance(op, Slice) and every == 1:
-            row = shape[op.axis :]
-            if op.size != 1 or any(dim != 1 for dim in row[1:]) or not isinstance(row[0], int):
+            row, first = shape[op.axis :], op.start
+            if op.size != 1 or any(dim != 1 for dim in row[1:]):
                 return None
-            every, start = row[0], op.start
+            if not isinstance(row[0], int) or not isinstance(first, int):
+                return None
+            every, start = row[0], first
         elif not isinstance(op, (Cast, Identity, Reshape)) and not (isinstance(op, Transpose) and every == 1):
             return None
         index = node.inputs[0]

@@ -9,7 +9,7 @@ import numpy as np
 from prototrt.converter.tensorrt.elementwise import elementwise
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Network, Tensor
-from prototrt.surgery.ir import Shape
+from prototrt.surgery.ir import Shape, Size
 from prototrt.surgery.ops import Axis, Concat, Pad, Reshape, Reverse, ReverseSequence, Slice, Tile, Transpose
 
 
@@ -44,7 +44,7 @@ def transpose(network: Network, op: Transpose, x: Tensor) -> list[Tensor]:
 
 @lowers(Slice)
 def slice_(network: Network, op: Slice, x: Tensor) -> list[Tensor]:
-    start = [0] * len(x.shape)
+    start: list[Size] = [0] * len(x.shape)
     start[op.axis] = op.start
     return [sliced(network, x, start, network.shape, "STRICT_BOUNDS")]
 
@@ -94,12 +94,15 @@ def pad_with(
 
 
 def sliced(
-    network: Network, x: Tensor, start: list[int], shape: Shape, mode: str, fill: float = 0.0
+    network: Network, x: Tensor, start: Sequence[Size], shape: Shape, mode: str, fill: float = 0.0
 ) -> Tensor:
     """``shape`` elements from ``start`` on; ``mode`` decides the values outside."""
     sizes = [dim if isinstance(dim, int) else 1 for dim in shape]
-    layer = network.add("slice", x, start, sizes, [1] * len(sizes))
+    begin = [place if isinstance(place, int) else 0 for place in start]
+    layer = network.add("slice", x, begin, sizes, [1] * len(sizes))
     layer.mode = network.enum("SampleMode", mode)
+    if any(isinstance(place, str) for place in start):
+        layer.set_input(1, network.sizes(tuple(start)))
     if any(isinstance(dim, str) for dim in shape):
         layer.set_input(2, network.sizes(shape))
     if fill:

@@ -142,7 +142,7 @@ class Expression:
         """Rows of this table (K, ...) picked by whole numbers: the shape of ``index``, then of a row."""
         return Expression(self.build, self.build.add(Gather(), self.value, index.value))
 
-    def slice(self, axis: int, start: int, size: int = 1) -> Expression:
+    def slice(self, axis: int, start: Size, size: Size = 1) -> Expression:
         """``size`` elements of an axis, from ``start`` on."""
         if self.shape[axis] == size:
             return self

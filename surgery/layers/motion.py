@@ -10,11 +10,13 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.expansion.limits import refuse_large
-from prototrt.surgery.ir import DType, Value, fixed
+from prototrt.surgery.ir import DType, Size, Value, computable, fixed, range_of
+from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.expression import Expression, concatenated
 from prototrt.surgery.layers.detection.bottoms import exact, misfit, numbers_of
 from prototrt.surgery.layers.sampling import Tap, linear_taps, pixel_rows, sampled
 from prototrt.surgery.ops import AveragePool, MatMul, Pad
+from prototrt.surgery.ops.windows import told_ranges
 
 Pair = tuple[int, int]
 MOST_REACH = 128
@@ -57,7 +59,7 @@ def correlation(build: LayerBuilder, layer: Layer, a: Value, b: Value) -> list[V
     return [build.add(means, concatenated(planes, 1).value)]
 
 
-def _size_of_correlation(layer: Layer, x: Value) -> Pair:
+def _size_of_correlation(layer: Layer, x: Value) -> tuple[Size, Size]:
     """The size of the top. Raises ``NetError`` and ``ShapeError`` as the layer's ``CHECK``s do."""
     param = layer.param
     missing = [name for name in ("kernel_size", "max_displacement") if not param.HasField(name)]
@@ -75,12 +77,15 @@ def _size_of_correlation(layer: Layer, x: Value) -> Pair:
             fix="set both to 1 or more",
         )
     border = param.max_displacement + (param.kernel_size - 1) // 2
-    sizes = fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
-    height, width = (math.ceil((size + 2 * param.pad - 2 * border) / param.stride_1) for size in sizes)
-    if min(height, width) < 1:
+    sizes = computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
+    height, width = (
+        (size + 2 * param.pad - 2 * border + param.stride_1 - 1) // param.stride_1 for size in sizes
+    )
+    ranges = told_ranges(*sizes)
+    if min(range_of(height).min, range_of(width).min) < 1:
         raise ShapeError(
             f"{sizes[0]} x {sizes[1]} elements with a pad of {param.pad} have no room for a border of {border}",
-            because="border is max_displacement + kernel_size / 2",
+            because="border is max_displacement + kernel_size / 2" + (f", and {ranges}" if ranges else ""),
             fix=f"set pad to {border}, or feed a larger image",
         )
     return height, width
@@ -92,20 +97,27 @@ def _products(a: Expression, b: Expression, starts: list[int]) -> Expression:
     Every element of a row with every one of the other row, in one product; then those that belong together.
     """
     items, channels, height, width = a.shape
-    wide = fixed(b.shape[3], "the width")
+    wide = computable(b.shape[3], "the width")
     left, right = a.transpose(0, 2, 3, 1), b.transpose(0, 2, 1, 3)
     table = Expression(a.build, a.build.add(MatMul(), left.value, right.value))
-    size = fixed(width, "the width")
-    places = np.arange(size)[np.newaxis] * (wide + 1) + np.array(starts)[:, np.newaxis]
-    index = a.build.constant(places.astype(np.int32), "pairs")
+    size = computable(width, "the width")
     flat = table.reshape(items, height, size * wide)
-    found = Expression(a.build, a.build.gathered(flat.value, index, 2))
+    found = Expression(a.build, a.build.gathered(flat.value, _pairs(a.build, size, wide, starts), 2))
     return found.transpose(0, 2, 1, 3) / fixed(channels, "axis 1 (channels)")
+
+
+def _pairs(build: Builder, size: Size, wide: Size, starts: list[int]) -> Value:
+    """Where in the flattened table (size, wide) the element ``start`` further right stands: (starts, size)."""
+    first = np.array(starts, np.int32)[:, np.newaxis]
+    if isinstance(size, int) and isinstance(wide, int):
+        return build.constant((np.arange(size) * (wide + 1) + first).astype(np.int32), "pairs")
+    diagonal = Expression(build, build.counted_numbers(size, "diagonal", step=wide + 1)).reshape(1, size)
+    return (diagonal + Expression(build, build.constant(first, "starts"))).value
 
 
 def _differences(a: Expression, b: Expression, starts: list[int]) -> Expression:
     """Mean differences over the channels: (N, starts, H, W) for a (N, C, H, W) and b (N, C, H, wide)."""
-    width, channels = fixed(a.shape[3], "the width"), fixed(a.shape[1], "axis 1 (channels)")
+    width, channels = computable(a.shape[3], "the width"), fixed(a.shape[1], "axis 1 (channels)")
     found = []
     for start in starts:
         difference = a - b.slice(3, start, width)

@@ -6,8 +6,9 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule
-from prototrt.surgery.ir import DType, Shape, Value, element_count, fixed
+from prototrt.surgery.ir import DType, Shape, Value, computable, open_count, range_of
 from prototrt.surgery.ops import ABS, MULTIPLY, Cast, Concat, Reduce, ReduceKind, TopK
+from prototrt.surgery.ops.windows import sizes_of
 
 
 @layer_rule("Reduction")
@@ -50,7 +51,7 @@ def argmax(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         axis = canonical_axis(param.axis, x.shape, "axis")
         values, indices = _top(build, layer, axis, x)
         return [values if param.out_max_val else indices]
-    items = build.reshape(x, (x.shape[0], element_count(x.shape[1:], "a flattened axis")), hint="items")
+    items = build.reshape(x, (x.shape[0], open_count(x.shape[1:], "a flattened axis")), hint="items")
     values, indices = _top(build, layer, 1, items)
     rows: Shape = (x.shape[0], 1, param.top_k)
     y = build.reshape(indices, rows)
@@ -61,12 +62,13 @@ def argmax(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 def _top(build: LayerBuilder, layer: Layer, axis: int, x: Value) -> tuple[Value, Value]:
     """The largest elements along the axis and their indices, both as floats."""
-    count, size = layer.param.top_k, fixed(x.shape[axis], f"axis {axis}")
-    if not 1 <= count <= size:
+    count, size = layer.param.top_k, computable(x.shape[axis], f"axis {axis}")
+    least = range_of(size).min
+    if not 1 <= count <= least:
         raise NetError(
-            f"top_k is {count}, expected 1 to {size}",
-            because=f"there are {size} elements to choose from",
-            fix=f"set top_k to {size} or less" if count else "remove top_k to use 1",
+            f"top_k is {count}, expected 1 to {least}",
+            because=f"there are {sizes_of(size)} elements to choose from",
+            fix=f"set top_k to {least} or less" if count else "remove top_k to use 1",
         )
     values, indices = build.add_all(TopK(axis, count), x)
     return values, build.add(Cast(DType.FLOAT32), indices)

@@ -51,16 +51,21 @@ def _offsets(param: Any, axes: int) -> list[int]:
 
 def _cut(build: LayerBuilder, layer: Layer, x: Value, axis: int, offset: int, wanted: Size) -> Value:
     size = computable(x.shape[axis], f"axis {axis}")
-    ranges = told_ranges(size, wanted)
     if range_of(size - offset - wanted).min < 0:
         raise ShapeError(
             f"axis {axis} has {size} elements, expected at least {offset + wanted}",
             blob=f'bottom "{layer.bottom_blob(0)}"',
             because=f'"{layer.bottom_blob(1)}" has {wanted} there, and the offset is {offset}'
-            + (f", where {ranges}" if ranges else ""),
+            + _where(size, wanted),
             fix="use a smaller offset, or a smaller second bottom",
         )
     return build.add(Slice(axis, offset, wanted), x)
+
+
+def _where(*sizes: Size) -> str:
+    """The end of a reason: the ranges of what varies."""
+    ranges = told_ranges(*sizes)
+    return f", where {ranges}" if ranges else ""
 
 
 @layer_rule("MergeCrop")
@@ -92,15 +97,16 @@ def merge_crop(build: LayerBuilder, layer: Layer, x: Value, larger: Value) -> li
     _refuse_mixed_channels(x, larger, adds=adds)
     middle = larger
     for axis in range(2, len(x.shape)):
-        wanted, size = (fixed(value.shape[axis], f"axis {axis}") for value in (x, larger))
-        if wanted > size:
+        wanted, size = (computable(value.shape[axis], f"axis {axis}") for value in (x, larger))
+        if range_of(size - wanted).min < 0:
             raise ShapeError(
                 f"axis {axis} has {size} elements, expected at least {wanted}",
                 blob=f'bottom "{layer.bottom_blob(1)}"',
-                because=f'"{layer.bottom_blob(0)}" has {wanted} there, and the second bottom is cut to that size',
+                because=f'"{layer.bottom_blob(0)}" has {wanted} there, and the second bottom is cut to that size'
+                + _where(size, wanted),
                 fix="swap the bottoms, or change the layers that make them",
             )
-        if wanted < size:
+        if wanted != size:
             middle = build.add(Slice(axis, (size - wanted) // 2, wanted), middle, hint="middle")
     return [build.add(ADD if adds else Concat(1), x, middle)]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import (
     LayerBuilder,
     canonical_axis,
@@ -14,8 +15,9 @@ from prototrt.surgery.expansion.layer_builder import (
     layer_rule,
     refuse_in_place,
 )
-from prototrt.surgery.ir import Shape, Value, computable, divided, fixed
+from prototrt.surgery.ir import Shape, Size, Value, computable, divided, fixed, range_of
 from prototrt.surgery.ops import Concat, Reverse, Slice, Transpose
+from prototrt.surgery.ops.windows import larger_smallest, told_ranges
 
 
 @layer_rule("Concat")
@@ -57,30 +59,40 @@ def slice_layer(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         build.memory.share([*layer.bottoms, *layer.tops])
         return [x]
     refuse_in_place(layer, "the tops are parts of the bottom")
-    size = fixed(x.shape[axis], f"axis {axis}")
-    cuts = [0, *_cuts(list(layer.param.slice_point), size, count), size]
+    size = computable(x.shape[axis], f"axis {axis}")
+    cuts: list[Size] = [0, *_cuts(list(layer.param.slice_point), size, count), size]
     return [build.add(Slice(axis, start, end - start), x) for start, end in pairwise(cuts)]
 
 
-def _cuts(points: list[int], size: int, count: int) -> list[int]:
+def _cuts(points: list[int], size: Size, count: int) -> list[Size]:
     """Where to cut ``size`` elements into ``count`` parts."""
     if not points:
-        if size % count:
+        part = divided(size, count)
+        if part is None:
             raise ShapeError(
-                f"{size} elements cannot be cut into {count} equal parts", fix="state slice_point"
+                f"{size} elements cannot be cut into {count} equal parts",
+                because=told_ranges(size),
+                fix=_fix_for_parts(size, count),
             )
-        return list(range(size // count, size, size // count))
+        return [place * part for place in range(1, count)]
     if len(points) != count - 1:
         raise NetError(
             f"has {len(points)} slice points for {count} tops, expected {count - 1}",
             fix="state one slice_point between each two tops",
         )
-    if any(end <= start for start, end in zip([0, *points], [*points, size], strict=True)):
+    if any(range_of(end - start).min < 1 for start, end in zip([0, *points], [*points, size], strict=True)):
         raise NetError(
             f"slice_point is {points}, expected increasing numbers between 0 and {size}",
-            fix="state each slice point once, in increasing order",
+            because=told_ranges(size),
+            fix=larger_smallest(size, "state each slice point once, in increasing order"),
         )
-    return points
+    return [*points]
+
+
+def _fix_for_parts(size: Size, count: int) -> str:
+    if isinstance(size, int):
+        return "state slice_point"
+    return Worded("name a size that {} divides, such as {}*H, in {}", count, count, Option("shapes"))
 
 
 def _axis(param: Any, legacy: str, shape: Shape) -> int:

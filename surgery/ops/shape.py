@@ -69,7 +69,7 @@ class Slice(Op):
     """``size`` elements of one axis from ``start`` on."""
 
     axis: int
-    start: int
+    start: Size
     size: Size
 
     def shape(self, x: Shape) -> list[Shape]:
@@ -78,7 +78,8 @@ class Slice(Op):
 
     def evaluate(self, x: Array) -> list[Array]:
         index = [slice(None)] * x.ndim
-        index[self.axis] = slice(self.start, self.start + fixed(self.size, "a size"))
+        start = fixed(self.start, "the start")
+        index[self.axis] = slice(start, start + fixed(self.size, "a size"))
         return [x[tuple(index)]]
 
 

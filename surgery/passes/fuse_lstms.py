@@ -106,6 +106,8 @@ def _transformed(sequence: Value, writers: Mapping[Value, Node]) -> tuple[Value,
     """
     total, first = writers.get(sequence), 0
     if total is not None and isinstance(total.op, Slice) and total.op.axis == 2:
+        if not isinstance(total.op.start, int):
+            return None
         first, total = total.op.start, writers.get(total.inputs[0])
     if total is None or total.op != ADD or total.inputs[0] not in writers:
         return None

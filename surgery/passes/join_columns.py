@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prototrt.surgery.ir import Array, Graph, Node, Value, fixed
+from prototrt.surgery.ir import Array, Graph, Node, Value, fixed, symbols_in
 from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ir.uniform_constants import stacked
 from prototrt.surgery.ops import Concat, MatMul, Slice
@@ -116,14 +116,16 @@ def _cuts(graph: Graph, build: Builder) -> dict[Node, list[Term]]:
 
 
 def _cuts_columns(node: Node) -> bool:
-    return node.is_surgical and isinstance(node.op, Slice) and node.op.axis == len(node.inputs[0].shape) - 1
+    op = node.op
+    is_last = isinstance(op, Slice) and op.axis == len(node.inputs[0].shape) - 1
+    return node.is_surgical and is_last and not symbols_in(op)
 
 
 def _cut(build: Builder, node: Node, term: Term) -> Term:
     """The columns of a term that a Slice reads."""
     assert isinstance(node.op, Slice)
     if term.product is not None:
-        return replace(term, value=node.outputs[0], start=node.op.start)
+        return replace(term, value=node.outputs[0], start=fixed(node.op.start, "a start"))
     if term.value.shape[-1] == 1:
         return term
     (columns,) = node.op.evaluate(term.value.array)

@@ -51,7 +51,7 @@ class _Rows:
     def note(self, node: Node) -> None:
         """Record the rows that a node's result consists of."""
         op, read = node.op, node.inputs
-        if isinstance(op, Slice) and op.axis == 0 and isinstance(op.size, int):
+        if isinstance(op, Slice) and op.axis == 0 and isinstance(op.start, int) and isinstance(op.size, int):
             self._known[node.outputs[0]] = self._cut(read[0], op.start, op.start + op.size)
         elif isinstance(op, Gather) and read[1].data is not None and not read[1].shape:
             row = int(read[1].data)
