@@ -45,13 +45,14 @@ class Case:
     def calls(self) -> int:
         return int(self.facts["calls"])
 
-    def load(self) -> prototrt.Model:
+    def load(self, overrides: Mapping[str, int] | None = None) -> prototrt.Model:
         return prototrt.load(
             self.folder / "model.prototxt",
             self.folder / self.facts["weights_file"],
             phase=self.facts["phase"],
             level=self.facts["level"],
             stages=self.facts["stages"],
+            overrides=overrides,
         )
 
     def arrays(self, kind: str) -> list[dict[str, Array]]:

@@ -64,12 +64,38 @@ OPEN: Mapping[str, Axes] = {
     "interp_pad": {2: (3, 9), 3: (2, 9)},
     "slice_points": {1: (2, 4), 2: (2, 3)},
     "spp_ave_uneven": SMALLER,
+    "interp_height_width": SMALLER,
+    "net_icnet": {2: (1, 1), 3: (1, 2)},
+    "net_psp": {2: (2, 1), 3: (1, 2)},
+    "upsample_mask_odd": SMALLER,
     "net_enet": {2: (1, 2), 3: (2, 1)},
     "net_segnet": {2: (3, 1), 3: (4, 1)},
 }
 
-MULTIPLES = {"net_enet": 8, "net_segnet": 4, "upsample_mask": 2}
+MULTIPLES = {"net_enet": 8, "net_icnet": 16, "net_psp": 8, "net_segnet": 4, "upsample_mask": 2}
 """Nets for images whose sides grow in steps: what is above counts steps."""
+
+STATED: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    "net_icnet": {
+        "pool_interp.interp_param.height": (2, 8),
+        "pool_interp.interp_param.width": (3, 8),
+    },
+    "net_psp": {
+        "pool*_interp.interp_param.height": (2, 4),
+        "pool*_interp.interp_param.width": (3, 4),
+    },
+    "upsample_mask_odd": {
+        "up.upsample_param.upsample_h": (2, 1),
+        "up.upsample_param.upsample_w": (3, 1),
+    },
+}
+"""Fields that state a usual size: the axis of the input, and how often strides have divided it."""
+
+
+def stated_for(name: str, shape: tuple[int, ...]) -> dict[str, int]:
+    """What these fields state in the net for an input of this shape."""
+    fields = STATED.get(name, {})
+    return {field: (shape[axis] - 1) // divisor + 1 for field, (axis, divisor) in fields.items()}
 
 
 def shape_at(name: str, shape: tuple[int, ...], share: Fraction) -> tuple[int, ...]:
@@ -120,9 +146,8 @@ def test_five_sizes(name: str, on: str) -> None:
         for blob, array in inputs.items():
             feeds[blob] = numbers(*shape_at(name, array.shape, Fraction(place, 3)), seed=place)
         shapes = {blob: array.shape for blob, array in feeds.items()}
-        fixed = prototrt.Session(prototrt.rewrite(case.load(), outputs=list(outputs), shapes=shapes)).run(
-            feeds
-        )
+        model = case.load(stated_for(name, next(iter(shapes.values()))))
+        fixed = prototrt.Session(prototrt.rewrite(model, outputs=list(outputs), shapes=shapes)).run(feeds)
         results = session.run(feeds)
         for blob in outputs:
             np.testing.assert_allclose(results[blob], fixed[blob], 1e-4, 1e-5, err_msg=f"{blob} {shapes}")
@@ -141,6 +166,13 @@ def test_plans_build(name: str) -> None:
         if isinstance(dim, OpenSize):
             span = dim.range
             assert described["profile"][dim] == [span.min, span.opt, span.max]
+
+
+def test_stated_sizes_that_vary_are_told() -> None:
+    told = [warning for warning in opened(case_called("net_icnet")).warnings if "usual" in warning]
+    assert [warning.split("(Interp): ")[1] for warning in told] == [
+        "the net states the usual size of an image that varies: 5 x 5 is 2*H+1 x 2*W+1"
+    ]
 
 
 def test_equal_sizes_are_one_size() -> None:
@@ -229,14 +261,14 @@ CONVOLUTION = "convolution_param { num_output: 1 kernel_size: 5 weight_filler { 
             op("Upsample", "upsample_param { upsample_h: 8 upsample_w: 8 }", ("x", "x")),
             (1, 1, 4, 8),
             "(Upsample): states upsample_h and upsample_w, but H and W vary\n"
-            "  because the stated size fits one size of the image\n"
+            "  because no image in the net before this layer usually has 8 x 8 pixels\n"
             "  fix: remove both, so that the size doubles, and give the input sizes such as 32*H in shapes",
         ),
         (
             op("Unpooling", "unpooling_param { unpool_size: 8 }", ("x", "x")),
             (1, 1, 4, 16),
             "(Unpooling): states unpool_size, but H and W vary\n"
-            "  because the stated size fits one size of the image\n"
+            "  because no image in the net before this layer usually has 8 x 8 pixels\n"
             "  fix: use the type Upsample, which doubles the size, and give the input sizes such as 32*H in shapes",
         ),
         (

@@ -22,14 +22,15 @@ from prototrt.surgery.ir import (
     Dim,
     DType,
     OpenSize,
-    Size,
     Value,
     computable,
     fixed,
     open_count,
     range_of,
+    symbols_of,
 )
 from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.layers.usual_sizes import Sizes, meant_size
 from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT, Cast, MatMul, Pad, Resize, Scatter, Tile
 from prototrt.surgery.ops.windows import larger_smallest, told_ranges
 
@@ -40,7 +41,6 @@ LARGEST_MATRIX = 1 << 20
 LARGEST_KERNEL_MATRIX = 1 << 24
 """Elements of any other matrix that resamples an axis, at most."""
 Pair = tuple[int, int]
-Sizes = tuple[Size, Size]
 
 
 @layer_rule("Upsample")
@@ -58,7 +58,7 @@ def upsample(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = N
     expect_axes(layer, 0, x, "(N, C, H, W)", 4)
     if mask is None:
         return [_repeated(build, layer, x)]
-    return [unpooled(build, layer, x, mask, _size_for_mask(layer, x))]
+    return [unpooled(build, layer, x, mask, _size_for_mask(build, layer, x))]
 
 
 def _repeated(build: LayerBuilder, layer: Layer, x: Value) -> Value:
@@ -81,15 +81,18 @@ def _repeated(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     return build.reshape(y, (items, channels, rows * scale, columns * scale))
 
 
-def _size_for_mask(layer: Layer, x: Value) -> Sizes:
+def _size_for_mask(build: LayerBuilder, layer: Layer, x: Value) -> Sizes:
     """The size of SegNet's top.
 
     Source: alexgkendall/caffe-segnet ``upsample_layer.cpp``, ``LayerSetUp`` and ``Reshape``.
     """
     param = layer.param
     if param.HasField("upsample_h") and param.HasField("upsample_w"):
-        _refuse_stated_size(x, "upsample_h and upsample_w", "remove both, so that the size doubles")
-        return int(param.upsample_h), int(param.upsample_w)
+        stated_size, fix = (
+            (int(param.upsample_h), int(param.upsample_w)),
+            "remove both, so that the size doubles",
+        )
+        return _pooled_size(build, x, stated_size, "upsample_h and upsample_w", fix)
     sides = [name for name in ("scale_h", "scale_w") if param.HasField(name)]
     if param.HasField("scale") and sides:
         raise NetError(
@@ -112,16 +115,17 @@ def _size_for_mask(layer: Layer, x: Value) -> Sizes:
     return sizes[0] * scales[0] - pads[0], sizes[1] * scales[1] - pads[1]
 
 
-def _refuse_stated_size(x: Value, fields: str, fix: str) -> None:
-    """The places that a mask holds are those of an image of one size."""
-    varying = [dim for dim in x.shape[2:] if isinstance(dim, OpenSize)]
-    if varying:
-        symbols = dict.fromkeys(name for dim in varying for name in dim.symbols)
+def _pooled_size(build: LayerBuilder, x: Value, size: Pair, fields: str, fix: str) -> Sizes:
+    """The size of the image that was pooled: the places that a mask holds are places in it."""
+    meant = meant_size(build, *size)
+    varying = dict.fromkeys(name for dim in x.shape[2:] for name in symbols_of(dim))
+    if varying and meant == size:
         raise ShapeError(
-            f"states {fields}, but {' and '.join(symbols)} {'vary' if len(symbols) > 1 else 'varies'}",
-            because="the stated size fits one size of the image",
+            f"states {fields}, but {' and '.join(varying)} {'vary' if len(varying) > 1 else 'varies'}",
+            because=f"no image in the net before this layer usually has {size[0]} x {size[1]} pixels",
             fix=Worded("{}, and give the input sizes such as 32*H in {}", fix, Option("shapes")),
         )
+    return meant
 
 
 def unpooled(build: LayerBuilder, layer: Layer, x: Value, mask: Value, size: Sizes) -> Value:
@@ -169,13 +173,10 @@ def unpooling(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = 
         )
     if not sides and not param.HasField("unpool_size"):
         raise NetError("states no size", fix="set unpool_size in unpooling_param")
-    _refuse_stated_size(
-        x,
-        " and ".join(sides) or "unpool_size",
-        "use the type Upsample, which doubles the size",
-    )
     size = (int(param.unpool_h), int(param.unpool_w)) if sides else (int(param.unpool_size),) * 2
-    return [unpooled(build, layer, x, mask, size)]
+    fix = "use the type Upsample, which doubles the size"
+    meant = _pooled_size(build, x, size, " and ".join(sides) or "unpool_size", fix)
+    return [unpooled(build, layer, x, mask, meant)]
 
 
 @layer_rule("Interp")
@@ -186,7 +187,7 @@ def interp(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = Non
     that vary.
     ``pad_beg`` and ``pad_end``, 0 or less, first cut off rows and columns. The size is that of the second bottom,
     if there is one; else the first that fits: ``shrink_factor`` alone, ``zoom_factor`` alone, ``height`` and ``width``,
-    both factors, the image first shrunk.
+    both factors, the image first shrunk. Where sizes vary, a stated height and width may be the usual size of a blob.
     Bottoms: (N, C, H, W), optionally a blob whose height and width count. Tops: (N, C, h, w).
     Source: hszhao/PSPNet ``src/caffe/layers/interp_layer.cpp``, ``src/caffe/util/interp.cpp``.
     """
@@ -210,7 +211,7 @@ def interp(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = Non
             )
     if any(cuts):
         x = build.add(Pad((0, 0, -cuts[0], -cuts[0]), (0, 0, -cuts[1], -cuts[1])), x, hint="cropped")
-    out = _size_of_bottom(layer, like) if like is not None else _size_of_interp(layer, rest)
+    out = _size_of_bottom(layer, like) if like is not None else _size_of_interp(build, layer, rest)
     if any(isinstance(size, OpenSize) for size in (*rest, *out)):
         refuse_length(max(range_of(size).max for size in out))
         return [x if rest == out else build.add(Resize(*out), x)]
@@ -218,7 +219,7 @@ def interp(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = Non
     return [stretched(build, stretched(build, x, 3, width), 2, height)]
 
 
-def _size_of_interp(layer: Layer, size: Sizes) -> Sizes:
+def _size_of_interp(build: LayerBuilder, layer: Layer, size: Sizes) -> Sizes:
     """The size that the fields ask for, of an image of this size."""
     param = layer.param
     factors = {name: stated(param, name) for name in ("shrink_factor", "zoom_factor")}
@@ -233,7 +234,7 @@ def _size_of_interp(layer: Layer, size: Sizes) -> Sizes:
                 f"height is {param.height} and width {param.width}, expected at least 1",
                 fix="set both to 1 or more",
             )
-        return int(param.height), int(param.width)
+        return meant_size(build, int(param.height), int(param.width))
     if shrink is None and zoom is None:
         raise NetError(
             "states no size",
