@@ -156,21 +156,18 @@ def _v1_layer(old: Message, origin: Origin) -> tuple[Message, list[str]]:
 
     Caffe logs such a field and goes on.
     """
-    warnings = []
-    new = message_class("V1LayerParameter")()
-    new.bottom.extend(old.bottom)
-    new.top.extend(old.top)
     flat = old.layer
     if flat.type not in _TYPES:
-        problem = f'the type is "{flat.type}", expected {choices(flat.type, _TYPES)}'
         raise NetError(
-            problem,
+            f'the type is "{flat.type}", expected {choices(flat.type, _TYPES)}',
             origin=origin,
             because="this layer has Caffe's first format (V0)",
             fix="use one of these types, or write the net in the current format",
         )
-    new.name = flat.name
-    new.type = new.DESCRIPTOR.fields_by_name["type"].enum_type.values_by_name[_TYPES[flat.type]].number
+    warnings = []
+    new = message_class("V1LayerParameter")(
+        name=flat.name, bottom=old.bottom, top=old.top, type=_TYPES[flat.type]
+    )
     for field, value in flat.ListFields():
         if field.name in _KEPT:
             getattr(new, field.name).MergeFrom(value)

@@ -35,19 +35,22 @@ def signature_of_engine(engine: Any, backend: Backend) -> Signature:
                 f'"{name}" holds {found}, expected one of {", ".join(dtype.value for dtype in DType)}',
                 fix="cast it inside the network that the engine is built from",
             )
-        shape = tuple(engine.get_tensor_shape(name))
-        dims: list[Dim] = list(shape)
-        for axis in (axis for axis, size in enumerate(shape) if size == -1):
-            symbol = f"{name}.{axis}"
-            if side == "INPUT":
-                spans = [Range(*(sizes[axis] for sizes in each)) for each in profile_shapes(engine, name)]
-                least, most = min(span.min for span in spans), max(span.max for span in spans)
-                span = Range(least, spans[0].opt, most)
-                dims[axis] = OpenSize.symbol(symbol, span)
-            else:
-                dims[axis] = DataSize(symbol)
-        sides[side].append(Value(name, dtypes[found], tuple(dims)))
+        shape = tuple(
+            _dim(engine, name, side, axis) if size == -1 else size
+            for axis, size in enumerate(engine.get_tensor_shape(name))
+        )
+        sides[side].append(Value(name, dtypes[found], shape))
     return Signature(tuple(sides["INPUT"]), tuple(sides["OUTPUT"]), ())
+
+
+def _dim(engine: Any, name: str, side: str, axis: int) -> Dim:
+    """A size that varies: over what all profiles allow, for an input."""
+    symbol = f"{name}.{axis}"
+    if side == "OUTPUT":
+        return DataSize(symbol)
+    spans = [Range(*(sizes[axis] for sizes in each)) for each in profile_shapes(engine, name)]
+    least, most = min(span.min for span in spans), max(span.max for span in spans)
+    return OpenSize.symbol(symbol, Range(least, spans[0].opt, most))
 
 
 def profile_shapes(engine: Any, name: str) -> list[list[tuple[int, ...]]]:

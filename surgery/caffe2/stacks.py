@@ -89,6 +89,23 @@ def recurrent(
     (T, N, directions * H), last h, and for an LSTM last c. Scratch memory and the states of
     dropout are no tensors; ``dropout`` and ``seed`` mean nothing at inference.
     """
+    layout = _packed_layout(operator, x)
+    packed = known(build, operator, 3, weights).reshape(-1)
+    if packed.size < layout.size:
+        raise WeightsError(
+            f"holds {packed.size} numbers, expected at least {layout.size}",
+            blob=f'input "{operator.bottom_blob(3)}"',
+            because=f"D is {layout.inputs}, H {layout.hidden}, with {layout.layers} layers in"
+            f" {layout.directions} directions",
+            fix=GIVE_INIT_NET,
+        )
+    cell, sizes = layout.mode.upper(), (layout.inputs, layout.hidden, layout.layers, layout.directions)
+    stored = from_cudnn(packed[: layout.size], cell, *sizes)
+    return _run(build, operator, stored, layout.directions, x, [h, c] if layout.mode == "lstm" else [h])
+
+
+def _packed_layout(operator: Operator, x: Value) -> PackedLayout:
+    """The sizes that the arguments state. Raises ``NetError`` for what cuDNN has, but we do not."""
     arguments = operator.arguments
     mode, hidden = arguments.text("rnn_mode", ""), arguments.integer("hidden_size", 0)
     layers = arguments.integer("num_layers", 1)
@@ -109,18 +126,7 @@ def recurrent(
             fix=MEND_ARGUMENTS,
         )
     expect_axes(operator, x, 3, "(T, N, D)")
-    layout = PackedLayout(mode, fixed(x.shape[2], "the number of inputs D"), hidden, layers, directions)
-    packed = known(build, operator, 3, weights).reshape(-1)
-    if packed.size < layout.size:
-        raise WeightsError(
-            f"holds {packed.size} numbers, expected at least {layout.size}",
-            blob=f'input "{operator.bottom_blob(3)}"',
-            because=f"D is {layout.inputs}, H {hidden}, with {layers} layers in {directions} directions",
-            fix=GIVE_INIT_NET,
-        )
-    cell, inputs = mode.upper(), layout.inputs
-    stored = from_cudnn(packed[: layout.size], cell, inputs, hidden, layers, directions)
-    return _run(build, operator, stored, directions, x, [h, c] if mode == "lstm" else [h])
+    return PackedLayout(mode, fixed(x.shape[2], "the number of inputs D"), hidden, layers, directions)
 
 
 def _run(

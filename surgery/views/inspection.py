@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from prototrt.caffe_proto import Model
+from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.errors import Origin
 from prototrt.caffe_proto.notebook_html import table
 from prototrt.caffe_proto.options import takes_options
@@ -117,7 +117,7 @@ def inspect(model: Model, options: RewriteOptions) -> Inspection:
 
 def inspection_of(model: Model, expansion: Expansion, layout: str) -> Inspection:
     """The cost of a net that was expanded already; ``layout`` is as in ``RewriteOptions``."""
-    graph, tops = expansion.graph, expansion.tops
+    graph = expansion.graph
     bound = laid_out(graph, layout, model.file)
     work, work_of_a_step = multiply_adds(graph), multiply_adds_per_step(graph)
     return Inspection(
@@ -128,17 +128,13 @@ def inspection_of(model: Model, expansion: Expansion, layout: str) -> Inspection
                 name=layer.name,
                 type=layer.type,
                 line=layer.origin.line,
-                tops=tuple(
-                    Blob(layer.top_blob(i), tops[top].shape)
-                    for i, top in enumerate(layer.tops)
-                    if top in tops  # workspaces of operators are not tensors
-                ),
+                tops=_tops(layer, expansion.tops),
                 parameters=expansion.parameters.get(layer.name, 0),
                 multiply_adds=work[layer.origin],
                 multiply_adds_per_step=work_of_a_step.get(layer.origin),
             )
             for layer in model.layers
-            if not layer.tops or any(top in tops for top in layer.tops)  # others: after the outputs
+            if not layer.tops or not expansion.tops.keys().isdisjoint(layer.tops)  # others: after the outputs
         ),
         inputs=_bindings(bound, bound.inputs),
         outputs=_bindings(bound, bound.outputs),
@@ -147,6 +143,15 @@ def inspection_of(model: Model, expansion: Expansion, layout: str) -> Inspection
         ),
         sizes=bound.symbols,
         warnings=bound.warnings,
+    )
+
+
+def _tops(layer: Layer, values: Mapping[str, Value]) -> tuple[Blob, ...]:
+    """Those that are tensors: workspaces of operators are not."""
+    return tuple(
+        Blob(layer.top_blob(index), values[top].shape)
+        for index, top in enumerate(layer.tops)
+        if top in values
     )
 
 
