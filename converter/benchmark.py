@@ -95,7 +95,7 @@ def _on_cpu(graph: Graph, feeds: Mapping[str, Array], calls: int, note: str) -> 
     for way in ON_CPU:
         try:
             with Session(graph, on=way) as session:
-                timings.append(_timed(way, calls, lambda session=session: session.run(feeds)))  # type: ignore[misc]  # mypy does not infer it
+                timings.append(_timed(way, calls, partial(session.run, feeds)))
         except ConversionError as error:
             notes.append(f"{way} was not timed: {error.problem}")
     return Benchmark(tuple(timings), notes=tuple(notes))

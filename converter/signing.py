@@ -98,7 +98,9 @@ def _signature(signature: Any, where: str) -> tuple[bytes, bytes]:
     try:
         if signature["algorithm"] != _ALGORITHM:
             raise ValueError(f"the algorithm is {signature['algorithm']!r}, expected {_ALGORITHM!r}")
-        return tuple(base64.b64decode(signature[name], validate=True) for name in ("value", "public_key"))  # type: ignore[return-value]  # two
+        value, public_key = (
+            base64.b64decode(signature[name], validate=True) for name in ("value", "public_key")
+        )
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
         raise UnreadableFileError(
             "has a signature that cannot be read",
@@ -106,6 +108,7 @@ def _signature(signature: Any, where: str) -> tuple[bytes, bytes]:
             because=f"it is wrong or missing: {error}",
             fix="write the manifest again with prototrt convert",
         ) from error
+    return value, public_key
 
 
 def _is_signed(key: Ed25519PublicKey, value: bytes, content: bytes) -> bool:

@@ -107,4 +107,4 @@ def _over_bodies(node: Node, change: Pass) -> Node:
     if all(old is new for old, new in changed.items()):
         return node
     new = {name: changed[getattr(node.op, name)] for name in node.op.graphs}
-    return replace(node, op=replace(node.op, **new))  # type: ignore[type-var]  # ops are dataclasses
+    return replace(node, op=replace(node.op, **new))

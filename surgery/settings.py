@@ -43,9 +43,9 @@ class Settings:
     def numbers(self, name: str) -> list[float]:
         """Several numbers: a list, or a text with commas."""
         stated = self.stated.get(name)
-        parts = stated.split(",") if isinstance(stated, str) else stated
+        parts: Any = stated.split(",") if isinstance(stated, str) else stated
         try:
-            return [float(part) for part in parts]  # type: ignore[union-attr]  # what is no list raises
+            return [float(part) for part in parts]
         except (TypeError, ValueError) as error:
             raise _unsuited(name, stated, "numbers") from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -71,7 +72,7 @@ def _from_text(file: str, allow_unknown: bool) -> list[Fill]:
         values = next((argument.floats for argument in message.arg if argument.name == "values"), ())
         origin = origin_of(file, net.line(index), index, message)
         array = np.array(values, np.float32)
-        fills.append(Fill(message, origin, len(array), lambda array=array: array))  # type: ignore[misc]
+        fills.append(Fill(message, origin, len(array), partial(np.asarray, array)))
     return fills
 
 

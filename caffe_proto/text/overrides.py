@@ -146,8 +146,9 @@ def _text(value: str | bool | int | float) -> str:
 
 
 def _shown(value: FieldValue) -> str:
-    single = isinstance(value, (str, bool, int, float))
-    return _text(value) if single else ",".join(map(_text, value))  # type: ignore[arg-type]  # told apart
+    if isinstance(value, (str, bool, int, float)):
+        return _text(value)
+    return ",".join(map(_text, value))
 
 
 def _is_quoted(text: str) -> bool:

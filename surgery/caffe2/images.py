@@ -108,6 +108,6 @@ def pad_image(build: Builder, operator: Operator, x: Value) -> list[Value]:
                 fix="use a smaller pad or a larger input",
             )
         refuse_length(size + sum(ends))
-        index = np.pad(np.arange(size, dtype=np.int32), ends, mode=mode)  # type: ignore[call-overload]
+        index = np.pad(np.arange(size, dtype=np.int32), ends, mode=mode)  # type: ignore[call-overload]  # one of three words
         x = build.gathered(x, build.constant(index, mode), axis) if any(ends) else x
     return [x]

@@ -21,6 +21,7 @@ from prototrt.surgery.ir.symbol_sources import symbol_sources
 from prototrt.surgery.ir.types import FLOATS, HALVES, Array, DType
 
 
+@dataclass(frozen=True, slots=True)
 class Op:
     """A primitive: frozen attributes, a shape rule, and a meaning in NumPy.
 
@@ -31,7 +32,6 @@ class Op:
     ``graphs`` names the attributes that are graphs: bodies, which passes and checks enter.
     """
 
-    __slots__ = ()
     constants: ClassVar[tuple[int, ...]] = ()
     weights: ClassVar[tuple[int, ...]] = ()
     data_dependent: ClassVar[bool] = False
@@ -60,10 +60,10 @@ class Op:
 
     def at(self, sizes: Mapping[str, int]) -> Op:
         """This primitive with numbers for the open sizes among its attributes, and in its bodies."""
-        found = {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]  # a dataclass
+        found = {item.name: getattr(self, item.name) for item in fields(self)}
         known = {name: _known(attribute, sizes) for name, attribute in found.items()}
         changed = {name: attribute for name, attribute in known.items() if attribute is not found[name]}
-        return replace(self, **changed) if changed else self  # type: ignore[type-var]  # a dataclass
+        return replace(self, **changed) if changed else self
 
     def multiply_adds(self, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
         """Multiplications on a matrix unit. Element-wise operations are not counted."""
@@ -359,7 +359,7 @@ def _known(attribute: Any, sizes: Mapping[str, int]) -> Any:
 
 def symbols_in(op: Op) -> Iterator[str]:
     """The symbols of the open sizes among an op's attributes."""
-    for item in fields(op):  # type: ignore[arg-type]  # ops are dataclasses
+    for item in fields(op):
         attribute = getattr(op, item.name)
         for size in attribute if isinstance(attribute, tuple) else (attribute,):
             if isinstance(size, OpenSize):
@@ -385,7 +385,7 @@ def bodies(op: Op) -> list[Graph]:
 def describe(op: Op) -> str:
     """An op with the attributes that change what it computes, as in ``LeakyReLU[slope=0.1]``."""
     shown = []
-    for item in fields(op):  # type: ignore[arg-type]  # ops are dataclasses
+    for item in fields(op):
         attribute = getattr(op, item.name)
         if isinstance(attribute, enum.Enum):
             attribute = attribute.name

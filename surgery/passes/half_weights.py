@@ -41,7 +41,7 @@ def why_not_half(op: Op, constants: Sequence[Value], *, beside_weights: bool = F
     ``beside_weights``: the constants are added to what weights of 8 bits make, so that small ones may lose digits.
     """
     largest = max([0.0, *map(_largest, constants)])
-    largest = max([largest, *(_magnitude(op, item.name) for item in fields(op))])  # type: ignore[arg-type]  # ops are dataclasses
+    largest = max([largest, *(_magnitude(op, item.name) for item in fields(op))])
     if largest > LARGEST:
         return f"float16 holds no numbers beyond {LARGEST:.0f}, here are some of {largest:.3g}"
     if 0 < largest < SMALLEST and not beside_weights:

@@ -297,7 +297,7 @@ def changed(graph: Graph, old: Node, new: tuple[Node, ...], stands_for: dict[Val
             continue
         inner = {name: changed(getattr(each.op, name), old, new, stands_for) for name in each.op.graphs}
         each = each.reading(stands_for)
-        nodes.append(replace(each, op=replace(each.op, **inner)) if inner else each)  # type: ignore[type-var]  # ops are dataclasses
+        nodes.append(replace(each, op=replace(each.op, **inner)) if inner else each)
     return graph.with_nodes(nodes, stands_for)
 
 

@@ -49,7 +49,7 @@ def activation_named(text: str, field: str) -> Op:
 
 
 def _made(kind: type[Op], numbers: str, text: str, field: str) -> Op:
-    names = [item.name for item in fields(kind)]  # type: ignore[arg-type]  # ops are dataclasses
+    names = [item.name for item in fields(kind)]
     given: dict[str, float] = {}
     for place, part in enumerate(filter(None, map(str.strip, numbers.split(",")))):
         name, equals, number = part.rpartition("=")
@@ -82,14 +82,14 @@ def _name(kind: type[Op]) -> str:
 
 def _example(kind: type[Op]) -> str:
     """With the defaults of its numbers, otherwise 0, 1 and so on."""
-    items = fields(kind)  # type: ignore[arg-type]  # ops are dataclasses
+    items = fields(kind)
     numbers = [place if item.default is MISSING else item.default for place, item in enumerate(items)]
     return f"{_name(kind)}({', '.join(f'{number:g}' for number in numbers)})" if numbers else _name(kind)
 
 
 def _expected(kind: type[Op]) -> str:
     name = _name(kind)
-    numbers = ", ".join(item.name for item in fields(kind))  # type: ignore[arg-type]  # ops are dataclasses
+    numbers = ", ".join(item.name for item in fields(kind))
     return f"{name}({numbers}) with numbers" if numbers else f"{name} alone"
 
 
