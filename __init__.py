@@ -36,10 +36,25 @@ if TYPE_CHECKING:
         VerificationError,
         WeightsError,
     )
-    from prototrt.caffe_proto.options import LoadOptions
+    from prototrt.caffe_proto.options import LoadOptions, Phase
     from prototrt.caffe_proto.warned import ConversionWarning
+    from prototrt.converter.builder_options import (
+        ComputeCapability,
+        HardwareCompatibility,
+        ProfilingVerbosity,
+    )
     from prototrt.converter.onnx.export import export_onnx
-    from prototrt.converter.options import BuildOptions, CalibrateOptions, TritonOptions, VerifyOptions
+    from prototrt.converter.options import (
+        BackendName,
+        BuildOptions,
+        CalibrateOptions,
+        ChannelOrder,
+        Platform,
+        TileLowering,
+        TritonOptions,
+        VerifyOptions,
+        Way,
+    )
     from prototrt.converter.public import (
         bench,
         calibrate,
@@ -52,39 +67,75 @@ if TYPE_CHECKING:
         triton,
         verify,
     )
+    from prototrt.converter.runtime.device import DeviceName
     from prototrt.converter.sessions.session import Session
+    from prototrt.converter.stages import Reader, StageName
+    from prototrt.converter.targets import TargetName
     from prototrt.converter.tensorrt.builder import Plan, build
+    from prototrt.surgery.forks import Fork
     from prototrt.surgery.ir import Graph
-    from prototrt.surgery.options import RewriteOptions
+    from prototrt.surgery.options import (
+        Cont,
+        Form,
+        LayoutName,
+        NmsForm,
+        Precision,
+        RewriteOptions,
+        StateSource,
+        TileForm,
+        VaryingSize,
+    )
     from prototrt.surgery.pipeline import rewrite
     from prototrt.surgery.recurrent import weights
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BackendName",
     "BuildError",
     "BuildOptions",
     "CalibrateOptions",
+    "ChannelOrder",
+    "ComputeCapability",
+    "Cont",
     "ConversionError",
     "ConversionWarning",
+    "DeviceName",
     "EngineError",
+    "Fork",
+    "Form",
     "Graph",
+    "HardwareCompatibility",
+    "LayoutName",
     "LoadOptions",
     "MissingBlobError",
     "MissingShapesError",
     "Model",
     "NetError",
+    "NmsForm",
     "OptionsError",
+    "Phase",
     "Plan",
+    "Platform",
+    "Precision",
     "Problems",
+    "ProfilingVerbosity",
+    "Reader",
     "RewriteOptions",
     "Session",
     "ShapeError",
+    "StageName",
+    "StateSource",
+    "TargetName",
+    "TileForm",
+    "TileLowering",
     "TritonOptions",
     "UnreadableFileError",
     "UnsupportedLayerError",
+    "VaryingSize",
     "VerificationError",
     "VerifyOptions",
+    "Way",
     "WeightsError",
     "bench",
     "build",
@@ -129,15 +180,34 @@ _HOMES = {
         ),
         "prototrt.caffe_proto.errors",
     ),
-    "LoadOptions": "prototrt.caffe_proto.options",
+    **dict.fromkeys(
+        (
+            "LoadOptions",
+            "Phase",
+        ),
+        "prototrt.caffe_proto.options",
+    ),
     "ConversionWarning": "prototrt.caffe_proto.warned",
+    **dict.fromkeys(
+        (
+            "ComputeCapability",
+            "HardwareCompatibility",
+            "ProfilingVerbosity",
+        ),
+        "prototrt.converter.builder_options",
+    ),
     "export_onnx": "prototrt.converter.onnx.export",
     **dict.fromkeys(
         (
+            "BackendName",
             "BuildOptions",
             "CalibrateOptions",
+            "ChannelOrder",
+            "Platform",
+            "TileLowering",
             "TritonOptions",
             "VerifyOptions",
+            "Way",
         ),
         "prototrt.converter.options",
     ),
@@ -156,7 +226,16 @@ _HOMES = {
         ),
         "prototrt.converter.public",
     ),
+    "DeviceName": "prototrt.converter.runtime.device",
     "Session": "prototrt.converter.sessions.session",
+    **dict.fromkeys(
+        (
+            "Reader",
+            "StageName",
+        ),
+        "prototrt.converter.stages",
+    ),
+    "TargetName": "prototrt.converter.targets",
     **dict.fromkeys(
         (
             "Plan",
@@ -164,8 +243,22 @@ _HOMES = {
         ),
         "prototrt.converter.tensorrt.builder",
     ),
+    "Fork": "prototrt.surgery.forks",
     "Graph": "prototrt.surgery.ir",
-    "RewriteOptions": "prototrt.surgery.options",
+    **dict.fromkeys(
+        (
+            "Cont",
+            "Form",
+            "LayoutName",
+            "NmsForm",
+            "Precision",
+            "RewriteOptions",
+            "StateSource",
+            "TileForm",
+            "VaryingSize",
+        ),
+        "prototrt.surgery.options",
+    ),
     "rewrite": "prototrt.surgery.pipeline",
     "weights": "prototrt.surgery.recurrent.weights",
 }

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, Field, dataclass, field, fields
 from functools import wraps
-from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, get_args, overload
 
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.suggestions import close_names
@@ -37,6 +37,7 @@ FieldValue: TypeAlias = str | bool | int | float | Sequence[str | bool | int | f
 """The value of a field as a file would have it; several for a repeated field, as a list or with commas between them."""
 Overrides: TypeAlias = Mapping[str, FieldValue]
 """Values of fields, by ``LAYER.FIELD`` or ``LAYER.MESSAGE.FIELD``."""
+Phase: TypeAlias = Literal["TEST", "TRAIN"]
 Definitions: TypeAlias = Mapping[str, str]
 """The values of the placeholders of a template, by their names."""
 
@@ -45,16 +46,17 @@ S = TypeVar("S", contravariant=True)
 O = TypeVar("O", contravariant=True)  # noqa: E741  options
 T = TypeVar("T")
 R = TypeVar("R", covariant=True)
+W = TypeVar("W", bound=str)
 
 
 ONLY_IN_PYTHON = {"only_in_python": True}
 """Of a field that neither the command line nor a list of models has."""
 
 
-def one_of(choices: Sequence[str], default: Any = ..., **further: bool) -> Any:
-    """A field that holds one of these words, or several if its default does; by default the first."""
-    metadata = {"choices": tuple(choices), **further}
-    return field(default=choices[0] if default is ... else default, metadata=metadata)
+def one_of(words: object, default: Any = ..., **further: bool) -> Any:
+    """A field that holds one word of this ``Literal``, or several if its default does; by default the first."""
+    choices = get_args(words)
+    return field(default=choices[0] if default is ... else default, metadata={"choices": choices, **further})
 
 
 def at_least(least: int, default: int | None = None, *, most: int | None = None) -> Any:
@@ -81,17 +83,27 @@ def stated_fields(kind: type[Options]) -> list[Field[Any]]:
     return [each for each in fields(kind) if "only_in_python" not in each.metadata]
 
 
+def narrowed(name: str, word: str, choices: Sequence[W], *, in_list: bool = False) -> W:
+    """The choice that the word for this option, or of its list, is: a plain ``str`` becomes one of a ``Literal``.
+
+    Raises ``OptionsError``.
+    """
+    for choice in choices:
+        if choice == word:
+            return choice
+    likely = next(iter(close_names(word, choices)), choices[0])
+    raise OptionsError(
+        Worded("{} is {}, expected one of {}", Option(name), repr(word), ", ".join(choices)),
+        fix=Worded("use {}", Option(name, [likely] if in_list else likely)),
+    )
+
+
 def refuse_bad_value(known: Field[Any], value: Any) -> None:
     """Raise ``OptionsError`` for a value that is not one of the field's choices, or too small or large."""
     choices, least = known.metadata.get("choices", ()), known.metadata.get("least")
     is_one = isinstance(value, str)
     for word in ([value] if is_one else value or ()) if choices else ():
-        if word not in choices:
-            likely = [*close_names(word, choices), choices[0]][0]
-            raise OptionsError(
-                Worded("{} is {}, expected one of {}", Option(known.name), repr(word), ", ".join(choices)),
-                fix=Worded("use {}", Option(known.name, likely if is_one else [likely])),
-            )
+        narrowed(known.name, word, choices, in_list=not is_one)
     if least is not None and value is not None and value < least:
         raise OptionsError(
             Worded("{} is {}, expected at least {}", Option(known.name), value, least),
@@ -135,7 +147,8 @@ class Options:
     def __post_init__(self) -> None:
         for each in fields(self):
             value, alias = getattr(self, each.name), str(each.type).partition(" ")[0]
-            if alias == "Names" and isinstance(value, str):
+            takes_several = alias == "Names" or ("choices" in each.metadata and isinstance(each.default, tuple))
+            if takes_several and isinstance(value, str):
                 value = (value,)
                 object.__setattr__(self, each.name, value)
             elif alias in ("OpenShapes", "Shapes") and value is not None:
@@ -157,7 +170,7 @@ class LoadOptions(Options):
 
     weights: PathLike | None = None
     _: KW_ONLY
-    phase: str = one_of(("TEST", "TRAIN"))
+    phase: Phase = one_of(Phase)  # noqa: RUF009  # it makes the field
     level: int = 0
     stages: Names = ()
     random_weights: int | None = at_least(0)

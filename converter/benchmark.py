@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.errors import ConversionError, EngineError
+from prototrt.converter.options import Way
 from prototrt.converter.sessions.session import ENGINE, Session
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Array, Graph, size_at
@@ -19,7 +20,7 @@ from prototrt.surgery.ir import Array, Graph, size_at
 WARM_UP, CALLS = 10, 100
 SECONDS_AT_MOST = 10.0
 """For the calls of one way. Without a limit, a large net on the CPU would take hours."""
-ON_CPU = ("reference", "network", "onnx")
+ON_CPU: tuple[Way, ...] = ("reference", "network", "onnx")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.sizes import bytes_from_text
@@ -25,14 +25,15 @@ POOLS = {
     "tacticSharedMem": "TACTIC_SHARED_MEMORY",
 }
 """Pools of memory as trtexec calls them, and TensorRT's own names."""
-COMPATIBILITY = {
+HardwareCompatibility: TypeAlias = Literal["none", "ampere+", "same_compute_capability"]
+COMPATIBILITY: Mapping[HardwareCompatibility, str] = {
     "none": "NONE",
     "ampere+": "AMPERE_PLUS",
     "same_compute_capability": "SAME_COMPUTE_CAPABILITY",
 }
-CAPABILITIES = ("7.5", "8.0", "8.6", "8.9", "12.0", "12.1")
-"""Compute capabilities that TensorRT for RTX builds for."""
-VERBOSITIES = ("layer_names_only", "detailed", "none")
+ComputeCapability: TypeAlias = Literal["7.5", "8.0", "8.6", "8.9", "12.0", "12.1"]
+"""Those that TensorRT for RTX builds for."""
+ProfilingVerbosity: TypeAlias = Literal["layer_names_only", "detailed", "none"]
 
 
 @dataclass(frozen=True, slots=True)

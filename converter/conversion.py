@@ -22,11 +22,12 @@ from prototrt.converter.options import (
     Progress,
     Started,
     VerifyOptions,
+    Way,
     without_progress,
 )
 from prototrt.converter.publication import is_device
 from prototrt.converter.targets import TARGETS, Target
-from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.options import Precision, RewriteOptions
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
@@ -99,7 +100,7 @@ class Product:
 
     file: str
     header: str | None = None
-    precision: str = RewriteOptions.precision
+    precision: Precision = RewriteOptions.precision
     building: BuildOptions = field(default_factory=BuildOptions)
     exporting: ExportOptions = field(default_factory=ExportOptions)
     converting: ConvertOptions = field(default_factory=ConvertOptions)
@@ -202,7 +203,7 @@ class Product:
         self.target.refuse_sizes(graph)
         return {"trtexec": trtexec_command(graph, self.file, self.building)}
 
-    def _checked(self, graph: Graph, way: str, truth: Graph | None) -> dict[str, Any]:
+    def _checked(self, graph: Graph, way: Way, truth: Graph | None) -> dict[str, Any]:
         """The manifest's record of a verification on random inputs. Raises if a result is out of tolerance."""
         if not self.converting.verify:
             return {}

@@ -12,6 +12,7 @@ from typing import Any
 from prototrt import __version__
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.gpu_support import BACKEND_NAMES, can_run, refusal_of_driver
+from prototrt.converter.options import BackendName
 from prototrt.converter.runtime.device import find_device
 from prototrt.converter.runtime.driver import INSTALL_A_DRIVER, NO_DRIVER, Driver, Gpu, find_driver
 from prototrt.converter.tensorrt.api import find_backend
@@ -76,7 +77,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _build(name: str) -> None:
+def _build(name: BackendName) -> None:
     backend = find_backend(name)
     backend.builder(backend.trt.Logger(backend.trt.Logger.INTERNAL_ERROR))
 
@@ -89,7 +90,7 @@ def _tried(what: str, attempt: Callable[[], object]) -> Ability:
     return Ability(what, "yes")
 
 
-def _running(backend: str, name: str, driver: Driver | None) -> list[Ability]:
+def _running(backend: BackendName, name: str, driver: Driver | None) -> list[Ability]:
     """Everything that running a plan needs, first things first; then each GPU."""
     what = f"run plans of {name}"
     if driver is None:

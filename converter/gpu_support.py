@@ -15,12 +15,13 @@ from importlib import metadata
 from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.options import BackendName
 from prototrt.converter.runtime.driver import Gpu
 
 Version: TypeAlias = tuple[int, int]
 _CUDA_MAJORS = range(11, 20)
 
-BACKEND_NAMES = {"rtx": "TensorRT for RTX", "enterprise": "TensorRT"}
+BACKEND_NAMES: Mapping[BackendName, str] = {"rtx": "TensorRT for RTX", "enterprise": "TensorRT"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class GpuRange:
     newest: Version | None = None
 
 
-_SUPPORT: dict[str, tuple[GpuRange, ...]] = {
+_SUPPORT: dict[BackendName, tuple[GpuRange, ...]] = {
     "rtx": (
         GpuRange((1, 0), oldest=(8, 0), named=((8, 6), (8, 9), (12, 0))),
         GpuRange((1, 5), oldest=(8, 0), named=((8, 6), (8, 9), (12, 0), (12, 1))),
@@ -55,7 +56,7 @@ class Verdict:
     fix: str | None = None
 
 
-def can_run(backend: str, release: str, gpu: Gpu) -> Verdict:
+def can_run(backend: BackendName, release: str, gpu: Gpu) -> Verdict:
     """Whether plans of this release, built with its defaults, run on this GPU."""
     support = _support(backend, _version(release))
     found = _version(gpu.capability)
@@ -106,7 +107,7 @@ def where_it_runs(tensorrt: Mapping[str, Any]) -> str:
     return f"{BACKEND_NAMES[backend]} {release}: {gpus}"
 
 
-def refusal_of_driver(backend: str, knows: str) -> Verdict | None:
+def refusal_of_driver(backend: BackendName, knows: str) -> Verdict | None:
     """Why a driver that knows this CUDA is too old for the TensorRT that is installed; None if it is not."""
     needed = _cuda_of(backend)
     if needed is None or _version(knows)[0] >= needed:
@@ -118,7 +119,7 @@ def refusal_of_driver(backend: str, knows: str) -> Verdict | None:
     )
 
 
-def _cuda_of(backend: str) -> int | None:
+def _cuda_of(backend: BackendName) -> int | None:
     """The CUDA version that TensorRT's packages are built with, from their names; None for other installations."""
     stem = {"rtx": "tensorrt-rtx", "enterprise": "tensorrt"}[backend]
     return next((major for major in _CUDA_MAJORS if _is_installed(f"{stem}-cu{major}")), None)
@@ -132,7 +133,7 @@ def _is_installed(package: str) -> bool:
     return True
 
 
-def _support(backend: str, release: Version) -> GpuRange:
+def _support(backend: BackendName, release: Version) -> GpuRange:
     rows = _SUPPORT[backend]
     return next((row for row in reversed(rows) if row.since <= release), rows[0])
 

@@ -6,13 +6,12 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import (
     NOT_IN_LISTS,
     ONLY_IN_PYTHON,
-    Names,
     Options,
     at_least,
     not_in_lists,
@@ -20,17 +19,24 @@ from prototrt.caffe_proto.options import (
     only_in_python,
 )
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.converter.builder_options import CAPABILITIES, COMPATIBILITY, VERBOSITIES, refuse_contradictions
-from prototrt.converter.targets import TARGETS
+from prototrt.converter.builder_options import (
+    ComputeCapability,
+    HardwareCompatibility,
+    ProfilingVerbosity,
+    refuse_contradictions,
+)
+from prototrt.converter.targets import TargetName
 from prototrt.surgery.options import RewriteOptions
 
-BACKENDS = ("auto", "rtx", "enterprise")
+BackendName: TypeAlias = Literal["auto", "rtx", "enterprise"]
+TileLowering: TypeAlias = Literal["broadcast", "native", "plugin"]
 PoolSizes: TypeAlias = Mapping[str, str | int]
 """Sizes of pools of memory by the names of ``POOLS``: bytes, or a text with a unit."""
 Profiles: TypeAlias = Sequence[Mapping[str, Sequence[int]]]
 """The smallest, usual and largest size, by the name of the size, for each profile."""
-WAY_NAMES = ("reference", "network", "onnx", "onnx-lstm", "engine")
+Way: TypeAlias = Literal["reference", "network", "onnx", "onnx-lstm", "engine"]
 """The ways to run a graph; see ``Session``."""
+WAY_NAMES: tuple[Way, ...] = get_args(Way)
 
 
 class Progress(Protocol):
@@ -76,20 +82,20 @@ class BuildOptions(Options):
     DLA, and ``allow_gpu_fallback`` leaves to the GPU what the DLA cannot run.
     """
 
-    backend: str = one_of(BACKENDS)
+    backend: BackendName = one_of(BackendName)
     _: KW_ONLY
     tf32: bool = False
-    tile: str = one_of(("broadcast", "native", "plugin"))
+    tile: TileLowering = one_of(TileLowering)
     profiles: Profiles = ()
     timing_cache_file: str | None = None
     mem_pool_size: PoolSizes | None = None
     builder_optimization_level: int | None = at_least(0, most=5)
     version_compatible: bool = False
-    hardware_compatibility_level: str = one_of(tuple(COMPATIBILITY))
-    compute_capabilities: Names = one_of(CAPABILITIES, default=())
+    hardware_compatibility_level: HardwareCompatibility = one_of(HardwareCompatibility)
+    compute_capabilities: Sequence[ComputeCapability] = one_of(ComputeCapability, default=())
     strip_weights: bool = False
     refit: bool = False
-    profiling_verbosity: str = one_of(VERBOSITIES)
+    profiling_verbosity: ProfilingVerbosity = one_of(ProfilingVerbosity)
     export_layer_info: str | None = None
     use_dla_core: int | None = at_least(0)
     allow_gpu_fallback: bool = False
@@ -115,7 +121,7 @@ class ConvertOptions(Options):
     random inputs. ``sign`` is a file with an Ed25519 private key, which signs the manifest of an engine.
     """
 
-    target: str | None = one_of(tuple(TARGETS), default=None)
+    target: TargetName | None = one_of(TargetName, default=None)
     verify: bool = False
     sign: str | None = None
 
@@ -127,6 +133,7 @@ PRODUCT_NAMES = (*ENGINE_SUFFIXES, ".onnx", NO_SUFFIX)
 
 Inputs: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A file or a folder; or arrays by the names of inputs: those of one call, or of each."""
+ChannelOrder: TypeAlias = Literal["bgr", "rgb"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +151,7 @@ class DataOptions(Options):
     data_loader: str | None = not_in_lists(None)
     mean: Sequence[float] = not_in_lists(())
     scale: float = not_in_lists(1.0)
-    channels: str = one_of(("bgr", "rgb"), **NOT_IN_LISTS)
+    channels: ChannelOrder = one_of(ChannelOrder, **NOT_IN_LISTS)
     resize: Sequence[int] | None = not_in_lists(None)
 
     def refuse_no_source(self) -> None:
@@ -169,7 +176,7 @@ class VerifyOptions(DataOptions):
     must stay float, so that a quantized net chooses the same class as float32 in this share of all places.
     """
 
-    ways: Names = one_of(WAY_NAMES, default=("network",))
+    ways: Sequence[Way] = one_of(Way, default=("network",))
     expect: str | None = None
     calls: int | None = at_least(1, most=MOST_CALLS)
     seed: int = at_least(0, 0)
@@ -214,7 +221,7 @@ class CalibrateOptions(DataOptions):
     progress: Started | None = only_in_python(None)
 
 
-PLATFORMS = ("onnxruntime", "tensorrt", "python")
+Platform: TypeAlias = Literal["onnxruntime", "tensorrt", "python"]
 """What computes a model in Triton: its backends for ONNX models, for plans, and for models in Python."""
 
 
@@ -229,5 +236,5 @@ class TritonOptions(Options):
 
     name: str | None = None
     max_batch_size: int | None = at_least(1, most=65_536)
-    platform: str = one_of(PLATFORMS)
+    platform: Platform = one_of(Platform)
     labels: str | None = None

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto import Model, load
-from prototrt.caffe_proto.options import PathLike, takes_options
+from prototrt.caffe_proto.options import PathLike, narrowed, takes_options
 from prototrt.caffe_proto.subjects import refuse_other
 from prototrt.caffe_proto.warned import silent, tell
 from prototrt.converter.notebook import notebook_progress
 from prototrt.converter.options import BuildOptions, CalibrateOptions, TritonOptions, VerifyOptions
-from prototrt.converter.stages import Stage
+from prototrt.converter.stages import READERS, STAGES, Reader, Stage, StageName
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.pipeline import rewrite
@@ -79,8 +79,8 @@ def draw(
     subject: Model | Graph,
     file: PathLike | None = None,
     *,
-    stage: str = "parsed",
-    reader: str = "tensorrt",
+    stage: StageName = "parsed",
+    reader: Reader = "tensorrt",
     verification: PathLike | None = None,
     options: RewriteOptions | None = None,
 ) -> Picture | None:
@@ -101,7 +101,8 @@ def draw(
             )
         return Picture(dot_from_graph(subject))
     refuse_other("draw", subject, Model)
-    chosen, shown = options or RewriteOptions(), Stage(stage, reader)
+    chosen = options or RewriteOptions()
+    shown = Stage(narrowed("stage", stage, STAGES), narrowed("reader", reader, [*READERS]))
     with silent():
         if file is None:
             text, warnings = dot_text(subject, chosen, shown)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 if TYPE_CHECKING:
     from prototrt.surgery.ir import Graph
 
-GRAPH_STAGES = ("rewritten", "lowered")
-READERS = {"tensorrt": "TensorRT", "onnx": "ONNX", "onnx-lstm": "ONNX with its LSTM"}
+StageName: TypeAlias = Literal["parsed", "rewritten", "lowered"]
+Reader: TypeAlias = Literal["tensorrt", "onnx", "onnx-lstm"]
+STAGES: tuple[StageName, ...] = get_args(StageName)
+READERS: Mapping[Reader, str] = {"tensorrt": "TensorRT", "onnx": "ONNX", "onnx-lstm": "ONNX with its LSTM"}
 """Backends that have passes of their own; a test compares them with the pipeline's."""
 
 
@@ -17,8 +20,8 @@ READERS = {"tensorrt": "TensorRT", "onnx": "ONNX", "onnx-lstm": "ONNX with its L
 class Stage:
     """``name`` is ``parsed``, ``rewritten`` or ``lowered``; ``reader`` is the backend that a graph is lowered for."""
 
-    name: str = "parsed"
-    reader: str = "tensorrt"
+    name: StageName = "parsed"
+    reader: Reader = "tensorrt"
 
     @property
     def title(self) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from prototrt.caffe_proto.errors import OptionsError, ShapeError
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.surgery.options import PRECISIONS
+from prototrt.surgery.options import Precision
 
 if TYPE_CHECKING:
+    from prototrt.converter.options import BackendName
     from prototrt.surgery.ir import Graph
+
+TargetName: TypeAlias = Literal["rtx", "datacenter", "jetson", "triton", "onnx"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +26,12 @@ class Target:
     joins requests to batches, and so needs the batch first.
     """
 
-    name: str
+    name: TargetName
     machine: str
     runs_on: str
-    backend: str | None = None
+    backend: BackendName | None = None
     uses_trtexec: bool = False
-    precisions: tuple[str, ...] = PRECISIONS
+    precisions: tuple[Precision, ...] = get_args(Precision)
     because: str = ""
     batches: bool = False
 
@@ -58,7 +61,7 @@ class Target:
                 fix=Worded("let FILE end in .onnx{}", there if self.uses_trtexec else ""),
             )
 
-    def refuse_backend(self, backend: str) -> None:
+    def refuse_backend(self, backend: BackendName) -> None:
         """Raise ``OptionsError`` for a backend that is not its own."""
         if backend not in ("auto", self.backend):
             raise OptionsError(
@@ -73,7 +76,7 @@ class Target:
             return f"trtexec builds the engine from an ONNX model, on {self.machine}"
         return "onnxruntime needs no engine"
 
-    def refuse_precision(self, precision: str) -> None:
+    def refuse_precision(self, precision: Precision) -> None:
         """Raise ``OptionsError`` for what its GPUs or its TensorRT lack."""
         if precision not in self.precisions:
             raise OptionsError(
@@ -115,7 +118,7 @@ class Target:
                 )
 
 
-TARGETS: Mapping[str, Target] = {
+TARGETS: Mapping[TargetName, Target] = {
     target.name: target
     for target in (
         Target("rtx", "a PC", "a GeForce or RTX GPU", backend="rtx"),

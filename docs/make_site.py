@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 import prototrt
 
@@ -63,6 +64,9 @@ CONTENTS = {
 }
 """The pages by section; Sphinx refuses a page that is not here."""
 
+KINDS = {"class": type, "module": ModuleType, "function": FunctionType}
+"""What Sphinx documents, and what that is in Python; all else are data."""
+
 
 def make_site(target: Path) -> None:
     """Copy all pages, and write those that are made here."""
@@ -104,10 +108,8 @@ def reference() -> str:
     ]
     for name in sorted(prototrt.__all__, key=str.lower):
         thing = getattr(prototrt, name)
-        kind = (
-            "class" if isinstance(thing, type) else "module" if isinstance(thing, type(sys)) else "function"
-        )
-        members = "" if kind == "function" else "\n   :members:"
+        kind = next((kind for kind, type_ in KINDS.items() if isinstance(thing, type_)), "data")
+        members = "\n   :members:" if kind in ("class", "module") else ""
         parts.append(f"## {name}\n\n```{{eval-rst}}\n.. auto{kind}:: prototrt.{name}{members}\n```")
     return "\n\n".join(parts) + "\n"
 

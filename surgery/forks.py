@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
-MEANINGS: Mapping[str, Mapping[str, str]] = {
+Fork: TypeAlias = Literal["cascade-rcnn", "happynear", "makefile", "pspnet", "pvanet", "segnet", "ssd"]
+
+MEANINGS: Mapping[str, Mapping[Fork, str]] = {
     "BN": {
         "pspnet": "blobs are slope, bias, mean and variance",
         "segnet": "blobs are scale and shift",
@@ -26,6 +29,3 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
 
 They decide only if the fields, bottoms or blobs of a layer do not show the fork. Other types are not listed.
 """
-
-FORKS = tuple(sorted({fork for meanings in MEANINGS.values() for fork in meanings}))
-"""The names that the option ``fork`` takes."""

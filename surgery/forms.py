@@ -6,12 +6,13 @@ from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.ir import Dim, Graph, Node
 from prototrt.surgery.ops import Scan
+from prototrt.surgery.options import Form
 
 UNROLL_AT_MOST = 64
 """Steps: TensorRT's time to build an unrolled net grows faster than their number."""
 
 
-def refuse_impossible_form(graph: Graph, sequence: str, force: bool = False) -> None:
+def refuse_impossible_form(graph: Graph, sequence: Form, force: bool = False) -> None:
     """Raise ``NetError`` if Scans cannot take the form that ``sequence`` names, or only with ``force``."""
     scans = [node for node in graph.nodes if isinstance(node.op, Scan)]
     if sequence == "step":

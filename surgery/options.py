@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import (
@@ -19,20 +19,22 @@ from prototrt.caffe_proto.options import (
 )
 from prototrt.caffe_proto.sizes import bytes_from_text
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.surgery.forks import FORKS
+from prototrt.surgery.forks import Fork
 
 if TYPE_CHECKING:
     from prototrt.surgery.ir import Array
 
-States: TypeAlias = "str | Mapping[str, Array]"
-
-LAYOUTS = ("caffe", "batch-first")
-SEQUENCES = ("auto", "loop", "unroll", "step")
-TILES = ("broadcast", "keep", "native", "plugin")
-PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8", "int8,bf16", "fp8,bf16")
+Cont: TypeAlias = Literal["keep", "drop"]
+Form: TypeAlias = Literal["auto", "loop", "unroll", "step"]
+"""How a recurrence is written."""
+LayoutName: TypeAlias = Literal["caffe", "batch-first"]
+NmsForm: TypeAlias = Literal["primitives", "native"]
+Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "int8", "fp8", "int8,bf16", "fp8,bf16"]
 """The types that products compute in."""
-NMS = ("primitives", "native")
-DYNAMIC = ("batch", "time", "size")
+StateSource: TypeAlias = Literal["bind", "zero"]
+States: TypeAlias = "StateSource | Mapping[str, Array]"
+TileForm: TypeAlias = Literal["broadcast", "keep", "native", "plugin"]
+VaryingSize: TypeAlias = Literal["batch", "time", "size"]
 OF_THE_NET = ("shapes", "sizes", "dynamic", "outputs", "cont", "fork", "settings", "rules", "layout")
 """Options that decide the layers of a net and the shapes of its blobs and bindings, whatever it is rewritten to."""
 
@@ -80,14 +82,14 @@ class RewriteOptions(Options):
     min_shapes: Shapes | None = None
     opt_shapes: Shapes | None = None
     max_shapes: Shapes | None = None
-    dynamic: Names = one_of(DYNAMIC, default=())
+    dynamic: Sequence[VaryingSize] = one_of(VaryingSize, default=())
     outputs: Names | None = None
-    cont: str = one_of(("keep", "drop"))
-    sequence: str = one_of(SEQUENCES)
+    cont: Cont = one_of(Cont)
+    sequence: Form = one_of(Form)
     state: States = "bind"
-    layout: str = one_of(LAYOUTS)
-    tile: str = one_of(TILES)
-    precision: str = one_of(PRECISIONS)
+    layout: LayoutName = one_of(LayoutName)
+    tile: TileForm = one_of(TileForm)
+    precision: Precision = one_of(Precision)
     scales: str | None = None
     calibration_cache: str | None = None
     ranges: Mapping[str, float] | None = field(default=None, metadata=ONLY_IN_PYTHON)
@@ -96,10 +98,10 @@ class RewriteOptions(Options):
     force: bool = False
     preprocess: bool = False
     strict: bool = False
-    fork: str | None = one_of(FORKS, default=None)
+    fork: Fork | None = one_of(Fork, default=None)
     settings: Mapping[str, Any] | str | None = None
     rules: str | None = None
-    nms: str = one_of(NMS)
+    nms: NmsForm = one_of(NmsForm)
     max_memory: str | None = None
     require_weights: bool = only_in_python(True)
 

@@ -21,7 +21,7 @@ from prototrt.surgery.ir import Graph
 from prototrt.surgery.ir.builder import names_in
 from prototrt.surgery.ir.layout import STREAMS, Layout
 from prototrt.surgery.ops import Scan
-from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.options import Form, LayoutName, Precision, RewriteOptions
 from prototrt.surgery.passes.compute_in_half import compute_in_bfloat16, compute_in_half
 from prototrt.surgery.passes.drop_identities import drop_identities
 from prototrt.surgery.passes.drop_unused import drop_unused
@@ -69,7 +69,7 @@ TILES = {
     "keep": PassList("tiles as they are"),
 }
 
-PRECISIONS = {
+PRECISIONS: Mapping[Precision, PassList] = {
     "fp32": PassList("float32"),
     # Before Scans are unrolled: afterwards states cannot be recognized.
     "fp16": PassList("float16", (compute_in_half,)),
@@ -80,7 +80,7 @@ PRECISIONS = {
 BEFORE_QUANTIZATION = PassList("before quantization", (fold_affines,))
 """For a net that is quantized: the values are those that scales are taken of."""
 
-LAYOUTS = {
+LAYOUTS: Mapping[LayoutName, PassList] = {
     "caffe": PassList("Caffe's layout"),
     # While there are Scans, which tell steps from streams.
     "batch-first": PassList("batch first", (put_batch_first,)),
@@ -90,7 +90,7 @@ LAYOUTS = {
 _LOOP = PassList("loop")
 _STEP = PassList("step", (inline_single_steps, inside_bodies(fold_constants), drop_unused))
 _UNROLL = PassList("unroll", (unroll_scans, inside_bodies(fold_constants), drop_unused))
-FORMS = {"auto": _STEP, "loop": _LOOP, "unroll": _UNROLL, "step": _STEP}
+FORMS: Mapping[Form, PassList] = {"auto": _STEP, "loop": _LOOP, "unroll": _UNROLL, "step": _STEP}
 """How Scans are written. ``"auto"`` leaves those of several steps as they are, ``"step"`` refuses them.
 
 TensorRT writes out short loops itself: docs/decisions/0028-short-loops-stay-loops.md.
@@ -245,7 +245,7 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
     return graph
 
 
-def laid_out(graph: Graph, layout: str, file: str, sound: set[Hashable] | None = None) -> Graph:
+def laid_out(graph: Graph, layout: LayoutName, file: str, sound: set[Hashable] | None = None) -> Graph:
     """A graph of Caffe's layout, with inputs, outputs and states in this layout. It knows which axes are N and T."""
     known = replace(graph, layout=Layout(layout, caffe_layout(graph)))
     moved = run(known, [LAYOUTS[layout]], sound)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import prototrt
+from prototrt import Form, Precision
 from prototrt.surgery.ir import Array, Graph
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -28,7 +29,7 @@ class Caffe2Case:
     def load(self, suffix: str = "pb") -> prototrt.Model:
         return prototrt.load(self.folder / f"predict_net.{suffix}", self.folder / "init_net.pb")
 
-    def rewritten(self, sequence: str = "auto", suffix: str = "pb", precision: str = "fp32") -> Graph:
+    def rewritten(self, sequence: Form = "auto", suffix: str = "pb", precision: Precision = "fp32") -> Graph:
         shapes = {name: array.shape for name, array in self.arrays("inputs").items()}
         return prototrt.rewrite(self.load(suffix), shapes=shapes, sequence=sequence, precision=precision)
 

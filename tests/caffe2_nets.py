@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Form, Way
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Array, Graph
@@ -52,7 +53,7 @@ def graph_of(
     weights: Arrays,
     *,
     fills: Sequence[Any] = (),
-    sequence: str = "auto",
+    sequence: Form = "auto",
     **ranges: Any,
 ) -> Graph:
     """The graph of a net whose init net fills ``weights``, and then runs ``fills``.
@@ -80,7 +81,7 @@ def graph_of(
 
 
 def check(
-    operators: Sequence[Any] | Any, inputs: Arrays, weights: Arrays, expected: Arrays, on: str, **options: Any
+    operators: Sequence[Any] | Any, inputs: Arrays, weights: Arrays, expected: Arrays, on: Way, **options: Any
 ) -> Graph:
     """The net gives what was expected, in shape and numbers."""
     operators = operators if isinstance(operators, Sequence) else [operators]

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import prototrt
+from prototrt import Form, Precision
 from prototrt.surgery.ir import Array, Graph
 
 DIGITS = Path(__file__).parents[1] / "samples" / "digits"
@@ -16,7 +17,7 @@ WINDOWS = 40
 """Windows of a strip."""
 
 
-def digits(net: str, sequence: str = "auto", precision: str = "fp32") -> Graph:
+def digits(net: str, sequence: Form = "auto", precision: Precision = "fp32") -> Graph:
     """The net of the sample that this file has: ``deploy.prototxt``, or ``deploy_stream.prototxt``."""
     model = prototrt.load(DIGITS / net, DIGITS / "digits.caffemodel")
     return prototrt.rewrite(model, sequence=sequence, precision=precision)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 import prototrt
+from prototrt import LayoutName, Precision
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.golden_cases import case_called
 
 
-def dynamic_graph(precision: str = "fp32", layout: str = "caffe") -> Graph:
+def dynamic_graph(precision: Precision = "fp32", layout: LayoutName = "caffe") -> Graph:
     """One LSTM (D 6, H 8) with T from 1 to 8 and N from 1 to 7."""
     return prototrt.rewrite(
         case_called("lstm_t5_n3").load(),

@@ -12,12 +12,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import prototrt
+from prototrt import Form, Precision, TileForm, Way
 from prototrt.converter.verification.comparison import difference_of
 from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, Graph
 
 GOLDENS = Path(__file__).parent / "goldens"
-SEQUENCES = ("loop", "unroll", "step")
+SEQUENCES: tuple[Form, ...] = ("loop", "unroll", "step")
 SessionOf: TypeAlias = Callable[[Graph], prototrt.Session]
 
 
@@ -36,7 +37,7 @@ class Case:
         return not {"LSTM", "RNN"}.isdisjoint(self.facts["layer_types"])
 
     @property
-    def sequences(self) -> list[str]:
+    def sequences(self) -> list[Form]:
         """The ways in which a recurrence can be written: as a single step only where T is 1."""
         has_one_step = all(shape[0] == 1 for shape in self.facts["inputs"].values())
         return [sequence for sequence in SEQUENCES if sequence != "step" or has_one_step]
@@ -60,7 +61,7 @@ class Case:
         names = [f"{kind}_{call}.npz" for call in range(self.calls)] if self.calls > 1 else [f"{kind}.npz"]
         return [dict(np.load(self.folder / name)) for name in names]
 
-    def tolerance(self, output: str, precision: str = "fp32") -> tuple[float, float]:
+    def tolerance(self, output: str, precision: Precision = "fp32") -> tuple[float, float]:
         """The relative and the absolute error that the index allows; ``exact`` cases compare equal."""
         hint = self.facts["tolerance_hint"]
         return (0, 0) if "exact" in hint else (hint[precision]["rtol"], hint[precision]["atol"][output])
@@ -84,7 +85,7 @@ def case_called(name: str) -> Case:
     return case
 
 
-def recurrent_runs() -> list[tuple[Case, str]]:
+def recurrent_runs() -> list[tuple[Case, Form]]:
     """Every recurrent case in every sequence that it can be written in."""
     return [(case, sequence) for case in caffe_cases() if case.is_recurrent for sequence in case.sequences]
 
@@ -92,9 +93,9 @@ def recurrent_runs() -> list[tuple[Case, str]]:
 def rewritten(
     case: Case,
     inputs: Mapping[str, Array],
-    sequence: str = "auto",
-    tile: str = "broadcast",
-    precision: str = "fp32",
+    sequence: Form = "auto",
+    tile: TileForm = "broadcast",
+    precision: Precision = "fp32",
 ) -> Graph:
     """The case's graph for inputs of these shapes, cut at every blob that Caffe's answers hold."""
     shapes = {name: array.shape for name, array in inputs.items()}
@@ -112,10 +113,10 @@ def rewritten(
 
 def runs(
     case: Case,
-    on: str | SessionOf,
-    sequence: str = "auto",
-    tile: str = "broadcast",
-    precision: str = "fp32",
+    on: Way | SessionOf,
+    sequence: Form = "auto",
+    tile: TileForm = "broadcast",
+    precision: Precision = "fp32",
 ) -> Iterator[tuple[dict[str, Array], dict[str, Array]]]:
     """What we compute and what Caffe computed, call by call. A call of other shapes begins anew.
 
@@ -133,7 +134,7 @@ def runs(
         yield session.run(inputs), expected
 
 
-def check(case: Case, on: str | SessionOf, sequence: str = "auto", tile: str = "broadcast") -> None:
+def check(case: Case, on: Way | SessionOf, sequence: Form = "auto", tile: TileForm = "broadcast") -> None:
     """Every output of every call within the tolerance of the index."""
     for results, expected in runs(case, on, sequence, tile):
         for name, wanted in expected.items():
@@ -142,7 +143,7 @@ def check(case: Case, on: str | SessionOf, sequence: str = "auto", tile: str = "
             np.testing.assert_allclose(results[name], wanted, relative, absolute, err_msg=name)
 
 
-def check_half(case: Case, on: str | SessionOf, sequence: str = "auto") -> None:
+def check_half(case: Case, on: Way | SessionOf, sequence: Form = "auto") -> None:
     """Computed in float16, every output of every call within the tolerance of that."""
     for results, expected in runs(case, on, sequence, precision="fp16"):
         for name, wanted in expected.items():

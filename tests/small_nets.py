@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.surgery.ir import Array, Graph
@@ -71,7 +72,7 @@ def rewritten(layers: str, inputs: Shapes, /, blobs: Blobs | None = None, **opti
 
 
 def run(
-    layers: str, inputs: Mapping[str, Array], blobs: Blobs | None = None, on: str = "reference"
+    layers: str, inputs: Mapping[str, Array], blobs: Blobs | None = None, on: Way = "reference"
 ) -> dict[str, Array]:
     """The outputs of such a net for float32 inputs of these values."""
     graph = rewritten(layers, {name: array.shape for name, array in inputs.items()}, blobs)

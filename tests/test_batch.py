@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import prototrt
+from prototrt import Form
 from prototrt.cli import main
 from prototrt.converter.batch.cache import Cache
 from prototrt.converter.batch.entry import Outcome, Status
@@ -138,7 +139,7 @@ def test_a_list_that_is_wrong_writes_nothing() -> None:
 
 
 @pytest.mark.parametrize("sequence", ["loop", "unroll"])
-def test_rtx_plans_are_the_same_from_run_to_run(sequence: str) -> None:
+def test_rtx_plans_are_the_same_from_run_to_run(sequence: Form) -> None:
     """In other processes, too: each batch starts its own."""
     text = models(CHECKED[0], f"sequence: {sequence}")
     plans = []

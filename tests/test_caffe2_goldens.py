@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Form, Way
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.small_nets import WAYS, is_sound
 
@@ -30,7 +31,7 @@ def test_all_goldens_are_here() -> None:
     ("case", "sequence"),
     [pytest.param(case, way, id=f"{case}-{way}") for case in CASES for way in sequences(case)],
 )
-def test_golden(case: Caffe2Case, sequence: str, on: str) -> None:
+def test_golden(case: Caffe2Case, sequence: Form, on: Way) -> None:
     case.check(prototrt.Session(case.rewritten(sequence), on=on).run(case.arrays("inputs")))
 
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.tests.caffe2_cases import GOLDENS
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS, done, run, strips
 
 
 @pytest.mark.parametrize("on", ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"])
-def test_run_reads_a_strip_as_caffe_does(tmp_path: Path, on: str) -> None:
+def test_run_reads_a_strip_as_caffe_does(tmp_path: Path, on: Way) -> None:
     expected = strips()
     cont = np.ones((40, 1), np.float32)
     cont[0] = 0

@@ -17,6 +17,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 
 import prototrt
 import prototrt.surgery.layers
+from prototrt import Way
 from prototrt.caffe_proto import Layer, schema
 from prototrt.caffe_proto.errors import NetError
 from prototrt.converter.onnx import lowering as onnx_lowering
@@ -91,7 +92,7 @@ def defined(code: str, **names: Any) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("_fields_of_the_page")
 @pytest.mark.parametrize("on", WAYS)
-def test_the_layer(on: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_layer(on: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The net, the rule, the formula and the command of the page make a golden that holds."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(make_golden, "GOLDENS", tmp_path)
@@ -110,7 +111,7 @@ def test_the_layer(on: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_the_primitive(on: str) -> None:
+def test_the_primitive(on: Way) -> None:
     """What the page writes into each room computes the same."""
     primitive = block("python", "class ScaledTanH")
     names = {"Array": Array, "np": np, "Pointwise": Pointwise, "dataclass": dataclass}

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Precision
 from prototrt.surgery.ir import Graph, Value, sha256_of_graph
 from prototrt.tests.fresh_python import ROOT, run_python
 
@@ -162,7 +163,7 @@ def built(net: Path, options: Mapping[str, Any]) -> list[list[str]]:
 
 @pytest.mark.trt
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_plans_of_fixed_sizes_are_the_same_byte_for_byte(precision: str) -> None:
+def test_plans_of_fixed_sizes_are_the_same_byte_for_byte(precision: Precision) -> None:
     first, *others = built(LSTM, {"sequence": "loop", "precision": precision})
     assert others == [first, first]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Form, Way
 from prototrt.caffe_proto.errors import ConversionError, ShapeError
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.golden_cases import Case, caffe_cases
@@ -32,7 +33,7 @@ LARGEST = {0: 24, 1: 9}
 """By axis: the ranges of T and N differ, so that they are told apart."""
 
 
-def dynamic(case: Case, sequence: str = "auto") -> Graph:
+def dynamic(case: Case, sequence: Form = "auto") -> Graph:
     inputs = case.arrays("inputs")[0]
     least, most = {}, {}
     for name, axes in VARYING[str(case)].items():
@@ -55,7 +56,7 @@ def dynamic(case: Case, sequence: str = "auto") -> Graph:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("name", VARYING)
-def test_golden(name: str, on: str) -> None:
+def test_golden(name: str, on: Way) -> None:
     case = CASES[name]
     results = prototrt.Session(dynamic(case), on=on).run(case.arrays("inputs")[0])
     for blob, wanted in case.arrays("outputs")[0].items():
@@ -64,7 +65,7 @@ def test_golden(name: str, on: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_other_sizes_give_what_fixed_shapes_give(on: str) -> None:
+def test_other_sizes_give_what_fixed_shapes_give(on: Way) -> None:
     case = CASES["lstm_stacked"]
     session = prototrt.Session(dynamic(case), on=on)
     random = np.random.default_rng(1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.ir import AtMost
 from prototrt.tests.golden_cases import Case, check, fork_cases, rewritten
 from prototrt.tests.small_nets import WAYS, is_sound
@@ -20,7 +21,7 @@ ROUNDED = 0.01
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_fork_golden(case: Case, on: str) -> None:
+def test_fork_golden(case: Case, on: Way) -> None:
     check(case, on)
 
 

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import prototrt
+from prototrt import Form
 from prototrt.caffe_proto.schema import Message, is_repeated, message_class, parameter_field
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.expansion.frameworks import framework_named
@@ -112,7 +113,7 @@ def test_any_net_without_weights(folder: Path, text: str, cont: str) -> None:
 
 @FEW
 @given(nets([]), st.sampled_from(["auto", "loop", "unroll", "step"]))
-def test_any_net_with_random_weights(folder: Path, text: str, sequence: str) -> None:
+def test_any_net_with_random_weights(folder: Path, text: str, sequence: Form) -> None:
     (folder / "net.prototxt").write_text(text)
     with only_conversion_errors():
         model = prototrt.load(folder / "net.prototxt", random_weights=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import prototrt
+from prototrt import Form, Way
 from prototrt.tests.golden_cases import Case, caffe_cases, check, recurrent_runs, rewritten
 from prototrt.tests.small_nets import WAYS, is_sound
 
@@ -36,7 +37,7 @@ def test_golden_on_onnx(case: Case) -> None:
     recurrent_runs(),
     ids=str,
 )
-def test_recurrent_golden_in_every_sequence(case: Case, sequence: str, on: str) -> None:
+def test_recurrent_golden_in_every_sequence(case: Case, sequence: Form, on: Way) -> None:
     check(case, on, sequence)
 
 

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import prototrt
+from prototrt import Form, Way
 from prototrt.cli import main
 from prototrt.converter.verification.comparison import difference_of
 from prototrt.converter.verification.tolerances import TOLERANCES
@@ -28,7 +29,7 @@ NET = [str(DIGITS / "deploy.prototxt"), str(DIGITS / "digits.caffemodel")]
 CASES = [case for case in caffe_cases() if str(case) != "filter"]
 
 
-def halved(case: Case, sequence: str = "auto") -> Graph:
+def halved(case: Case, sequence: Form = "auto") -> Graph:
     return rewritten(case, case.arrays("inputs")[0], sequence, precision="fp16")
 
 
@@ -45,7 +46,7 @@ def test_nets_have_products() -> None:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("case", HALVED, ids=str)
-def test_golden_in_float16(case: Case, on: str) -> None:
+def test_golden_in_float16(case: Case, on: Way) -> None:
     check_half(case, on)
 
 
@@ -55,7 +56,7 @@ def test_golden_in_float16(case: Case, on: str) -> None:
     recurrent_runs(),
     ids=str,
 )
-def test_recurrent_golden_in_float16_in_every_sequence(case: Case, sequence: str, on: str) -> None:
+def test_recurrent_golden_in_float16_in_every_sequence(case: Case, sequence: Form, on: Way) -> None:
     check_half(case, on, sequence)
 
 
@@ -82,7 +83,7 @@ def assert_near(results: Mapping[str, Array], expected: Mapping[str, Array]) -> 
 
 
 @pytest.mark.parametrize(("case", "sequence"), recurrent_runs(), ids=str)
-def test_nothing_is_cast_back_and_forth(case: Case, sequence: str) -> None:
+def test_nothing_is_cast_back_and_forth(case: Case, sequence: Form) -> None:
     graph = halved(case, sequence)
     floats = (Cast(DType.FLOAT32), Cast(DType.FLOAT16))
     cast = {node.outputs[0] for node in walk(graph) if node.op in floats}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import VaryingSize, Way
 from prototrt.caffe_proto.errors import ConversionError, ShapeError
 from prototrt.surgery.ir import Graph, Range
 from prototrt.tests.command_line import done, run
@@ -25,7 +26,7 @@ def lrcn() -> Graph:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_frames_of_steps_and_streams(on: str) -> None:
+def test_frames_of_steps_and_streams(on: Way) -> None:
     """LRCN: Caffe's numbers for its five steps of two streams, and for each step and stream alone."""
     inputs, wanted = LRCN.arrays("inputs")[0], LRCN.arrays("outputs")[0]["prob"]
     session = prototrt.Session(lrcn(), on=on)
@@ -67,7 +68,7 @@ CRNN = (
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_columns_are_steps(on: str) -> None:
+def test_columns_are_steps(on: Way) -> None:
     layers = "".join(part.replace('"op"', f'"op{place}"') for place, part in enumerate(_layers(CRNN)))
     blobs = stored("op3", [numbers(16, 3, seed=1), numbers(16, 4, seed=2), numbers(16, seed=3)])
     shapes: dict[str, Any] = {"x": ("N", 3, 2, "W")}
@@ -101,7 +102,7 @@ U_BLOBS = stored("up", [np.ones((1, 1, 2, 2))])
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_a_net_that_needs_even_sizes(on: str) -> None:
+def test_a_net_that_needs_even_sizes(on: Way) -> None:
     shapes: dict[str, Any] = {"x": (1, 1, "2*H", "2*W")}
     graph = rewritten(
         U_NET, {"x": (1, 1, 8, 8)}, U_BLOBS, shapes=shapes, sizes={"H": (1, 4, 9), "W": (1, 4, 9)}
@@ -236,7 +237,7 @@ def test_the_command_line(tmp_path: Path) -> None:
         assert message in " ".join(run("convert", net, option, text).output.split())
 
 
-DYNAMIC = {
+DYNAMIC: dict[str, tuple[tuple[VaryingSize, ...], list[tuple[int | str, ...]], str]] = {
     "lstm_t5_n3": (
         ("batch", "time"),
         [("T", "N", 6), ("T", "N"), (1, "N", 8), (1, "N", 8)],
@@ -291,7 +292,7 @@ def test_ranges_of_the_user_come_first() -> None:
         ),
     ],
 )
-def test_what_cannot_vary(name: str, dynamic: tuple[str, ...], message: str) -> None:
+def test_what_cannot_vary(name: str, dynamic: tuple[VaryingSize, ...], message: str) -> None:
     with pytest.raises(ConversionError) as caught:
         prototrt.rewrite(case_called(name).load(), dynamic=dynamic)
     assert str(caught.value) == message

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Graph, OpenSize
 from prototrt.tests.golden_cases import Case, case_called
@@ -133,7 +134,7 @@ def opened(case: Case) -> Graph:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("name", OPEN)
-def test_five_sizes(name: str, on: str) -> None:
+def test_five_sizes(name: str, on: Way) -> None:
     """Caffe's numbers at the golden's size; at four others, those of the net with fixed shapes."""
     case = case_called(name)
     session = prototrt.Session(opened(case), on=on)
@@ -330,7 +331,7 @@ def rows_graph() -> Graph:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_rows_of_steps_and_streams(on: str) -> None:
+def test_rows_of_steps_and_streams(on: Way) -> None:
     graph = rows_graph()
     assert graph.outputs[0].shape == (*graph.inputs[0].shape[:2], 4)
     (warning,) = [warning for warning in graph.warnings if "usual" in warning]

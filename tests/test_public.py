@@ -7,25 +7,33 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
 
 import prototrt
 from prototrt.caffe_proto import errors
+from prototrt.caffe_proto.options import Options
 from prototrt.caffe_proto.warned import silent, tell
 from prototrt.cli import main
+from prototrt.converter.builder_options import COMPATIBILITY
 from prototrt.converter.glance.facts import FileFacts
 from prototrt.converter.options import Started
+from prototrt.converter.sessions.session import WAYS
+from prototrt.converter.stages import READERS
+from prototrt.converter.targets import TARGETS
+from prototrt.surgery.forks import MEANINGS
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, strips
 from prototrt.tests.fresh_python import run_python
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "python.md").read_text()
-ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*?) \| .* \|$", PAGE, re.MULTILINE))
+COMMANDS, WORDS = PAGE.split("## Words")
+ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*?) \| .* \|$", COMMANDS, re.MULTILINE))
 PYTHON_LAYER = """
 name: "cut"
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 } } }
@@ -46,9 +54,71 @@ def test_each_command_has_a_public_function_that_is_documented() -> None:
 def test_all_names_are_there_and_documented() -> None:
     for name in prototrt.__all__:
         thing = getattr(prototrt, name)
-        assert thing.__doc__, name
+        assert thing.__doc__ or get_origin(thing) is Literal, name
         assert re.search(rf"\b{name}\b", PAGE) or name == "weights", name
     assert {*prototrt.__all__} <= {*dir(prototrt)}
+
+
+# ---------------------------------------------------------------- choices
+
+CHOICES = {
+    name: get_args(thing)
+    for name in prototrt.__all__
+    if get_origin(thing := getattr(prototrt, name)) is Literal
+}
+
+
+def literals(hint: Any) -> Iterator[tuple[str, ...]]:
+    """The words of each ``Literal`` in a type."""
+    if get_origin(hint) is Literal:
+        yield get_args(hint)
+    for part in get_args(hint):
+        yield from literals(part)
+
+
+@pytest.mark.parametrize("kind", Options.__subclasses__(), ids=lambda kind: kind.__name__)
+def test_words_of_options_are_public_types(kind: type[Options]) -> None:
+    """A field's type, its check and the choices of the command line are one list."""
+    hints = get_type_hints(kind, localns={"Array": object, "KW_ONLY": object})
+    for known in fields(kind):
+        stated = [*literals(hints[known.name])]
+        checked = known.metadata.get("choices")
+        assert stated == ([checked] if checked else [("bind", "zero")] if known.name == "state" else [])
+        assert all(words in CHOICES.values() for words in stated), known.name
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (prototrt.Fork, {fork for meanings in MEANINGS.values() for fork in meanings}),
+        (prototrt.HardwareCompatibility, COMPATIBILITY),
+        (prototrt.Reader, READERS),
+        (prototrt.TargetName, TARGETS),
+        (prototrt.Way, {*WAYS, "engine"}),
+    ],
+    ids=["forks", "compatibility", "readers", "targets", "ways"],
+)
+def test_each_word_means_something(words: object, meant: Collection[str]) -> None:
+    assert sorted(get_args(words)) == sorted(meant)
+
+
+def test_the_page_lists_the_words() -> None:
+    listed = dict(re.findall(r"^\| `(\w+)` \| .*? \| (.*) \|$", WORDS, re.MULTILINE))
+    assert {name: tuple(re.findall("`(.*?)`", words)) for name, words in listed.items()} == CHOICES
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "message"),
+    [
+        ("stage", "lowred", 'one of parsed, rewritten, lowered\n  fix: use stage="lowered"'),
+        ("reader", "caffe", 'one of tensorrt, onnx, onnx-lstm\n  fix: use reader="tensorrt"'),
+    ],
+)
+def test_a_word_that_draw_does_not_know(name: str, word: str, message: str) -> None:
+    given: dict[str, Any] = {name: word}
+    with pytest.raises(prototrt.OptionsError) as caught:
+        prototrt.draw(prototrt.load(DEPLOY), **given)
+    assert str(caught.value) == f"{name} is {word!r}, expected {message}"
 
 
 def test_all_errors_are_public() -> None:

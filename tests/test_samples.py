@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.ir import Array
 from prototrt.tests.fresh_python import ROOT, run_python
 from prototrt.tests.small_nets import WAYS
@@ -32,7 +33,7 @@ def assert_close(found: Array, expected: Array) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
-def session(prototxt: str, on: str) -> prototrt.Session:
+def session(prototxt: str, on: Way) -> prototrt.Session:
     model = prototrt.load(DIGITS / prototxt, DIGITS / "digits.caffemodel")
     return prototrt.Session(prototrt.rewrite(model), on=on)
 
@@ -45,7 +46,7 @@ def begins_at_once(steps: int) -> Array:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_strips_in_one_call_give_the_probabilities_of_caffe(on: str) -> None:
+def test_strips_in_one_call_give_the_probabilities_of_caffe(on: Way) -> None:
     whole = session("deploy.prototxt", on)
     for windows, expected in zip(BY_CAFFE["data"], BY_CAFFE["prob"], strict=True):
         found = whole.run({"data": windows, "cont": begins_at_once(len(windows))})["prob"]
@@ -53,7 +54,7 @@ def test_strips_in_one_call_give_the_probabilities_of_caffe(on: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_windows_call_by_call_give_the_probabilities_of_caffe(on: str) -> None:
+def test_windows_call_by_call_give_the_probabilities_of_caffe(on: Way) -> None:
     stream = session("deploy_stream.prototxt", on)
     for index, expected in zip(BY_CAFFE["stream_index"], BY_CAFFE["stream_prob"], strict=True):
         windows = BY_CAFFE["data"][index]

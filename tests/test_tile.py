@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import prototrt
+from prototrt import Way
 from prototrt.cli import main
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.converter.tensorrt.builder import network_of
@@ -41,7 +42,7 @@ def test_the_graph_of_an_lstm_as_text(check_text: Callable[[Path, str], None]) -
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_recurrent_golden(case: Case, on: str) -> None:
+def test_recurrent_golden(case: Case, on: Way) -> None:
     graph = rewritten(case, case.arrays("inputs")[0], tile="keep")
     assert bool(deltas(graph)) == (str(case) not in KNOWN_CONT)
     check(case, on, tile="keep")
@@ -147,4 +148,4 @@ def test_tile_must_be_a_known_way() -> None:
     with pytest.raises(
         ValueError, match=r"^tile is 'copy', expected one of broadcast, keep, native, plugin\n"
     ):
-        prototrt.rewrite(model, tile="copy")
+        prototrt.rewrite(model, tile="copy")  # type: ignore[call-overload]  # the mistake

@@ -8,16 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from prototrt.caffe_proto.errors import NetError, Origin
+from prototrt.caffe_proto.options import Phase
 from prototrt.caffe_proto.schema import Message
 
-PHASES = ("TRAIN", "TEST")  # numbered in this order
+PHASES: tuple[Phase, ...] = ("TRAIN", "TEST")  # numbered in this order
 
 
 @dataclass(frozen=True, slots=True)
 class NetState:
     """What a net is built for. A layer's include and exclude rules are tested against it."""
 
-    phase: str = "TEST"
+    phase: Phase = "TEST"
     level: int = 0
     stages: frozenset[str] = frozenset()
 

@@ -19,6 +19,7 @@ from prototrt.converter.batch.keys import FILES, file_of, naming_file
 from prototrt.converter.batch.runner import LostPoolError
 from prototrt.converter.batch.versions import versions
 from prototrt.converter.batch.worker import Worker
+from prototrt.converter.options import BackendName
 
 RETRIES = 3
 """How often an entry starts again after its worker died."""
@@ -89,7 +90,7 @@ class ClusterPool:
                 return Outcome(entry, Status.CRASHED, 4, message=message)
             return replace(outcome, entry=entry)
 
-    def versions(self, backends: Iterable[str]) -> dict[str, str]:
+    def versions(self, backends: Iterable[BackendName]) -> dict[str, str]:
         """The versions on the workers, which decide the results; all of them if workers differ."""
         with self._told_when_lost():
             found = self._client.run(versions, list(backends)).values()

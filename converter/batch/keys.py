@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field
 from functools import cache
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from prototrt.caffe_proto.errors import ConversionError, OptionsError
 from prototrt.caffe_proto.given_weights import refuse_no_source, refuse_two_sources
@@ -197,14 +197,19 @@ def _types() -> Mapping[str, Any]:
 def _hints(kind: type[Options]) -> dict[str, Any]:
     # A list cannot hold NumPy arrays. Python 3.10 takes dataclasses' mark for no type.
     known = {"Array": object, "KW_ONLY": object}
-    return {name: _without_none(hint) for name, hint in get_type_hints(kind, localns=known).items()}
+    return {name: _plain(hint) for name, hint in get_type_hints(kind, localns=known).items()}
 
 
-def _without_none(hint: Any) -> Any:
+def _plain(hint: Any) -> Any:
+    """The type that a list states: without None, and any word for one of a ``Literal``."""
+    if get_origin(hint) is Literal:
+        return str
+    if get_origin(hint) is Sequence and get_origin(get_args(hint)[0]) is Literal:
+        return Names
     if get_origin(hint) not in (Union, UnionType):
         return hint
     others = [each for each in get_args(hint) if each is not type(None)]
-    return others[0] if len(others) == 1 else hint
+    return _plain(others[0]) if len(others) == 1 else hint
 
 
 def _flag(name: str, place: Place) -> bool:

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import prototrt
 from prototrt.caffe_proto.errors import BuildError
+from prototrt.converter.options import BackendName
 from prototrt.converter.runtime.driver import find_driver
 from prototrt.converter.tensorrt.api import find_backend
 
 _SOURCES = (".binpb", ".ptx", ".py")
 
 
-def versions(backends: Iterable[str]) -> dict[str, str]:
+def versions(backends: Iterable[BackendName]) -> dict[str, str]:
     """Of prototrt, of each TensorRT, of ONNX, and of the GPU where a plan depends on it."""
     found = {"prototrt": f"{prototrt.__version__} {_sources()}", "onnx": _installed("onnx")}
     for name in sorted(set(backends)):
@@ -23,7 +24,7 @@ def versions(backends: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _backend(name: str) -> str:
+def _backend(name: BackendName) -> str:
     try:
         backend = find_backend(name)
     except BuildError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.commandline.steps import told
 from prototrt.converter.conversion import load_with_weights
-from prototrt.converter.options import BuildOptions, TritonOptions
+from prototrt.converter.options import BuildOptions, Platform, TritonOptions
 from prototrt.converter.triton.repository import (
     name_of_model,
     refuse_useless_backend,
@@ -52,7 +52,7 @@ class ModelFolder:
 
     written: WrittenModel
     repository: str
-    platform: str
+    platform: Platform
     seconds: float
 
     @property

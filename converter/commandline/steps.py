@@ -15,7 +15,7 @@ from prototrt.converter.commandline.options.running import RunningOptions
 from prototrt.converter.commandline.options.stages import printing_after
 from prototrt.converter.commandline.printing import warn
 from prototrt.converter.commandline.terminal import show
-from prototrt.converter.options import DataOptions
+from prototrt.converter.options import DataOptions, Way
 from prototrt.converter.stages import Stage
 from prototrt.surgery.options import RewriteOptions
 
@@ -41,7 +41,7 @@ def told(graph: Graph) -> Graph:
 
 
 def session_of(
-    model: str, loading: LoadOptions, rewriting: RewriteOptions, on: str | None, running: RunningOptions
+    model: str, loading: LoadOptions, rewriting: RewriteOptions, on: Way | None, running: RunningOptions
 ) -> Session:
     """A session on a net with its weights, or on a plan. Raises ``UsageError`` for options that are for the other."""
     from prototrt.converter.conversion import load_with_weights

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from prototrt.converter.commandline.after_converting import next_steps
 from prototrt.converter.cpp_header import namespace_of
+from prototrt.converter.options import BackendName
 from prototrt.surgery.ir.shapes import ranges, sizes
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Conversion:
     manifest: Mapping[str, Any]
     path: str
     seconds: float
-    backend: str
+    backend: BackendName
     header: str | None = None
     target: Target | None = None
 
@@ -118,7 +119,7 @@ def where_it_runs(manifest: Mapping[str, Any], target: Target | None = None) -> 
     return gpu_support.where_it_runs(manifest["tensorrt"])
 
 
-def _chosen(manifest: Mapping[str, Any], backend: str) -> list[str]:
+def _chosen(manifest: Mapping[str, Any], backend: BackendName) -> list[str]:
     """One line if another machine might have built another kind of engine."""
     if backend != "auto" or "onnx" in manifest:
         return []

@@ -13,6 +13,7 @@ import numpy as np
 from prototrt.caffe_proto.errors import ConversionError, NetError, UnreadableFileError
 from prototrt.caffe_proto.installing import pip_install
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.options import ChannelOrder
 from prototrt.converter.sessions.feeds import Feeds
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Array, Value
@@ -35,7 +36,7 @@ class Preparation:
 
     mean: Sequence[float] = ()
     scale: float = 1.0
-    channels: str = "bgr"
+    channels: ChannelOrder = "bgr"
     resize: tuple[int, ...] | None = None
 
     @property

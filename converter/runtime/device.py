@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from prototrt.caffe_proto.errors import EngineError
+from prototrt.caffe_proto.options import narrowed
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.ir import Array
 
-DEVICES = ("cuda-python", "pycuda")
+DeviceName: TypeAlias = Literal["cuda-python", "pycuda"]
+"""The packages that run engines on a GPU."""
 
 ALIGNMENT = 256
 """Bytes. TensorRT needs every address to be a multiple of this."""
@@ -99,7 +101,7 @@ class Device(Protocol):
         """Record what ``enqueue`` queues, without running it. Raises ``CaptureError``."""
 
 
-def find_device(name: str | None = None) -> Device:
+def find_device(name: DeviceName | None = None) -> Device:
     """The adapter of this name; without a name, that of an installed package, cuda-python first.
 
     Raises ``EngineError`` with the package to install.
@@ -107,10 +109,8 @@ def find_device(name: str | None = None) -> Device:
     from prototrt.converter.runtime.cuda_python import CudaPythonDevice
     from prototrt.converter.runtime.pycuda import PyCudaDevice
 
-    makers: dict[str, Callable[[], Device]] = {"cuda-python": CudaPythonDevice, "pycuda": PyCudaDevice}
-    if name is not None and name not in makers:
-        raise ValueError(f"device is {name!r}, expected one of {', '.join(DEVICES)}")
-    for maker in makers.values() if name is None else [makers[name]]:
+    makers: dict[DeviceName, Callable[[], Device]] = {"cuda-python": CudaPythonDevice, "pycuda": PyCudaDevice}
+    for maker in makers.values() if name is None else [makers[narrowed("device", name, [*makers])]]:
         try:
             return maker()
         except MissingPackageError:

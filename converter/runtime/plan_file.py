@@ -12,13 +12,13 @@ from typing import Any
 from prototrt.caffe_proto.errors import EngineError, UnreadableFileError
 from prototrt.caffe_proto.files import open_regular, read_regular
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.converter.options import ENGINE_SUFFIXES
+from prototrt.converter.options import ENGINE_SUFFIXES, BackendName
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.signing import Keys, TrustedKeys
 from prototrt.converter.stated import WRONG, no_manifest_of_ours, read_manifest, stated_signature
 
 _GIVE_PLAN = "give a plan written by prototrt convert"
-BACKENDS = ("rtx", "enterprise")
+BACKENDS: tuple[BackendName, ...] = ("rtx", "enterprise")
 _RTX = b"vtrt"
 _MAGICS = (_RTX, b"ftrt", b"ptrt")
 """The first bytes of plans: of TensorRT for RTX, of TensorRT, and of old versions of TensorRT."""
@@ -30,7 +30,7 @@ class PlanFile:
 
     file: str
     plan: bytes | memoryview
-    backend: str
+    backend: BackendName
     version: str | None
     signature: Signature | None
     has_loops: bool | None
@@ -51,7 +51,7 @@ def is_plan(path: str | os.PathLike[str]) -> bool:
 def load_plan(
     path: str | os.PathLike[str],
     trust: bool | Keys = False,
-    version_of: Callable[[str], str] | None = None,
+    version_of: Callable[[BackendName], str] | None = None,
 ) -> PlanFile:
     """Read a plan and ``PATH.json``; the plan must have the size and the SHA-256 that the manifest states.
 
@@ -66,7 +66,7 @@ def load_plan(
         if trust is not True:
             raise _no_manifest(file, is_signed=trusted is not None)
         plan = _read(file, "a plan", _GIVE_PLAN)
-        backend = "rtx" if plan[: len(_RTX)] == _RTX else "enterprise"
+        backend: BackendName = "rtx" if plan[: len(_RTX)] == _RTX else "enterprise"
         return PlanFile(file, plan, backend, None, None, None, hashlib.sha256(plan).hexdigest())
     manifest = read_manifest(f"{file}.json")
     if trusted is not None:
@@ -152,10 +152,11 @@ def _sha256(plan: Mapping[str, Any]) -> str:
     return str(plan["sha256"])
 
 
-def _backend(stated: object) -> str:
-    if stated not in BACKENDS:
-        raise ValueError(f"the flavour {stated!r} of TensorRT, expected {' or '.join(BACKENDS)}")
-    return str(stated)
+def _backend(stated: object) -> BackendName:
+    for backend in BACKENDS:
+        if backend == stated:
+            return backend
+    raise ValueError(f"the flavour {stated!r} of TensorRT, expected {' or '.join(BACKENDS)}")
 
 
 def _has_loops(stated: object) -> bool | None:

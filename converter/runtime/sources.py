@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from prototrt.converter.runtime.device import Device, find_device
+from prototrt.converter.runtime.device import Device, DeviceName, find_device
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.runtime.kernel_cache import KernelCache, cache_beside
 from prototrt.converter.runtime.plan_file import PlanFile, load_plan, plan_with_manifest
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def engine_of(
     source: Graph | Plan | Engine | str | os.PathLike[str],
-    device: Device | str | None,
+    device: Device | DeviceName | None,
     trust: bool | Keys,
     runtime_cache: str | os.PathLike[str] | None = None,
 ) -> Engine:
@@ -42,7 +42,7 @@ def engine_of(
     return _loaded(plan_with_manifest("the plan", plan.plan, plan.manifest), place, runtime_cache)
 
 
-def _device(device: Device | str | None) -> Device:
+def _device(device: Device | DeviceName | None) -> Device:
     return find_device(device) if device is None or isinstance(device, str) else device
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard, overload
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.options import narrowed
 from prototrt.caffe_proto.subjects import refuse_other
+from prototrt.converter.options import WAY_NAMES, Way
 from prototrt.converter.sessions.counted import what_counts
 from prototrt.converter.sessions.evaluation import Evaluator, EvaluatorRunner
 from prototrt.converter.sessions.signature import Signature
@@ -17,7 +19,7 @@ from prototrt.surgery.ir import Array, Graph, Value
 from prototrt.surgery.ir.shapes import sizes
 
 if TYPE_CHECKING:
-    from prototrt.converter.runtime.device import Device
+    from prototrt.converter.runtime.device import Device, DeviceName
     from prototrt.converter.runtime.engine import Engine
     from prototrt.converter.signing import Keys
     from prototrt.converter.tensorrt.builder import Plan
@@ -104,7 +106,7 @@ def _onnx_file(file: str | os.PathLike[str]) -> EvaluatorRunner:
     return EvaluatorRunner(evaluator.signature, evaluator)
 
 
-WAYS: dict[str, Callable[[Graph], Evaluator]] = {
+WAYS: dict[Way, Callable[[Graph], Evaluator]] = {
     "reference": _reference,
     "network": _network,
     "onnx": _onnx,
@@ -112,7 +114,7 @@ WAYS: dict[str, Callable[[Graph], Evaluator]] = {
 }
 """The ways to run a graph on the CPU; beside them there is ``ENGINE``."""
 
-ENGINE = "engine"
+ENGINE: Final = "engine"
 
 
 class Session:
@@ -146,21 +148,19 @@ class Session:
     def __init__(
         self,
         source: Runnable,
-        on: str | None = None,
+        on: Way | None = None,
         *,
         cut: bool = False,
         trust: bool | Keys = False,
-        device: Device | str | None = None,
+        device: Device | DeviceName | None = None,
         stream: Any = None,
         graphs: bool = True,
         runtime_cache: str | os.PathLike[str] | None = None,
     ) -> None:
         if isinstance(source, Model) or _is_prototxt(source):
             refuse_other("Session", source, Graph)
-        own = "reference" if isinstance(source, Graph) else "onnx" if _is_onnx(source) else ENGINE
-        on = on or own
-        if on not in (*WAYS, ENGINE):
-            raise ValueError(f"on is {on!r}, expected one of {', '.join((*WAYS, ENGINE))}")
+        own: Way = "reference" if isinstance(source, Graph) else "onnx" if _is_onnx(source) else ENGINE
+        on = own if on is None else narrowed("on", on, WAY_NAMES)
         if on != own and not isinstance(source, Graph):
             what = "an engine" if own == ENGINE else "an ONNX model"
             raise ValueError(f"on is {on!r}, but {what} runs on {own!r} alone")

@@ -11,12 +11,13 @@ import logging
 import sys
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 from prototrt.caffe_proto.collector import without_collector
 from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.options import narrowed
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.converter.options import BACKENDS
+from prototrt.converter.options import BackendName
 from prototrt.surgery.ir import DType
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ _OLDEST_AHEAD = (10, 9)
 class Backend:
     """A TensorRT that can be imported here: ``"rtx"`` or ``"enterprise"``."""
 
-    name: str
+    name: BackendName
     trt: ModuleType
 
     @property
@@ -85,14 +86,12 @@ class Backend:
             ) from error
 
 
-def find_backend(name: str = "auto") -> Backend:
+def find_backend(name: BackendName = "auto") -> Backend:
     """The requested backend; ``"auto"`` is ``tensorrt`` if it can build, otherwise RTX.
 
     Raises ``BuildError`` if it is not installed.
     """
-    if name not in BACKENDS:
-        raise ValueError(f"backend is {name!r}, expected one of {', '.join(BACKENDS)}")
-    if name != "auto":
+    if narrowed("backend", name, get_args(BackendName)) != "auto":
         return _imported(name)
     try:
         enterprise = _imported("enterprise")
@@ -103,7 +102,7 @@ def find_backend(name: str = "auto") -> Backend:
     return enterprise
 
 
-def _imported(name: str) -> Backend:
+def _imported(name: BackendName) -> Backend:
     try:
         module = importlib.import_module(_MODULES[name])
     except (ImportError, OSError) as error:

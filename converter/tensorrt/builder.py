@@ -21,7 +21,7 @@ from prototrt.converter.builder_options import refuse_for, refuse_without_gpu, s
 from prototrt.converter.files import HashedStream, atomic_write
 from prototrt.converter.manifest import describe, graph_facts, refuse_changed
 from prototrt.converter.notebook import notebook_build
-from prototrt.converter.options import BuildOptions, Progress
+from prototrt.converter.options import BuildOptions, Progress, TileLowering
 from prototrt.converter.publication import publication
 from prototrt.converter.signing import Signer
 from prototrt.converter.tensorrt.api import Backend, find_backend
@@ -253,7 +253,7 @@ def _has_gpu() -> bool:
     return driver is not None and bool(driver.gpus)
 
 
-def network_of(graph: Graph, backend: Backend, tile: str = "native") -> Network:
+def network_of(graph: Graph, backend: Backend, tile: TileLowering = "native") -> Network:
     """The graph as TensorRT's network, before it is built."""
     network = Network(backend, tile)
     prepared = lowered(graph, "tensorrt")

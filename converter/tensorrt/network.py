@@ -12,6 +12,7 @@ import numpy as np
 
 from prototrt.caffe_proto.errors import BuildError, Origin
 from prototrt.converter import black_box
+from prototrt.converter.options import TileLowering
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.converter.tensorrt.sizes import SizeTensor
 from prototrt.surgery.ir import Array, Dim, DType, Node, OpenSize, Shape, Value, symbols_of
@@ -38,7 +39,7 @@ class Network:
     Arrays handed over are referenced, not copied, and kept alive.
     """
 
-    def __init__(self, backend: Backend, tile: str = "native") -> None:
+    def __init__(self, backend: Backend, tile: TileLowering = "native") -> None:
         self.backend, self.trt = backend, backend.trt
         self.tile = tile
         """What becomes of a Tile: ``"native"`` layers, or the ``"plugin"``."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from prototrt.converter.options import Platform
 from prototrt.converter.triton.served import Served
 from prototrt.converter.triton.text import Enum, Field, Message
 from prototrt.surgery.ir import DType, Recurrence, Shape, Value, computable, range_of
@@ -30,7 +31,7 @@ class Labels:
 
 
 def config_of(
-    served: Served, name: str, platform: str, on_gpu: bool, labels: Labels | None = None
+    served: Served, name: str, platform: Platform, on_gpu: bool, labels: Labels | None = None
 ) -> Message:
     """The config of a model. ``on_gpu`` is where a model in Python runs; the other platforms find out themselves."""
     config: dict[str, Field] = {

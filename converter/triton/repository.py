@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from prototrt.caffe_proto.errors import BuildError, OptionsError
 from prototrt.caffe_proto.files import read_regular
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.conversion import Product
-from prototrt.converter.options import BuildOptions, ConvertOptions, TritonOptions
+from prototrt.converter.options import BackendName, BuildOptions, ConvertOptions, Platform, TritonOptions
 from prototrt.converter.publication import publication, told_of
 from prototrt.converter.script import script_of
 from prototrt.converter.sessions.feeds import write_results
@@ -32,7 +32,7 @@ from prototrt.converter.triton.served import Served
 from prototrt.converter.triton.serving import INITIAL_STATE, MODEL, PLAN
 from prototrt.converter.triton.text import text_of
 
-_BUILT_THERE = "datacenter"
+_BUILT_THERE: Final = "datacenter"
 """The target whose engine is built where it runs, by trtexec: Triton's container has it."""
 CONFIG, LABELS, VERSION = "config.pbtxt", "labels.txt", "1"
 
@@ -46,7 +46,7 @@ class WrittenModel:
 
     folder: Path
     served: Served
-    platform: str
+    platform: Platform
     manifest: Mapping[str, Any]
     needs_plan: bool
 
@@ -99,7 +99,7 @@ def name_of_model(asked: str | None, network: str, file: str) -> str:
     return asked
 
 
-def refuse_useless_backend(platform: str, backend: str) -> None:
+def refuse_useless_backend(platform: Platform, backend: BackendName) -> None:
     """Raise ``OptionsError`` for a backend whose plans the platform does not load."""
     problem = {
         ("onnxruntime", "rtx"): "onnxruntime runs ONNX models, not plans",
@@ -165,7 +165,7 @@ def _labels(file: str, served: Served) -> tuple[Labels, str]:
     return Labels(found[0].name, LABELS), "".join(f"{line}\n" for line in lines)
 
 
-def _write_version(version: Path, served: Served, platform: str, building: BuildOptions) -> WrittenModel:
+def _write_version(version: Path, served: Served, platform: Platform, building: BuildOptions) -> WrittenModel:
     """The model itself, in the folder of its version."""
     graph = served.graph
     backend = building.backend
@@ -194,7 +194,7 @@ def _can_build() -> bool:
         return False
 
 
-def _write_initial(root: Path, served: Served, platform: str) -> None:
+def _write_initial(root: Path, served: Served, platform: Platform) -> None:
     """The state that sequences start with, where the platform looks for it."""
     if not served.initial:
         return

@@ -13,7 +13,7 @@ import prototrt
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.errors import ConversionError, NetError, OptionsError
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.converter.options import TritonOptions
+from prototrt.converter.options import Platform, TritonOptions
 from prototrt.surgery.ir import (
     Array,
     DataSize,
@@ -201,7 +201,7 @@ def _refuse_other_axes(graph: Graph, stated: Graph) -> None:
             raise NetError(f'the first axis of "{value.name}" {_written(value.shape)} is not the batch')
 
 
-def _one_by_one(graph: Graph, batch: int, platform: str, error: ConversionError) -> Served:
+def _one_by_one(graph: Graph, batch: int, platform: Platform, error: ConversionError) -> Served:
     """A recurrent net that takes one stream: the Python backend calls it once for each sequence."""
     first = {value.name: value.shape[:1] for value in (*graph.inputs, *graph.outputs)}
     strange = [name for name, size in first.items() if size != (1,)]
@@ -253,7 +253,7 @@ def _initial(arrays: Mapping[str, Array], stated: Graph, served: Served) -> dict
     return found
 
 
-def _refuse_platform(served: Served, platform: str) -> None:
+def _refuse_platform(served: Served, platform: Platform) -> None:
     """Raise ``NetError`` for what the backend of the server, or a session in it, cannot do."""
     if platform == "python":
         _refuse_data_sizes(served)

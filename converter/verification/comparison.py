@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from prototrt.caffe_proto.errors import Origin
+from prototrt.converter.options import Way
 from prototrt.converter.verification.tolerances import Tolerance
 from prototrt.surgery.ir import Array
 
-REFERENCE, EXPECTED = "reference", "expected"
+REFERENCE: Final = "reference"
+EXPECTED: Final = "expected"
 """What a way is compared with: the meaning of the primitives, or expected outputs."""
 
 
@@ -46,7 +48,7 @@ class Difference:
 class Comparison:
     """One blob on one way, in the call in which it was farthest off."""
 
-    way: str
+    way: Way
     against: str
     blob: str
     origin: Origin | None

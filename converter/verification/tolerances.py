@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from prototrt.surgery.options import Precision
+
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
@@ -37,7 +39,7 @@ TOLERANCES = {
 """Two ways to compute the same graph. What a precision costs against float32 is another question."""
 
 
-def tolerance_for(precision: str, atol: float | None = None, rtol: float | None = None) -> Tolerance:
+def tolerance_for(precision: Precision, atol: float | None = None, rtol: float | None = None) -> Tolerance:
     """That of the precision, with the numbers that the user states instead of its own."""
     usual = TOLERANCES[precision]
     absolute, relative = usual.absolute if atol is None else atol, usual.relative if rtol is None else rtol

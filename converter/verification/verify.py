@@ -16,7 +16,7 @@ from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.converter.calibration.saturation import saturated
 from prototrt.converter.data.data import Call, Data, starts
 from prototrt.converter.data.given import some_calls
-from prototrt.converter.options import VerifyOptions
+from prototrt.converter.options import VerifyOptions, Way
 from prototrt.converter.sessions.feeds import read_feeds, unread_keys
 from prototrt.converter.sessions.session import Session
 from prototrt.converter.sessions.signature import Signature, concrete
@@ -25,6 +25,7 @@ from prototrt.converter.verification.quantization import QuantizationCost
 from prototrt.converter.verification.seeded import seeded_feeds
 from prototrt.converter.verification.tolerances import Tolerance, tolerance_for
 from prototrt.surgery.ir import Array, Graph
+from prototrt.surgery.options import LayoutName, Precision
 from prototrt.surgery.passes.precision import precision_of
 
 Arrays = Mapping[str, Array]
@@ -39,7 +40,7 @@ class Verification:
     ``parts`` holds the first blob that is out of tolerance, for each way that has one. ``cost`` is that of 8 bits.
     """
 
-    precision: str
+    precision: Precision
     tolerance: Tolerance
     calls: int
     comparisons: tuple[Comparison, ...]
@@ -132,7 +133,7 @@ def verify(
     graph: Graph,
     feeds: Sequence[Arrays],
     *,
-    ways: Sequence[str] = ("network",),
+    ways: Sequence[Way] = ("network",),
     expected: Sequence[Arrays] | None = None,
     layers: bool = False,
     truth: Graph | None = None,
@@ -250,7 +251,7 @@ def _watched(graphs: Graphs) -> Graphs:
 def _compared(
     graphs: Graphs,
     calls: Sequence[tuple[Arrays, bool]],
-    ways: Sequence[str],
+    ways: Sequence[Way],
     expected: Sequence[Arrays] | None,
     tolerance: Tolerance,
 ) -> list[Comparison]:
@@ -264,7 +265,7 @@ def _compared(
     return sorted(worst.values(), key=lambda found: (*_place(found, ways), order[found.blob]))
 
 
-def _place(comparison: Comparison, ways: Sequence[str]) -> tuple[int, bool]:
+def _place(comparison: Comparison, ways: Sequence[Way]) -> tuple[int, bool]:
     """Ways in the order of the options, each against the reference first."""
     return [REFERENCE, *ways].index(comparison.way), comparison.against == EXPECTED
 
@@ -272,13 +273,13 @@ def _place(comparison: Comparison, ways: Sequence[str]) -> tuple[int, bool]:
 def _each(
     graphs: Graphs,
     calls: Sequence[tuple[Arrays, bool]],
-    ways: Sequence[str],
+    ways: Sequence[Way],
     expected: Sequence[Arrays] | None,
     tolerance: Tolerance,
 ) -> Iterator[Comparison]:
     graph, truth = graphs
     origins = {value.name: node.origin for node in graph.nodes for value in node.outputs}
-    sessions = {
+    sessions: dict[Way, Session] = {
         REFERENCE: Session(truth),
         **{way: Session(graph, on=way) for way in ways if way != REFERENCE},
     }
@@ -301,7 +302,7 @@ def _rounded_up(number: float) -> str:
     return f"{math.ceil(number / unit) * unit:.1g}"
 
 
-def _results(session: Session, feeds: Arrays, layout: str) -> dict[str, Array]:
+def _results(session: Session, feeds: Arrays, layout: LayoutName) -> dict[str, Array]:
     """The results of a call, and the state after it, in the layout of the inputs."""
     own = session.graph.layout
     outputs = session.run(feeds if own.name == layout else own.from_caffe(feeds))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
-from prototrt.surgery.forks import MEANINGS
+from prototrt.surgery.forks import MEANINGS, Fork
 
 
-def which_fork(build: LayerBuilder, layer: Layer, likely: str) -> str:
+def which_fork(build: LayerBuilder, layer: Layer, likely: Fork) -> Fork:
     """The fork that the user names, if its layers of this type have a different meaning; otherwise the likely one.
 
     A likely fork is reported as a warning.

@@ -11,6 +11,7 @@ from prototrt.surgery.ir.shapes import Dim
 if TYPE_CHECKING:
     from prototrt.surgery.ir.graph import Op
     from prototrt.surgery.ir.types import Array
+    from prototrt.surgery.options import LayoutName
 
 STREAMS, STEPS = "N", "T"
 
@@ -72,7 +73,7 @@ class Layout:
     ``bindings`` has the layout of each input and output, by name; none before the graph is rewritten.
     """
 
-    name: str = "caffe"
+    name: LayoutName = "caffe"
     bindings: Mapping[str, BindingLayout] = field(default_factory=dict)
 
     def names_of(self, binding: str, rank: int) -> tuple[str | None, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 from prototrt.surgery.ir import DType, Graph, Node, Op, walk
 from prototrt.surgery.ops import (
@@ -54,6 +55,7 @@ from prototrt.surgery.ops import (
     UnaryKind,
     While,
 )
+from prototrt.surgery.options import Precision
 
 
 class InHalf(enum.Enum):
@@ -125,8 +127,12 @@ _WIDE_KINDS = (
     UnaryKind.LOG,
     UnaryKind.SQRT,
 )
-_EIGHT_BITS = {DType.INT8: "int8", DType.FLOAT8: "fp8"}
-_SIXTEEN_BITS = {DType.FLOAT16: "fp16", DType.BFLOAT16: "bf16"}
+_EIGHT_BITS: Mapping[DType, tuple[Precision, Precision]] = {
+    DType.INT8: ("int8", "int8,bf16"),
+    DType.FLOAT8: ("fp8", "fp8,bf16"),
+}
+"""The precisions of these products, with float16 and with bfloat16 around them."""
+_SIXTEEN_BITS: Mapping[DType, Precision] = {DType.FLOAT16: "fp16", DType.BFLOAT16: "bf16"}
 
 
 def in_half(node: Node) -> InHalf:
@@ -140,11 +146,11 @@ def in_half(node: Node) -> InHalf:
     return IN_HALF[type(op)]
 
 
-def precision_of(graph: Graph) -> str:
+def precision_of(graph: Graph) -> Precision:
     """The precision of a graph's products, as a value of the option ``precision``."""
     dtypes = {value.dtype for node in walk(graph) for value in node.outputs}
-    eight = [name for dtype, name in _EIGHT_BITS.items() if dtype in dtypes]
-    if eight:
-        return f"{eight[0]},bf16" if DType.BFLOAT16 in dtypes else eight[0]
+    for dtype, (in_float16, in_bfloat16) in _EIGHT_BITS.items():
+        if dtype in dtypes:
+            return in_bfloat16 if DType.BFLOAT16 in dtypes else in_float16
     sixteen = [name for dtype, name in _SIXTEEN_BITS.items() if dtype in dtypes]
     return sixteen[0] if sixteen else "fp32"

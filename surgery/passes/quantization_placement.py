@@ -22,7 +22,7 @@ from prototrt.surgery.ops import (
     Scan,
     Transpose,
 )
-from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.options import Precision, RewriteOptions
 from prototrt.surgery.passes.precision import NOT_IN_BFLOAT16
 from prototrt.surgery.passes.value_bounds import value_bounds
 
@@ -153,7 +153,7 @@ class Placement:
         cls,
         graph: Graph,
         products: Collection[Node],
-        precision: str,
+        precision: Precision,
         *,
         is_body: bool = False,
         without: Collection[Value] = (),
@@ -183,7 +183,7 @@ class Placement:
                 self.read.append(value)
                 self._joined_to[value] = value
 
-    def _carry(self, value: Value, writers: Mapping[Value, Node], precision: str) -> None:
+    def _carry(self, value: Value, writers: Mapping[Value, Node], precision: Precision) -> None:
         """Quantize what a value is moved from rather than the value."""
         pending = [value]
         while pending:
@@ -208,7 +208,7 @@ class Placement:
         return value
 
 
-def carries(node: Node, precision: str) -> bool:
+def carries(node: Node, precision: Precision) -> bool:
     """Whether a node moves or chooses among numbers, so that it can do so in 8 bits as well.
 
     float8 is not for moving: TensorRT has no ReLU and no pooling of it, and onnxruntime not even Reshape.

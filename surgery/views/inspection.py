@@ -15,7 +15,7 @@ from prototrt.surgery.expansion.expand import Expansion, expand
 from prototrt.surgery.ir import Graph, Range, Shape, Value
 from prototrt.surgery.ir.shapes import ranges, sizes, usual_shape
 from prototrt.surgery.ops import Scan, steps_of
-from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.options import LayoutName, RewriteOptions
 from prototrt.surgery.pipeline import laid_out
 
 
@@ -115,7 +115,7 @@ def inspect(model: Model, options: RewriteOptions) -> Inspection:
     return inspection_of(model, expand(model, options=options.topology), options.layout)
 
 
-def inspection_of(model: Model, expansion: Expansion, layout: str) -> Inspection:
+def inspection_of(model: Model, expansion: Expansion, layout: LayoutName) -> Inspection:
     """The cost of a net that was expanded already; ``layout`` is as in ``RewriteOptions``."""
     graph = expansion.graph
     bound = laid_out(graph, layout, model.file)

@@ -7,8 +7,11 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import get_args
 
 import prototrt
+from prototrt import Form, LayoutName, Precision
+from prototrt.caffe_proto.options import narrowed
 from prototrt.tests.bench.measuring import report
 
 HIDDEN = 256
@@ -34,10 +37,13 @@ _HOST = {"add", "cjmp", "label", "memset", "signal", "wait"}
 
 
 def main(layer: str, form: str, precision: str) -> None:
-    report({"kernels": kernels(layer, form, precision)})
+    known = narrowed("sequence", form, get_args(Form)), narrowed("precision", precision, get_args(Precision))
+    report({"kernels": kernels(layer, *known)})
 
 
-def kernels(layer: str, form: str, precision: str, layout: str = "caffe", streams: int = 1) -> float:
+def kernels(
+    layer: str, form: Form, precision: Precision, layout: LayoutName = "caffe", streams: int = 1
+) -> float:
     """Kernels a step, by default for one stream; those before and after the steps count where they are written out."""
     steps = FORMS[form]
     plan = plan_of(layer, form, precision, steps, layout, streams)
@@ -46,7 +52,7 @@ def kernels(layer: str, form: str, precision: str, layout: str = "caffe", stream
     return sum(len([kind for kind in loop if kind not in _HOST]) for loop in _loops(plan)) // _WRITTEN_OUT
 
 
-def kernels_of_a_call(layer: str, form: str, precision: str, steps: int) -> int:
+def kernels_of_a_call(layer: str, form: Form, precision: Precision, steps: int) -> int:
     """All kernels of one call, for as few steps as TensorRT writes out by itself."""
     plan = plan_of(layer, form, precision, steps)
     assert not _loops(plan), "the number of kernels depends on how often the loop runs"
@@ -54,7 +60,7 @@ def kernels_of_a_call(layer: str, form: str, precision: str, steps: int) -> int:
 
 
 def plan_of(
-    layer: str, form: str, precision: str, steps: int, layout: str = "caffe", streams: int = 1
+    layer: str, form: Form, precision: Precision, steps: int, layout: LayoutName = "caffe", streams: int = 1
 ) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "net.prototxt")

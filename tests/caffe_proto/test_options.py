@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import pytest
 
 import prototrt
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import Options, one_of, takes_options
-from prototrt.surgery.options import PRECISIONS, SEQUENCES, RewriteOptions
+from prototrt.surgery.options import Form, Precision, RewriteOptions
 from prototrt.surgery.pipeline import FORMS
 from prototrt.surgery.pipeline import PRECISIONS as PASSES_OF_PRECISIONS
+
+Way: TypeAlias = Literal["loop", "step"]
 
 
 @dataclass(frozen=True)
 class Ways(Options):
     first: int = 1
     _: KW_ONLY
-    way: str = one_of(("loop", "step"))
+    way: Way = one_of(Way)
 
 
 @takes_options(Ways)
@@ -51,12 +53,12 @@ def test_a_word_that_is_no_choice() -> None:
     with pytest.raises(
         ValueError, match=r"^way is 'run', expected one of loop, step\n  fix: use way=\"loop\"$"
     ):
-        told("x", way="run")
+        told("x", way="run")  # type: ignore[call-overload]  # the mistake
 
 
 def test_one_name_stands_for_a_list() -> None:
     assert RewriteOptions(outputs="prob") == RewriteOptions(outputs=("prob",))
-    assert RewriteOptions(dynamic="batch").dynamic == ("batch",)
+    assert RewriteOptions(dynamic="batch").dynamic == ("batch",)  # type: ignore[arg-type]  # the types want a list
 
 
 @pytest.mark.parametrize(
@@ -93,8 +95,8 @@ def test_values_of_another_form(given: dict[str, Any], message: str) -> None:
 
 
 def test_every_choice_has_its_passes() -> None:
-    assert tuple(FORMS) == SEQUENCES
-    assert (*PASSES_OF_PRECISIONS, "int8", "fp8", "int8,bf16", "fp8,bf16") == PRECISIONS
+    assert tuple(FORMS) == get_args(Form)
+    assert (*PASSES_OF_PRECISIONS, "int8", "fp8", "int8,bf16", "fp8,bf16") == get_args(Precision)
 
 
 def test_the_signature_shows_every_option() -> None:

@@ -62,7 +62,7 @@ def test_both_kinds_of_rules(write: Callable[..., str]) -> None:
 
 def test_unknown_phase(write: Callable[..., str]) -> None:
     with pytest.raises(ConversionError) as caught:
-        load(write(ALWAYS), phase="DEPLOY")
+        load(write(ALWAYS), phase="DEPLOY")  # type: ignore[call-overload]  # the mistake
     assert str(caught.value) == "phase is 'DEPLOY', expected one of TEST, TRAIN\n  fix: use phase=\"TEST\""
 
 

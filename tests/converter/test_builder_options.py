@@ -8,11 +8,12 @@ import re
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import prototrt
+from prototrt import TargetName
 from prototrt.caffe_proto.errors import BuildError, EngineError, OptionsError
 from prototrt.caffe_proto.wording import Option
 from prototrt.converter.batch.spec import read_models
@@ -20,7 +21,7 @@ from prototrt.converter.builder_options import (
     BUILDER_OPTIONS,
     COMPATIBILITY,
     POOLS,
-    VERBOSITIES,
+    ProfilingVerbosity,
     refuse_for,
     refuse_without_gpu,
     stated,
@@ -82,7 +83,7 @@ def test_every_option_is_in_the_table() -> None:
 )
 def test_trtexec_is_told(given: dict[str, Any], words: list[str], tmp_path: Path) -> None:
     assert trtexec_words(BuildOptions(**given)) == words
-    target = "datacenter" if "hardware_compatibility_level" in given else "jetson"
+    target: TargetName = "datacenter" if "hardware_compatibility_level" in given else "jetson"
     product = Product(
         file=str(tmp_path / "a.onnx"),
         building=BuildOptions(**given),
@@ -240,7 +241,7 @@ NEWER = {"10.0.1": {"SAME_COMPUTE_CAPABILITY"}}
     [
         ("MemoryPoolType", POOLS.values()),
         ("HardwareCompatibilityLevel", COMPATIBILITY.values()),
-        ("ProfilingVerbosity", map(str.upper, VERBOSITIES)),
+        ("ProfilingVerbosity", map(str.upper, get_args(ProfilingVerbosity))),
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )

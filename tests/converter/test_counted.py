@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.converter.manifest import graph_facts
 from prototrt.surgery.ir import Graph
 from prototrt.tests.golden_cases import Case, fork_cases, rewritten
@@ -22,7 +23,7 @@ def graph_of(case: Case) -> Graph:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_rows_behind_the_last_one_hold_nothing(on: str) -> None:
+def test_rows_behind_the_last_one_hold_nothing(on: Way) -> None:
     case = case_called("det_one_image_empty")
     inputs, graph = case.arrays("inputs")[0], graph_of(case)
     whole, cut = (prototrt.Session(graph, on=on, cut=cut).run(inputs) for cut in (False, True))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.caffe_proto.errors import Origin
 from prototrt.converter.verification.comparison import difference_of
 from prototrt.converter.verification.tolerances import TOLERANCES
@@ -116,7 +117,7 @@ def half(op: Op, operands: list[tuple[int, ...] | Array]) -> Graph:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize(("op", "operands"), CASES, ids=name_of)
-def test_a_primitive_in_float16(op: Op, operands: list[tuple[int, ...] | Array], on: str) -> None:
+def test_a_primitive_in_float16(op: Op, operands: list[tuple[int, ...] | Array], on: Way) -> None:
     """Held against float32, which the meaning of the primitive is known in."""
     graph = half(op, operands)
     feeds = {value.name: numbers(*map(int, value.shape), seed=3) for value in graph.inputs}
@@ -134,7 +135,7 @@ def test_a_primitive_in_float16_has_an_engine(op: Op, operands: list[tuple[int, 
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_a_choice_in_float16(on: str) -> None:
+def test_a_choice_in_float16(on: Way) -> None:
     build = Builder()
     x = build.input("x", (2, 3))
     a = build.cast(x, DType.FLOAT16)
@@ -145,7 +146,7 @@ def test_a_choice_in_float16(on: str) -> None:
 
 
 @pytest.mark.parametrize("on", ["reference", "onnx"])
-def test_some_of_the_items_in_float16(on: str) -> None:
+def test_some_of_the_items_in_float16(on: Way) -> None:
     """No engine has it."""
     build = Builder()
     x, flags = build.input("x", (3, 2)), build.input("flags", (3,))

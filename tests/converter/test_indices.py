@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
 from prototrt.converter.manifest import graph_facts
 from prototrt.converter.runtime.plan_file import plan_with_manifest
@@ -88,7 +89,7 @@ def graph_of(case: str, tmp_path: Any) -> Graph:
     return prototrt.rewrite(prototrt.load(net, random_weights=1))
 
 
-def session_of(graph: Graph, way: str) -> prototrt.Session:
+def session_of(graph: Graph, way: Way) -> prototrt.Session:
     if way == "onnx":
         pytest.importorskip("onnxruntime", reason="runs the model")
     return prototrt.Session(fake_engine(graph) if way == "engine" else graph, on=way)
@@ -96,7 +97,7 @@ def session_of(graph: Graph, way: str) -> prototrt.Session:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", CASES)
-def test_a_number_that_picks_nothing(case: str, way: str, tmp_path: Any) -> None:
+def test_a_number_that_picks_nothing(case: str, way: Way, tmp_path: Any) -> None:
     *_, (below, _, start), good, message = CASES[case]
     graph = graph_of(case, tmp_path)
     shapes = {value.name: tuple(map(int, value.shape)) for value in graph.inputs}
@@ -228,7 +229,7 @@ ADD_UP = "fix: correct the lengths: they must add up to the number of rows"
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", SEGMENTED)
-def test_lengths_of_segments_that_do_not_add_up(kind: str, way: str) -> None:
+def test_lengths_of_segments_that_do_not_add_up(kind: str, way: Way) -> None:
     given = SEGMENTED[kind]
     graph = graph_of_operators([operator(kind, list(given), ["y"])], given, {})
     with session_of(graph, way) as session:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.converter.sessions.arrays import converted
 from prototrt.surgery.ir import Array, DType, Graph, Value
@@ -42,7 +43,7 @@ def run(session: prototrt.Session, first: int, after: int, **more: Array) -> Arr
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_state_is_carried_from_call_to_call(graph_of: GraphMaker, on: str) -> None:
+def test_state_is_carried_from_call_to_call(graph_of: GraphMaker, on: Way) -> None:
     whole = run(prototrt.Session(graph_of(6), on=on), 0, 6)
     session = prototrt.Session(graph_of(2), on=on)
     parts = [run(session, first, first + 2) for first in (0, 2, 4)]
@@ -50,7 +51,7 @@ def test_state_is_carried_from_call_to_call(graph_of: GraphMaker, on: str) -> No
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_reset_forgets_it(graph_of: GraphMaker, on: str) -> None:
+def test_reset_forgets_it(graph_of: GraphMaker, on: Way) -> None:
     session = prototrt.Session(graph_of(2), on=on)
     first = run(session, 0, 2)
     assert not np.allclose(run(session, 0, 2), first)
@@ -60,7 +61,7 @@ def test_reset_forgets_it(graph_of: GraphMaker, on: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_state_that_is_given_replaces_what_was_carried(graph_of: GraphMaker, on: str) -> None:
+def test_state_that_is_given_replaces_what_was_carried(graph_of: GraphMaker, on: Way) -> None:
     session = prototrt.Session(graph_of(2), on=on)
     run(session, 0, 2)
     kept = session.state
@@ -205,4 +206,4 @@ def test_refused_call_leaves_the_state_as_it_was(graph_of: GraphMaker) -> None:
 
 def test_unknown_way_is_a_mistake_of_the_caller(graph_of: GraphMaker) -> None:
     with pytest.raises(ValueError, match=r"^on is 'gpu', expected one of reference, network"):
-        prototrt.Session(graph_of(2), on="gpu")
+        prototrt.Session(graph_of(2), on="gpu")  # type: ignore[arg-type]  # the mistake

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.caffe_proto.errors import NetError, Origin, ShapeError, VerificationError
 from prototrt.converter.options import VerifyOptions
 from prototrt.converter.reference import ReferenceEvaluator
@@ -53,9 +54,10 @@ class Wrong:
 
 
 @pytest.fixture
-def wrong(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setitem(session.WAYS, "wrong", Wrong)
-    return "wrong"
+def wrong(monkeypatch: pytest.MonkeyPatch) -> Way:
+    """A way that computes wrongly."""
+    monkeypatch.setitem(session.WAYS, "network", Wrong)
+    return "network"
 
 
 def small_net() -> Graph:
@@ -71,7 +73,7 @@ FEEDS = [{"x": np.array([-1, -2, 3, 4], np.float32)}]
 
 
 @pytest.mark.parametrize("way", ["onnx", "onnx-lstm", pytest.param("network", marks=pytest.mark.trt)])
-def test_ways_agree_on_the_sample(way: str) -> None:
+def test_ways_agree_on_the_sample(way: Way) -> None:
     graph = digits()
     found = verify(graph, seeded_feeds(graph, 2), ways=[way], layers=True)
     assert found.holds
@@ -81,14 +83,14 @@ def test_ways_agree_on_the_sample(way: str) -> None:
     assert {"prob", "lstm1", "lstm2_c_T", "pool1"} <= blobs
 
 
-def test_the_first_layer_is_named_though_only_outputs_are_compared(wrong: str) -> None:
+def test_the_first_layer_is_named_though_only_outputs_are_compared(wrong: Way) -> None:
     found = verify(small_net(), FEEDS, ways=[wrong])
     assert [comparison.blob for comparison in found.comparisons] == ["out"]
     with pytest.raises(VerificationError) as caught:
         found.refuse()
     assert caught.value.exit_code == 5
     assert str(caught.value) == (
-        'net.prototxt:3: layer "first" (ReLU), blob "hidden": wrong and reference diverge here by 0.8,'
+        'net.prototxt:3: layer "first" (ReLU), blob "hidden": network and reference diverge here by 0.8,'
         " expected at most 0.000401\n"
         "  because in call 0, the error is 20 % of the largest magnitude, more than rounding in fp32 explains:"
         f" {TOLERANCES['fp32'].reason}\n"
@@ -114,7 +116,7 @@ def test_a_difference_that_is_no_part_of_anything(expected: float, why: str) -> 
     ]
 
 
-def test_the_worst_call_is_told(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worst_call_is_told(wrong: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Wrong, "first_call", 2)
     feeds = [{"x": FEEDS[0]["x"] * np.float32(scale)} for scale in (1, 1, 0.25, 0.5)]
     (comparison,) = verify(small_net(), feeds, ways=[wrong]).comparisons
@@ -122,23 +124,23 @@ def test_the_worst_call_is_told(wrong: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert not comparison.holds
 
 
-def test_layers_come_in_the_order_of_the_net(wrong: str) -> None:
+def test_layers_come_in_the_order_of_the_net(wrong: Way) -> None:
     found = verify(small_net(), FEEDS, ways=["reference", wrong], layers=True)
     assert [(item.way, item.blob, item.holds) for item in found.comparisons] == [
-        ("wrong", "hidden", False),
-        ("wrong", "out", False),
+        ("network", "hidden", False),
+        ("network", "out", False),
     ]
     assert [item.blob for item in found.parts] == ["hidden"]
 
 
-def test_expected_outputs_judge_the_reference_too(wrong: str) -> None:
+def test_expected_outputs_judge_the_reference_too(wrong: Way) -> None:
     right = np.tanh(np.array([-0.1, -0.2, 3, 4], np.float32))
     assert verify(small_net(), FEEDS, ways=[], expected=[{"out": right}]).holds
     found = verify(small_net(), FEEDS, ways=[wrong], expected=[{"out": right + np.float32(0.1)}])
     assert [(item.way, item.against, item.holds) for item in found.comparisons] == [
         ("reference", "expected", False),
-        ("wrong", "reference", False),
-        ("wrong", "expected", False),
+        ("network", "reference", False),
+        ("network", "expected", False),
     ]
     with pytest.raises(VerificationError, match="reference and expected diverge here"):
         found.refuse()
@@ -152,20 +154,20 @@ def test_expected_outputs_judge_the_reference_too(wrong: str) -> None:
         ([], 0.1, 'FAIL: reference and expected differ by 0.1 at blob "out", 0.00011 is allowed'),
     ],
 )
-def test_the_verdict_is_one_line(ways: Sequence[str], error: float, verdict: str) -> None:
+def test_the_verdict_is_one_line(ways: Sequence[Way], error: float, verdict: str) -> None:
     """It never promises more than was found: 2.1e-05 is within 3e-05, not within 2e-05."""
     right = np.tanh(np.array([-0.1, -0.2, 3, 4])).astype(np.float32)
     expected = [{"out": right + np.array([0, 0, 0, error], np.float32)}]
     assert verify(small_net(), FEEDS, ways=ways, expected=expected).verdict == verdict
 
 
-def test_a_stated_tolerance_replaces_the_usual_one(wrong: str) -> None:
+def test_a_stated_tolerance_replaces_the_usual_one(wrong: Way) -> None:
     found = verify(small_net(), FEEDS, ways=[wrong], atol=0.9)
     assert (found.holds, found.tolerance.absolute, found.tolerance.relative) == (True, 0.9, 1e-4)
     with pytest.raises(VerificationError) as caught:
         verify(small_net(), FEEDS, ways=[wrong], atol=0, rtol=0).refuse()
     assert str(caught.value) == (
-        'net.prototxt:3: layer "first" (ReLU), blob "hidden": wrong and reference diverge here by 0.8,'
+        'net.prototxt:3: layer "first" (ReLU), blob "hidden": network and reference diverge here by 0.8,'
         " expected at most 0\n"
         "  because in call 0, the error is 20 % of the largest magnitude\n"
         "  fix: allow more with atol and rtol"
@@ -173,7 +175,7 @@ def test_a_stated_tolerance_replaces_the_usual_one(wrong: str) -> None:
 
 
 @pytest.mark.parametrize(("feeds", "ways"), [(FEEDS, []), (FEEDS, ["reference"]), ([], ["onnx"])])
-def test_comparing_nothing_is_refused(feeds: list[Mapping[str, Array]], ways: Sequence[str]) -> None:
+def test_comparing_nothing_is_refused(feeds: list[Mapping[str, Array]], ways: Sequence[Way]) -> None:
     with pytest.raises(NetError) as caught:
         verify(small_net(), feeds, ways=ways)
     assert str(caught.value) == (
@@ -215,7 +217,7 @@ def test_arrays_that_nobody_reads_are_told(tmp_path: Path) -> None:
     assert found.warnings == (f"{tmp_path / 'in.npz'}: not read: the inputs are x: y",)
 
 
-def test_as_dict_is_json(wrong: str) -> None:
+def test_as_dict_is_json(wrong: Way) -> None:
     facts = verify(small_net(), FEEDS, ways=[wrong]).as_dict()
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
     assert facts["holds"] is False

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 import prototrt
+from prototrt import BackendName, Precision, TileForm
 from prototrt.caffe_proto.errors import BuildError
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.surgery.ir import Array, Graph
@@ -18,7 +19,7 @@ from prototrt.tests.gpu.nets import Size, lstm_graph, tile_graph
 from prototrt.tests.gpu.rows import Check, NotHereError
 from prototrt.tests.gpu.sessions import SessionOf
 
-_NAMES = {"rtx": "TensorRT for RTX", "enterprise": "TensorRT"}
+_NAMES: dict[BackendName, str] = {"rtx": "TensorRT for RTX", "enterprise": "TensorRT"}
 _SIZE = Size(hidden=64, steps=1, streams=4)
 CALLS = 8
 """Enough for the ordinary run, both captures, and replays of each."""
@@ -32,7 +33,7 @@ def backends() -> Iterator[Check]:
             yield Check(what, built_by(name, precision), is_told_whole=True)
 
 
-def built_by(name: str, precision: str) -> Callable[[], str]:
+def built_by(name: BackendName, precision: Precision) -> Callable[[], str]:
     def attempt() -> str:
         graph = lstm(precision)
         plan = prototrt.build(graph, backend=importable(name))
@@ -41,7 +42,7 @@ def built_by(name: str, precision: str) -> Callable[[], str]:
     return attempt
 
 
-def importable(name: str) -> str:
+def importable(name: BackendName) -> BackendName:
     try:
         find_backend(name)
     except BuildError as error:
@@ -55,7 +56,7 @@ def profiles(session_of: SessionOf) -> Iterator[Check]:
         yield Check(f"profile, calls of other T and N, {precision}", varied(session_of, precision))
 
 
-def varied(session_of: SessionOf, precision: str) -> Callable[[], str]:
+def varied(session_of: SessionOf, precision: Precision) -> Callable[[], str]:
     def attempt() -> str:
         session, reference = session_of(dynamic_graph(precision)), prototrt.Session(dynamic_graph(precision))
         worst = []
@@ -77,7 +78,7 @@ def replays(session_of: SessionOf) -> Iterator[Check]:
         yield Check(f"CUDA graph against plain enqueue, {precision}", replayed(session_of, precision))
 
 
-def replayed(session_of: SessionOf, precision: str) -> Callable[[], str]:
+def replayed(session_of: SessionOf, precision: Precision) -> Callable[[], str]:
     def attempt() -> str:
         graph = lstm(precision)
         with session_of(graph) as with_graphs, session_of(graph, graphs=False) as without:
@@ -98,7 +99,7 @@ def plugins() -> Iterator[Check]:
         yield Check(f"Tile plugin in an LSTM, {precision}", with_plugin(graph, precision))
 
 
-def with_plugin(graph: Graph, precision: str) -> Callable[[], str]:
+def with_plugin(graph: Graph, precision: Precision) -> Callable[[], str]:
     def attempt() -> str:
         importlib.import_module("prototrt.plugins.tile")
         plan = prototrt.build(graph, backend=importable("enterprise"), tile="plugin")
@@ -107,7 +108,7 @@ def with_plugin(graph: Graph, precision: str) -> Callable[[], str]:
     return attempt
 
 
-def lstm(precision: str, tile: str = "broadcast") -> Graph:
+def lstm(precision: Precision, tile: TileForm = "broadcast") -> Graph:
     return lstm_graph(_SIZE, "step", precision, tile)
 
 
@@ -120,7 +121,7 @@ def calls() -> Iterator[dict[str, Array]]:
         }
 
 
-def followed(session: prototrt.Session, graph: Graph, precision: str) -> str:
+def followed(session: prototrt.Session, graph: Graph, precision: Precision) -> str:
     """Some calls of an engine beside the primitives, each with its own state."""
     with session:
         reference = prototrt.Session(graph)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from click.testing import CliRunner
 
+from prototrt import Form, Precision
 from prototrt.cli import main
 from prototrt.converter.verification.comparison import Difference, difference_of
 from prototrt.converter.verification.tolerances import TOLERANCES
@@ -25,7 +26,7 @@ def goldens(session_of: SessionOf) -> Iterator[Check]:
             yield Check(f"golden {case}, {sequence}, {precision}", attempt)
 
 
-def golden(case: Case, session_of: SessionOf, sequence: str, precision: str) -> Callable[[], str]:
+def golden(case: Case, session_of: SessionOf, sequence: Form, precision: Precision) -> Callable[[], str]:
     def attempt() -> str:
         worst = [
             near(results[name], wanted, precision, name)
@@ -45,7 +46,7 @@ def sample(session_of: SessionOf) -> Iterator[Check]:
         yield Check(f"sample, step by step, {precision}", stream(session_of, precision))
 
 
-def whole(session_of: SessionOf, sequence: str, precision: str) -> Callable[[], str]:
+def whole(session_of: SessionOf, sequence: Form, precision: Precision) -> Callable[[], str]:
     def attempt() -> str:
         known = np.load(DIGITS / "expected.npz")
         cont = np.ones((WINDOWS, 1), np.float32)
@@ -57,7 +58,7 @@ def whole(session_of: SessionOf, sequence: str, precision: str) -> Callable[[], 
     return attempt
 
 
-def stream(session_of: SessionOf, precision: str) -> Callable[[], str]:
+def stream(session_of: SessionOf, precision: Precision) -> Callable[[], str]:
     def attempt() -> str:
         session = session_of(digits("deploy_stream.prototxt", "step", precision))
         worst = []
@@ -75,7 +76,7 @@ def verification() -> Iterator[Check]:
         yield Check(f"verify --on engine --precision {precision}", verified(precision))
 
 
-def verified(precision: str) -> Callable[[], str]:
+def verified(precision: Precision) -> Callable[[], str]:
     def attempt() -> str:
         net = [str(DIGITS / "deploy.prototxt"), str(DIGITS / "digits.caffemodel")]
         options = ["--on", "engine", "--precision", precision, "--calls", "3"]
@@ -86,7 +87,7 @@ def verified(precision: str) -> Callable[[], str]:
     return attempt
 
 
-def near(found: Array, wanted: Array, precision: str, name: str) -> Difference:
+def near(found: Array, wanted: Array, precision: Precision, name: str) -> Difference:
     """How far off it is. Raises ``AssertionError`` where that is more than the precision explains."""
     difference = difference_of(found, wanted, TOLERANCES[precision])
     assert difference.is_small, (

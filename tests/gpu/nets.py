@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import prototrt
+from prototrt import Form, Precision, TileForm
 from prototrt.surgery.ir import Graph
 
 SIZES = (256, 512, 1024)
@@ -63,12 +64,14 @@ layer {{
 """
 
 
-def lstm_graph(size: Size, sequence: str, precision: str = "fp32", tile: str = "broadcast") -> Graph:
+def lstm_graph(
+    size: Size, sequence: Form, precision: Precision = "fp32", tile: TileForm = "broadcast"
+) -> Graph:
     """The LSTM with random weights. ``sequence``, ``precision`` and ``tile`` as for ``prototrt.rewrite``."""
     return _rewritten(lstm_prototxt(size), sequence=sequence, precision=precision, tile=tile)
 
 
-def tile_graph(precision: str = "fp32") -> Graph:
+def tile_graph(precision: Precision = "fp32") -> Graph:
     """``h``: a product, tiled."""
     return _rewritten(TILE, precision=precision, tile="keep")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 
+from prototrt import Form, Precision
 from prototrt.surgery.pipeline import PRECISIONS
 from prototrt.tests.gpu.nets import Size, grid, lstm_graph
 from prototrt.tests.gpu.rows import Check
@@ -36,7 +37,7 @@ class Rivals:
         self.bandwidth = cache(lambda: peak_bytes_per_second(watch))
         self.speed = cache(lambda precision: peak_multiply_adds_per_second(watch, _TORCH[precision]))
 
-    def floors(self, size: Size, precision: str) -> tuple[float, float | None]:
+    def floors(self, size: Size, precision: Precision) -> tuple[float, float | None]:
         """Seconds that moving the bytes, and multiplying, take at least; the latter only with PyTorch."""
         own = replace(size, itemsize=_ITEM[precision])
         speed = self.speed(precision)
@@ -59,8 +60,8 @@ def timed(
     session_of: SessionOf,
     rivals: Callable[[], Rivals],
     size: Size,
-    precision: str,
-    sequence: str,
+    precision: Precision,
+    sequence: Form,
     graphs: bool,
 ) -> Callable[[], tuple[str, ...]]:
     def attempt() -> tuple[str, ...]:
@@ -86,11 +87,14 @@ def spread_cells(spread: Spread) -> tuple[str, ...]:
     return tuple(map(microseconds, times))
 
 
-def ways(size: Size) -> list[tuple[str, str, bool]]:
+def ways(size: Size) -> list[tuple[str, Form, bool]]:
     """Name, sequence and use of CUDA graphs."""
     if size.steps == 1:
         return [("step, queued", "step", False), ("step, CUDA graph", "step", True)]
-    unrolled = [("unroll, queued", "unroll", False), ("unroll, CUDA graph", "unroll", True)]
+    unrolled: list[tuple[str, Form, bool]] = [
+        ("unroll, queued", "unroll", False),
+        ("unroll, CUDA graph", "unroll", True),
+    ]
     return [("loop", "loop", False), *(unrolled if size.steps <= UNROLL_AT_MOST else [])]
 
 

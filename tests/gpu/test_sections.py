@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Precision
 from prototrt.converter.runtime import sources
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ops import Tile
@@ -162,7 +163,7 @@ def found_device(monkeypatch: pytest.MonkeyPatch) -> Callable[[Graph], FakeDevic
 
 @pytest.mark.trt
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_verification(precision: str, found_device: Callable[[Graph], FakeDevice]) -> None:
+def test_verification(precision: Precision, found_device: Callable[[Graph], FakeDevice]) -> None:
     found_device(digits("deploy.prototxt", precision=precision))
     row = tried(Check("verify", goldens.verified(precision)))
     assert row.verdict == "ok", row
@@ -179,7 +180,7 @@ def test_a_verification_that_fails(found_device: Callable[[Graph], FakeDevice]) 
 
 @pytest.mark.trt
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_backends(precision: str, found_device: Callable[[Graph], FakeDevice]) -> None:
+def test_backends(precision: Precision, found_device: Callable[[Graph], FakeDevice]) -> None:
     found_device(engines.lstm(precision))
     assert tried(Check("rtx", engines.built_by("rtx", precision))).verdict == "ok"
 
@@ -200,7 +201,7 @@ def test_backends_that_are_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_there_are_tiles_to_be_plugins(precision: str) -> None:
+def test_there_are_tiles_to_be_plugins(precision: Precision) -> None:
     """In float16, a Tile after a product is also in float16; the Tile of cont never is."""
     tile, lstm = tile_graph(precision), engines.lstm(precision, tile="keep")
     (node,) = [node for node in tile.nodes if isinstance(node.op, Tile)]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Form, Precision
 from prototrt.converter.runtime.memory import Memory
 from prototrt.converter.runtime.resident import Resident
 from prototrt.surgery.pipeline import PRECISIONS
@@ -88,7 +89,7 @@ def test_numbers_of_a_row() -> None:
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize(("steps", "sequence"), [(1, "step"), (4, "loop"), (4, "unroll")])
-def test_the_net_that_is_timed(steps: int, sequence: str, precision: str) -> None:
+def test_the_net_that_is_timed(steps: int, sequence: Form, precision: Precision) -> None:
     graph = lstm_graph(Size(8, steps, 2), sequence, precision)
     results = prototrt.Session(graph).run({"x": np.ones((steps, 2, 8)), "cont": np.ones((steps, 2))})
     assert results["h"].shape == (steps, 2, 8)

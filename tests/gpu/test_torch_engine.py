@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Form
 from prototrt.caffe_proto.errors import ShapeError
 from prototrt.converter.runtime.dlpack import tensor_in
 from prototrt.surgery.ir import Graph
@@ -62,7 +63,7 @@ def on_gpu(device: FakeDevice, shape: tuple[int, ...]) -> OnGpu:
 
 
 @pytest.mark.parametrize(("case", "sequence"), recurrent_runs(), ids=str)
-def test_goldens(case: Case, sequence: str) -> None:
+def test_goldens(case: Case, sequence: Form) -> None:
     unknown = ops_of(prototrt.rewrite(case.load(), sequence=sequence)) - set(KNOWN)
     if unknown:
         pytest.skip(f"the stand-in has no {', '.join(sorted(op.__name__ for op in unknown))}")

@@ -154,7 +154,7 @@ def test_a_layer_that_tensorrt_refuses(
 
 def test_tile_must_be_a_known_way(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^tile is 'copy', expected one of broadcast, native, plugin\n"):
-        prototrt.build(graph_of(tmp_path), "rtx", tile="copy")
+        prototrt.build(graph_of(tmp_path), "rtx", tile="copy")  # type: ignore[call-overload]  # the mistake
 
 
 # ---------------------------------------------------------------- the class

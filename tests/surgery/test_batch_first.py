@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Form, Way
 from prototrt.converter.verification.comparison import difference_of
 from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, Graph
@@ -43,7 +44,7 @@ def batch_first(name: str, array: Array) -> Array:
     return moved[:, 0] if array.shape[0] == 1 and array.ndim > 2 else moved
 
 
-def calls(case: Case, sequence: str = "auto") -> Iterator[tuple[Graph, dict[str, Array], dict[str, Array]]]:
+def calls(case: Case, sequence: Form = "auto") -> Iterator[tuple[Graph, dict[str, Array], dict[str, Array]]]:
     """The graph of each call with what is fed and expected; the same graph while shapes do not change."""
     shapes, graph = None, None
     for inputs, outputs in zip(case.arrays("inputs"), case.arrays("outputs"), strict=True):
@@ -60,7 +61,7 @@ def moved(arrays: Mapping[str, Array]) -> dict[str, Array]:
     return {name: batch_first(name, array) for name, array in arrays.items()}
 
 
-def check(case: Case, on: str, sequence: str = "auto") -> None:
+def check(case: Case, on: Way, sequence: Form = "auto") -> None:
     session: prototrt.Session | None = None
     for graph, inputs, outputs in calls(case, sequence):
         if session is None or session.graph is not graph:
@@ -75,7 +76,7 @@ def check(case: Case, on: str, sequence: str = "auto") -> None:
 
 
 @pytest.mark.parametrize(("case", "sequence"), recurrent_runs(), ids=str)
-def test_caffe_on_the_reference(case: Case, sequence: str) -> None:
+def test_caffe_on_the_reference(case: Case, sequence: Form) -> None:
     check(case, "reference", sequence)
 
 
@@ -104,7 +105,7 @@ def test_the_lstm_of_onnx(name: str) -> None:
     check_equal(graphs, [{"x": feeds["x"]} for feeds in case.arrays("inputs")[:1]] * 2, "onnx-lstm")
 
 
-def check_in_caffe_layout(graph: Graph, feeds: Mapping[str, Array], on: str) -> dict[str, Array]:
+def check_in_caffe_layout(graph: Graph, feeds: Mapping[str, Array], on: Way) -> dict[str, Array]:
     """The results of one call, in Caffe's layout; every binding begins with N."""
     for value in (*graph.inputs, *graph.outputs):
         assert graph.layout.bindings[value.name].names[0] == "N", value
@@ -114,7 +115,7 @@ def check_in_caffe_layout(graph: Graph, feeds: Mapping[str, Array], on: str) -> 
 
 @pytest.mark.parametrize("case", CAFFE2, ids=str)
 @pytest.mark.parametrize("on", ["reference", IN_NETWORK])
-def test_caffe2(case: Caffe2Case, on: str) -> None:
+def test_caffe2(case: Caffe2Case, on: Way) -> None:
     feeds = case.arrays("inputs")
     shapes = {name: array.shape for name, array in feeds.items()}
     case.check(
@@ -124,7 +125,7 @@ def test_caffe2(case: Caffe2Case, on: str) -> None:
 
 @pytest.mark.parametrize("case", recurrent_cases(), ids=str)
 @pytest.mark.parametrize("on", ["reference", IN_NETWORK])
-def test_variants(case: RecurrentCase, on: str, tmp_path: Path) -> None:
+def test_variants(case: RecurrentCase, on: Way, tmp_path: Path) -> None:
     net = case.net()
     graph = prototrt.rewrite(net.load(tmp_path), outputs=list(net.expected), layout="batch-first")
     results = check_in_caffe_layout(graph, net.feeds, on)
@@ -287,7 +288,7 @@ def both(model: prototrt.Model, **options: Any) -> tuple[Graph, Graph]:
     return prototrt.rewrite(model, **options), prototrt.rewrite(model, layout="batch-first", **options)
 
 
-def check_equal(graphs: tuple[Graph, Graph], calls: Iterable[Mapping[str, Array]], on: str) -> None:
+def check_equal(graphs: tuple[Graph, Graph], calls: Iterable[Mapping[str, Array]], on: Way) -> None:
     """The two give the same numbers, call after call."""
     caffe, moved = graphs
     sessions = prototrt.Session(caffe, on=on), prototrt.Session(moved, on=on)
@@ -299,7 +300,7 @@ def check_equal(graphs: tuple[Graph, Graph], calls: Iterable[Mapping[str, Array]
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_sizes_that_vary(on: str) -> None:
+def test_sizes_that_vary(on: Way) -> None:
     model = case_called("lstm_t5_n3").load()
     shapes = {"x": (1, 1, 6), "cont": (1, 1)}, {"x": (8, 7, 6), "cont": (8, 7)}
     caffe, moved = graphs = both(model, min_shapes=shapes[0], max_shapes=shapes[1])
@@ -310,7 +311,7 @@ def test_sizes_that_vary(on: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_rows_whose_steps_and_streams_vary(on: str) -> None:
+def test_rows_whose_steps_and_streams_vary(on: Way) -> None:
     """LRCN: (T*N, C, H, W) becomes (N, T, C, H, W), for any T and N."""
     case = case_called("net_lrcn")
     shapes = {"frames": ("T*N", 3, 12, 12), "cont": ("T", "N")}
@@ -326,13 +327,13 @@ def test_rows_whose_steps_and_streams_vary(on: str) -> None:
 
 @pytest.mark.parametrize("options", [{"precision": "fp16"}, {"state": "zero"}, {"tile": "keep"}], ids=str)
 @pytest.mark.parametrize("on", WAYS)
-def test_options(options: dict[str, Any], on: str) -> None:
+def test_options(options: dict[str, Any], on: Way) -> None:
     feeds = case_called("lstm_t5_n3").arrays("inputs")
     check_equal(both(case_called("lstm_t5_n3").load(), **options), feeds * 2, on)
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_quantized(on: str) -> None:
+def test_quantized(on: Way) -> None:
     """Ranges are of values in Caffe's layout; their names do not change."""
     case = case_called("lstm_stacked")
     ranges = dict.fromkeys(quantized_values(prototrt.rewrite(case.load()), RewriteOptions()), 4.0)

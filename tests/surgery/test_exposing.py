@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.exposing import exposed
 from prototrt.surgery.ir import Graph, Value
 from prototrt.surgery.ir.builder import Builder, names_in
@@ -51,7 +52,7 @@ def name_of(graph: Graph, hint: str) -> str:
     ],
     ids=["inside", "input", "output", "backwards", "nested"],
 )
-def test_values_of_all_steps(graph: Graph, hint: str, expected: object, on: str) -> None:
+def test_values_of_all_steps(graph: Graph, hint: str, expected: object, on: Way) -> None:
     wanted = name_of(graph, hint)
     shown = exposed(graph, [wanted])
     shown.graph.verify()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Form
 from prototrt.caffe_proto.errors import Origin
 from prototrt.surgery import ops
 from prototrt.surgery.ir import DType, Graph, Node, Op, Value, walk
@@ -173,7 +174,7 @@ def test_squares_are_summed_in_float32() -> None:
 
 @pytest.mark.parametrize("sequence", ["loop", "unroll"])
 @pytest.mark.parametrize("state", ["bind", "zero"])
-def test_states_stay_float32(sequence: str, state: str) -> None:
+def test_states_stay_float32(sequence: Form, state: str) -> None:
     """Also where they begin with constants, and where the Scan is written out."""
     layers = (
         'layer { name: "lstm" type: "LSTM" bottom: "x" bottom: "cont" top: "y"'

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.ir import Graph, Op, Value, bodies, fixed
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MULTIPLY, Concat, Identity, Reshape, Scan, Slice, TanH, Tile
@@ -184,7 +185,7 @@ def test_something_tells_the_number_of_steps() -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_a_scan_without_states_runs(on: str) -> None:
+def test_a_scan_without_states_runs(on: Way) -> None:
     build = Builder()
     x, h = build.input("x", (T, N, H)), build.input("h", (N, H))
 

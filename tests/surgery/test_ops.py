@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.ir import Graph, Op
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
@@ -57,7 +58,7 @@ def graph_of_op(op: Op, size: int) -> Graph:
 @pytest.mark.parametrize(
     ("op", "x", "expected"), CASES, ids=lambda part: str(part) if isinstance(part, Op) else ""
 )
-def test_numbers(op: Op, x: list[float], expected: object, on: str) -> None:
+def test_numbers(op: Op, x: list[float], expected: object, on: Way) -> None:
     found = prototrt.Session(graph_of_op(op, len(x)), on=on).run({"x": x})["y"]
     assert found.shape == float32(expected).shape
     np.testing.assert_allclose(found, float32(expected), rtol=1e-6)

@@ -17,6 +17,7 @@ from typing import get_type_hints
 import pytest
 
 import prototrt
+from prototrt import Cont
 from prototrt.surgery import passes
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Graph
@@ -64,7 +65,7 @@ def passes_on_disk() -> Iterator[str]:
 
 
 def expanded(folder: Path) -> Graph:
-    cont = "drop" if "drop_cont" in folder.name else "keep"
+    cont: Cont = "drop" if "drop_cont" in folder.name else "keep"
     if (folder / "net.prototxt").exists():
         return expand(prototrt.load(folder / "net.prototxt", random_weights=1), cont=cont).graph
     model = prototrt.load(folder / "net.pbtxt", folder / "init_net.pbtxt")

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import prototrt
+from prototrt import Form, Precision, Way
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.surgery.ir import Array, DType, Graph, Node, walk
@@ -76,7 +77,7 @@ def there_and_back(to: DType, scale: Array, axis: int | None, shape: tuple[int, 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize(("to", "scale", "x", "expected"), ROUNDED, ids=["int8", "float8"])
 def test_numbers_are_rounded_to_8_bits(
-    to: DType, scale: float, x: list[float], expected: list[float], on: str
+    to: DType, scale: float, x: list[float], expected: list[float], on: Way
 ) -> None:
     graph = there_and_back(to, float32(scale), None, (len(x),))
     np.testing.assert_array_equal(prototrt.Session(graph, on=on).run({"x": x})["y"], float32(expected))
@@ -84,7 +85,7 @@ def test_numbers_are_rounded_to_8_bits(
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("to", [DType.INT8, DType.FLOAT8])
-def test_each_channel_has_a_scale(to: DType, on: str) -> None:
+def test_each_channel_has_a_scale(to: DType, on: Way) -> None:
     graph = there_and_back(to, float32([1, 0.25]), 1, (1, 2, 2))
     found = prototrt.Session(graph, on=on).run({"x": float32([[[3.25, -2], [3.25, -2]]])})["y"]
     wanted = [[[3, -2], [3.25, -2]]] if to is DType.INT8 else [[[3.25, -2], [3.25, -2]]]
@@ -165,7 +166,7 @@ def test_weights_are_symmetric_and_have_a_scale_for_each_channel() -> None:
 
 
 @pytest.mark.parametrize("sequence", ["auto", "loop", "unroll", "step"])
-def test_every_form_computes_the_same(sequence: str) -> None:
+def test_every_form_computes_the_same(sequence: Form) -> None:
     shapes = {"data": (1, 1, 32, 16), "cont": (1, 1)}
     feeds = [{"data": numbers(*shapes["data"], seed=call), "cont": np.ones((1, 1))} for call in range(3)]
     loop, other = (prototrt.Session(digits(shapes=shapes, sequence=form)) for form in ("loop", sequence))
@@ -174,7 +175,7 @@ def test_every_form_computes_the_same(sequence: str) -> None:
 
 
 @pytest.mark.parametrize("precision", ["int8", "fp8", "int8,bf16", "fp8,bf16", "bf16"])
-def test_the_precision_is_known_again(precision: str) -> None:
+def test_the_precision_is_known_again(precision: Precision) -> None:
     assert precision_of(digits(precision=precision)) == precision
 
 
@@ -221,7 +222,7 @@ def test_a_small_bias_does_not_keep_a_product_in_float32(tmp_path: Path) -> None
 
 @pytest.mark.trt
 @pytest.mark.parametrize("precision", ["int8", "fp8"])
-def test_the_parser_of_tensorrt_reads_the_onnx_model(precision: str, tmp_path: Path) -> None:
+def test_the_parser_of_tensorrt_reads_the_onnx_model(precision: Precision, tmp_path: Path) -> None:
     trt = find_backend("rtx").trt
     prototrt.export_onnx(digits(precision=precision), tmp_path / "net.onnx")
     logger = trt.Logger(trt.Logger.INTERNAL_ERROR)
@@ -238,7 +239,7 @@ def test_a_net_without_products_is_told_of() -> None:
     assert str(graph.warnings[-1]).endswith(": int8 has no effect: the net has no product that is quantized")
 
 
-def float_around(case: Case, precision: str) -> Graph:
+def float_around(case: Case, precision: Precision) -> Graph:
     """The net with 8 bits and float32: what is left between the ways is the order of sums."""
     options = RewriteOptions(precision=precision, quantize_all=True)
     graph = quantizable(case.load())
@@ -256,7 +257,7 @@ QUANTIZED = [
 @pytest.mark.parametrize("on", WAYS[1:])
 @pytest.mark.parametrize("precision", ["int8", "fp8"])
 @pytest.mark.parametrize("case", QUANTIZED, ids=str)
-def test_ways_agree_in_8_bits(case: Case, precision: str, on: str) -> None:
+def test_ways_agree_in_8_bits(case: Case, precision: Precision, on: Way) -> None:
     """They round the same numbers. Where sums in another order are on two sides of a tie, they differ by one step."""
     graph = float_around(case, precision)
     reference, other = prototrt.Session(graph), prototrt.Session(graph, on=on)
@@ -278,7 +279,7 @@ BUILT = [(case, "int8") for case in QUANTIZED] + [
 
 @pytest.mark.trt
 @pytest.mark.parametrize(("case", "precision"), BUILT, ids=str)
-def test_golden_builds(case: Case, precision: str) -> None:
+def test_golden_builds(case: Case, precision: Precision) -> None:
     model = case.load()
     ranges = dict.fromkeys(quantized_values(quantizable(model), EVERYTHING), RANGE)
     assert has_engine(prototrt.rewrite(model, precision=precision, ranges=ranges, quantize_all=True))

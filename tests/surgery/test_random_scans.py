@@ -130,8 +130,8 @@ class Drawn:
 def test_passes_change_no_number(seed: int) -> None:
     graph = Drawn(seed).graph()
     rewritten = run(graph, [CANONICAL, TILES["broadcast"]])
-    for precision, tolerance in (("fp32", FULL), ("fp16", HALF)):
-        computed = run(rewritten, [PRECISIONS[precision]])
+    for precision, tolerance in ((PRECISIONS["fp32"], FULL), (PRECISIONS["fp16"], HALF)):
+        computed = run(rewritten, [precision])
         forms = [run(computed, [each]) for each in FORMS.values()]
         for after in (computed, *forms, *(lowered(form, "tensorrt") for form in forms)):
             assert_equal(after, graph, tolerance)

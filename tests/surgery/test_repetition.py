@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, GREATER, Reduce, ReduceKind, While
@@ -33,7 +34,7 @@ def adding() -> Graph:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize(("start", "rounds"), [(0, 4), (7, 1), (LIMIT, 1)])
-def test_rounds(start: float, rounds: int, on: str) -> None:
+def test_rounds(start: float, rounds: int, on: Way) -> None:
     feeds = {"start": np.full((2, 3), start, np.float32), "step": float32([[1, 2, 3]])}
     found = prototrt.Session(adding(), on=on).run(feeds)["sum"]
     np.testing.assert_array_equal(found, start + rounds * np.tile(float32([1, 2, 3]), (2, 1)))

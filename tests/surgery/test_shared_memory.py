@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.ir import Array
 from prototrt.tests.small_nets import WAYS, numbers, rewritten, run
 
@@ -37,7 +38,7 @@ def step(x: Array, h: Array, c: Array) -> tuple[Array, Array]:
     return o * np.tanh(c), c
 
 
-def calls(layers: str, on: str, steps: int = 1, count: int = 3) -> tuple[list[Array], list[Array]]:
+def calls(layers: str, on: Way, steps: int = 1, count: int = 3) -> tuple[list[Array], list[Array]]:
     """The inputs and the outputs of several calls of a net without given states."""
     graph = rewritten(layers, {"x": (steps, 1, D), "cont": (steps, 1)}, WEIGHTS)
     session = prototrt.Session(graph, on=on)
@@ -47,7 +48,7 @@ def calls(layers: str, on: str, steps: int = 1, count: int = 3) -> tuple[list[Ar
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_one_step_carries_what_was_written_in_place(on: str) -> None:
+def test_one_step_carries_what_was_written_in_place(on: Way) -> None:
     inputs, outputs = calls(LSTM + HALVE, on)
     h, c = np.zeros(H), np.zeros(H)
     for x, output in zip(inputs, outputs, strict=True):
@@ -57,7 +58,7 @@ def test_one_step_carries_what_was_written_in_place(on: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_every_layer_in_place_counts(on: str) -> None:
+def test_every_layer_in_place_counts(on: Way) -> None:
     again = HALVE.replace('"halve"', '"again"')
     inputs, outputs = calls(LSTM + HALVE + DROP + again, on)
     h, c = np.zeros(H), np.zeros(H)
@@ -68,7 +69,7 @@ def test_every_layer_in_place_counts(on: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_a_reshape_shares_the_memory_of_its_bottom(on: str) -> None:
+def test_a_reshape_shares_the_memory_of_its_bottom(on: Way) -> None:
     flat = 'layer { name: "flat" type: "Flatten" bottom: "h" top: "f" }\n'
     inputs, outputs = calls(LSTM + flat + HALVE.replace('"h"', '"f"'), on)
     h, c = np.zeros(H), np.zeros(H)
@@ -79,7 +80,7 @@ def test_a_reshape_shares_the_memory_of_its_bottom(on: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_a_layer_not_in_place_leaves_the_state_alone(on: str) -> None:
+def test_a_layer_not_in_place_leaves_the_state_alone(on: Way) -> None:
     inputs, outputs = calls(LSTM + HALVE.replace('top: "h"', 'top: "y"'), on)
     h, c = np.zeros(H), np.zeros(H)
     for x, output in zip(inputs, outputs, strict=True):
@@ -88,7 +89,7 @@ def test_a_layer_not_in_place_leaves_the_state_alone(on: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_two_steps_are_copied(on: str) -> None:
+def test_two_steps_are_copied(on: Way) -> None:
     """A Concat of two blobs copies them: the state is what it was."""
     inputs, outputs = calls(LSTM + HALVE, on, steps=2)
     h, c = np.zeros(H), np.zeros(H)
@@ -115,7 +116,7 @@ def exposed_inputs() -> dict[str, Array]:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize(("written", "other"), [("h", "hT"), ("hT", "h")])
-def test_exposed_tops_of_one_step_share_memory(on: str, written: str, other: str) -> None:
+def test_exposed_tops_of_one_step_share_memory(on: Way, written: str, other: str) -> None:
     inputs = exposed_inputs()
     results = run(EXPOSED + HALVE.replace('"h"', f'"{written}"'), inputs, WEIGHTS, on)
     h, c = step(inputs["x"][0, 0], inputs["h0"][0, 0], inputs["c0"][0, 0])
@@ -154,7 +155,7 @@ def test_in_place_where_the_number_of_steps_varies(layers: str, least: int, told
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_who_read_before_has_read_the_old(on: str) -> None:
+def test_who_read_before_has_read_the_old(on: Way) -> None:
     """A copy of hT before h is written in place, and one after."""
     before = 'layer { name: "before" type: "Power" bottom: "hT" top: "b" }\n'
     inputs = exposed_inputs()
@@ -170,7 +171,7 @@ def test_who_read_before_has_read_the_old(on: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_top_of_an_rnn_is_its_own(on: str) -> None:
+def test_top_of_an_rnn_is_its_own(on: Way) -> None:
     """It is made of h, and h lies elsewhere."""
     weights = {
         "rnn/0": numbers(H, D),
@@ -191,7 +192,7 @@ def test_top_of_an_rnn_is_its_own(on: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_a_flat_input_written_in_place_changes_the_input(on: str) -> None:
+def test_a_flat_input_written_in_place_changes_the_input(on: Way) -> None:
     layers = (
         'layer { name: "flat" type: "Flatten" bottom: "x" top: "f" }\n'
         'layer { name: "relu" type: "ReLU" bottom: "f" top: "f" }\n'

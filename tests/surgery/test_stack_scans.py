@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import StateSource
 from prototrt.surgery.ir import Graph, Node, OpenSize, Range, Value, fixed, walk
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.uniform_constants import are_equal
@@ -63,7 +64,7 @@ NETS = {
 
 @pytest.mark.parametrize("state", ["bind", "zero"])
 @pytest.mark.parametrize("net", NETS)
-def test_numbers(net: str, state: str, tmp_path: Path) -> None:
+def test_numbers(net: str, state: StateSource, tmp_path: Path) -> None:
     text, scans = NETS[net]
     path = tmp_path / "net.prototxt"
     path.write_text(INPUTS + text)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import prototrt
+from prototrt import Cont, Form, Precision
 from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.converter.verification.verify import verify
 from prototrt.surgery.ir import DType, Graph, Node, OpenSize, Range, Value, element_count
@@ -80,12 +81,12 @@ def reshapes(graph: Graph) -> list[Node]:
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize(("steps", "sequence"), [(1, "step"), (3, "unroll")])
 @pytest.mark.parametrize("layer", LAYERS)
-def test_numbers(layer: str, steps: int, sequence: str, precision: str, tmp_path: Path) -> None:
+def test_numbers(layer: str, steps: int, sequence: Form, precision: Precision, tmp_path: Path) -> None:
     graph = graph_of(tmp_path, layer, steps, sequence=sequence, precision=precision)
     assert_equal(lowered(graph, "tensorrt"), graph, precision)
 
 
-def assert_equal(after: Graph, before: Graph, precision: str = "fp32") -> None:
+def assert_equal(after: Graph, before: Graph, precision: Precision = "fp32") -> None:
     """Both graphs give the same numbers for the same inputs."""
     after.verify()
     feeds = {value.name: numbers(*map(int, value.shape), seed=i) for i, value in enumerate(before.inputs)}
@@ -104,8 +105,8 @@ def test_any_cell_in_two_calls(data: st.DataObject) -> None:
     fields = draw(st.lists(st.sampled_from(["num_layers: 2", *more.get(kind, [])]), unique=True))
     fields.append(f"bidirectional: {draw(st.sampled_from(['NONE', 'CONCAT', 'SUM']))}")
     steps, streams, width, hidden = (draw(st.integers(1, most)) for most in (3, 2, 4, 4))
-    cont = draw(st.sampled_from(["keep", "drop"]))
-    sequence = draw(st.sampled_from(["auto", "unroll"]))
+    cont: Cont = draw(st.sampled_from(["keep", "drop"]))
+    sequence: Form = draw(st.sampled_from(["auto", "unroll"]))
     text = f"""
         layer {{ name: "x" type: "Input" top: "x"
                  input_param {{ shape {{ dim: {steps} dim: {streams} dim: {width} }} }} }}
@@ -135,7 +136,7 @@ def test_any_cell_in_two_calls(data: st.DataObject) -> None:
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_step_computes_at_once_what_does_not_depend_on_each_other(
-    layer: str, precision: str, tmp_path: Path
+    layer: str, precision: Precision, tmp_path: Path
 ) -> None:
     graph = graph_of(tmp_path, layer, 1, precision=precision)
     assert products(lowered(graph, "tensorrt")) == LAYERS[layer][2]
@@ -155,7 +156,9 @@ def test_both_directions_of_steps_written_out_are_computed_side_by_side(tmp_path
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_a_step_of_an_lstm_multiplies_once_and_reshapes_cont_alone(precision: str, tmp_path: Path) -> None:
+def test_a_step_of_an_lstm_multiplies_once_and_reshapes_cont_alone(
+    precision: Precision, tmp_path: Path
+) -> None:
     graph = graph_of(tmp_path, "LSTM", 1, precision=precision)
     after = lowered(graph, "tensorrt")
     assert (products(graph), products(after)) == (2, 1)

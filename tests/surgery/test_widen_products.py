@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Form, Precision
 from prototrt.surgery.ir import Graph, Value, fixed, walk
 from prototrt.surgery.ops import MatMul
 from prototrt.surgery.passes.widen_products import WIDTH, widen_products
@@ -46,7 +47,7 @@ def weights(graph: Graph) -> list[Value]:
         ("VanillaRNN", "num_output: 6"),
     ],
 )
-def test_the_numbers_stay_the_same(kind: str, fields: str, sequence: str, precision: str) -> None:
+def test_the_numbers_stay_the_same(kind: str, fields: str, sequence: Form, precision: Precision) -> None:
     graph = net(kind, fields, 6, sequence=sequence, precision=precision)
     wide = widen_products(graph)
     wide.verify()
@@ -62,7 +63,7 @@ def test_copies_of_a_step_share_the_wider_weights() -> None:
 
 
 @pytest.mark.parametrize(("sequence", "is_wide"), [("unroll", True), ("loop", False)])
-def test_several_matrices(sequence: str, is_wide: bool) -> None:
+def test_several_matrices(sequence: Form, is_wide: bool) -> None:
     """In a loop they are not spelled out."""
     graph = net("LSTM", "num_output: 4 bidirectional: CONCAT", 6, sequence=sequence)
     after = lowered(graph, "tensorrt")
@@ -89,7 +90,7 @@ def test_any_number_of_streams(hidden: int, is_wide: bool) -> None:
         ("LSTM", "num_output: 3 num_proj: 3 bidirectional: CONCAT", 8, "unroll"),
     ],
 )
-def test_plans_of_tiny_cells_are_small(kind: str, fields: str, steps: int, sequence: str) -> None:
+def test_plans_of_tiny_cells_are_small(kind: str, fields: str, steps: int, sequence: Form) -> None:
     """Unless products are widened, the first takes minutes and 195 MB, the third never ends."""
     graph = net(kind, fields, steps, inputs=6, sequence=sequence)
     since = time.process_time()

@@ -21,6 +21,7 @@ import numpy as np
 from PIL import Image
 
 import prototrt
+from prototrt import Precision
 from prototrt.caffe_proto import Model
 from prototrt.converter.calibration.calibration import calibrate
 from prototrt.converter.data.data import Call
@@ -35,8 +36,8 @@ BEGIN, END = "<!-- made by make precision -->\n", "<!-- end -->\n"
 CALIBRATED, MEASURED = 32, 16
 """How many images there are for each purpose."""
 DIGITS = Path(__file__).parents[2] / "samples" / "digits"
-PRECISIONS = ("fp32", "fp16", "int8", "fp8")
-COMPARED = ("fp16", "int8")
+PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "int8", "fp8")
+COMPARED: tuple[Precision, ...] = ("fp16", "int8")
 HEAD = (
     "| net | plan, float32 | float16 | int8 | fp8 | largest error of float16 | of int8 | cosine of int8 | agreement |\n"
     "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"

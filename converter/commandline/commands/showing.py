@@ -26,7 +26,7 @@ from prototrt.converter.commandline.options.stages import (
 from prototrt.converter.commandline.printing import print_json, print_result, warn
 from prototrt.converter.commandline.steps import print_graphs
 from prototrt.converter.commandline.terminal import show
-from prototrt.converter.stages import Stage
+from prototrt.converter.stages import Reader, Stage
 from prototrt.surgery.options import RewriteOptions
 
 
@@ -43,7 +43,7 @@ def inspect(
     loading: LoadOptions,
     rewriting: RewriteOptions,
     names: tuple[str, ...],
-    reader: str,
+    reader: Reader,
     print_after: tuple[str, ...],
     as_json: bool,
 ) -> None:

@@ -11,7 +11,7 @@ from prototrt.converter.commandline.options.data import data_options, image_opti
 from prototrt.converter.commandline.options.groups import options
 from prototrt.converter.commandline.options.parameter_types import Blobs, InputFile, OutputFile
 from prototrt.converter.commandline.options.refusals import refuse_options_beside
-from prototrt.converter.options import MOST_CALLS, NO_SUFFIX, WAY_NAMES
+from prototrt.converter.options import MOST_CALLS, NO_SUFFIX, WAY_NAMES, Way
 
 if TYPE_CHECKING:
     from prototrt.converter.sessions.session import Session
@@ -23,7 +23,7 @@ class CallOptions:
     """The calls that ``prototrt run`` makes: ``target`` and ``draw`` are files."""
 
     target: str
-    on: str | None
+    on: Way | None
     calls: int | None
     draw: str | None
     shown: tuple[str, ...] | None

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from prototrt.converter.commandline.options.groups import options
 from prototrt.converter.commandline.options.parameter_types import ShownType
 from prototrt.converter.commandline.terminal import show
-from prototrt.converter.stages import GRAPH_STAGES, READERS, Stage
+from prototrt.converter.stages import READERS, STAGES, Reader, Stage
 from prototrt.surgery.options import OF_THE_NET, RewriteOptions
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ stage_options = options(
     click.option(
         "--stage",
         "name",
-        type=click.Choice(["parsed", *GRAPH_STAGES]),
+        type=click.Choice(STAGES),
         default="parsed",
         help="parsed: the net as written; rewritten: its graph of primitives;"
         " lowered: the graph that a backend receives.",
@@ -68,12 +68,12 @@ inspection_stage_options = options(
 )
 
 
-def split_stages(names: Sequence[str], reader: str) -> tuple[Stage, tuple[str, ...]]:
+def split_stages(names: Sequence[str], reader: Reader) -> tuple[Stage, tuple[str, ...]]:
     """What ``--stage`` means where it also names stages of the NetState: the stage to show, and the others."""
-    shown = [name for name in names if name in GRAPH_STAGES]
-    if len(set(shown)) > 1:
+    shown = [stage for stage in STAGES[1:] if stage in names]
+    if len(shown) > 1:
         raise click.UsageError("give --stage rewritten or --stage lowered, not both")
-    stage = Stage(shown[0] if shown else "parsed", reader)
+    stage = Stage(shown[0] if shown else STAGES[0], reader)
     refuse_idle_reader(stage)
     return stage, tuple(name for name in names if name not in shown)
 

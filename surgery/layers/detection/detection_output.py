@@ -27,6 +27,7 @@ from prototrt.surgery.layers.detection.suppression import (
     top,
 )
 from prototrt.surgery.ops import Tile
+from prototrt.surgery.options import NmsForm
 
 _ALL = int(np.iinfo(np.int32).max)
 """As many as there are."""
@@ -150,7 +151,7 @@ def _refuse_misfit(layer: Layer, index: int, x: Value, expected: tuple[Size, Siz
         raise misfit(layer, index, x, str(expected), because, fix)
 
 
-def _suppression(param: Any, nms: str) -> Suppression:
+def _suppression(param: Any, nms: NmsForm) -> Suppression:
     threshold = overlap_threshold(param.nms_param.nms_threshold, "nms_threshold")
     eta = param.nms_param.eta
     if not 0 < eta <= 1:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from prototrt import Way
 from prototrt.surgery.ir import Array
 from prototrt.tests.caffe2_nets import check, operator, refusal
 from prototrt.tests.small_nets import WAYS, numbers
@@ -47,7 +48,7 @@ def packed(size: int) -> Any:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("mode", COUNTS)
-def test_numbers_of_the_gates(mode: str, on: str) -> None:
+def test_numbers_of_the_gates(mode: str, on: Way) -> None:
     """Caffe2 counts 0 to 3 for the words and 4 more for "recurrent"; cuDNN counts the gates of its mode."""
     count = COUNTS[mode]
     columns = [D] * count + [H] * count

@@ -74,10 +74,8 @@ def test_with_every_blob_there_are_those_that_are_folded_away() -> None:
 def test_the_form_of_a_recurrence_changes_no_scale() -> None:
     net = prototrt.load(DEPLOY, WEIGHTS)
     options = CalibrateOptions(inputs=str(DIGITS / "strips_in.npz"), method="max")
-    found = [
-        calibrate(net, options, RewriteOptions(sequence=sequence, precision=precision)).scales.records
-        for sequence, precision in (("auto", "fp32"), ("unroll", "fp16"))
-    ]
+    forms = RewriteOptions(sequence="auto"), RewriteOptions(sequence="unroll", precision="fp16")
+    found = [calibrate(net, options, rewriting).scales.records for rewriting in forms]
     assert found[0] == found[1]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Precision
 from prototrt.converter.calibration.saturation import saturated
 from prototrt.converter.data.data import Call
 from prototrt.surgery.ir import Graph
@@ -20,7 +21,7 @@ PRODUCTS = "".join(
 WEIGHTS_OF_PRODUCTS = {key: array for name in "abc" for key, array in stored(name, [np.eye(2)]).items()}
 
 
-def net(precision: str = "int8", **ranges: float) -> Graph:
+def net(precision: Precision = "int8", **ranges: float) -> Graph:
     return rewritten(PRODUCTS, {"x": (1, 2)}, WEIGHTS_OF_PRODUCTS, precision=precision, ranges=ranges)
 
 
@@ -29,7 +30,7 @@ def calls(*rows: list[float]) -> list[Call]:
 
 
 @pytest.mark.parametrize("precision", ["int8", "int8,bf16"])
-def test_values_beyond_their_range_are_named_with_their_share(precision: str) -> None:
+def test_values_beyond_their_range_are_named_with_their_share(precision: Precision) -> None:
     graph = net(precision, x=10, a=2)
     assert saturated(graph, calls([1, 1], [1, 4])) == [
         "more than 1% of the numbers are beyond the range of 8 bits: a (25%)"

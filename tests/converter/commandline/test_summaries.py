@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import prototrt
+from prototrt import BackendName
 from prototrt.converter.commandline.summaries import Conversion
 from prototrt.tests.small_nets import inputs_of, loaded, op
 
@@ -50,7 +51,7 @@ backend  auto: a machine that cannot build with TensorRT itself builds for RTX; 
     ],
 )
 def test_the_summary_says_what_runs_the_engine(
-    tmp_path: Path, backend: str, tensorrt: dict[str, Any], told: str
+    tmp_path: Path, backend: BackendName, tensorrt: dict[str, Any], told: str
 ) -> None:
     model = loaded(tmp_path, inputs_of({"x": (1, 4)}) + op("ReLU"))
     manifest = {

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from prototrt import BackendName
 from prototrt.caffe_proto.errors import EngineError
 from prototrt.converter.reference import ReferenceEvaluator
 from prototrt.converter.runtime.device import ALIGNMENT, CaptureError, handle_of
@@ -481,7 +482,7 @@ def fake_tensorrt(graph: Graph, device: FakeDevice, name: str = "tensorrt_rtx") 
     return module
 
 
-def fake_engine(graph: Graph, device: FakeDevice | None = None, flavour: str = "rtx") -> Engine:
+def fake_engine(graph: Graph, device: FakeDevice | None = None, flavour: BackendName = "rtx") -> Engine:
     """The graph, as an engine on a fake GPU."""
     place = device or FakeDevice()
     has_loops = any(isinstance(node.op, Scan) for node in graph.nodes)

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from prototrt import DeviceName
 from prototrt.caffe_proto.errors import EngineError
 from prototrt.converter.runtime import pycuda
 from prototrt.converter.runtime.device import find_device
@@ -40,14 +41,14 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_packages_that_are_missing(name: str | None, message: str) -> None:
+def test_packages_that_are_missing(name: DeviceName | None, message: str) -> None:
     with pytest.raises(EngineError) as caught:
         find_device(name)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("name", ["pycuda", None])
-def test_pycuda_without_a_driver(name: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pycuda_without_a_driver(name: DeviceName | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is linked with the driver's library, which does not mean that it must be installed again."""
     told = "libcuda.so.1: cannot open shared object file: No such file or directory"
 
@@ -82,4 +83,4 @@ def test_pycuda_without_another_library(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_device_that_is_none() -> None:
     with pytest.raises(ValueError, match="device is 'opencl', expected one of cuda-python, pycuda"):
-        find_device("opencl")
+        find_device("opencl")  # type: ignore[arg-type]  # the mistake

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from prototrt import BackendName
 from prototrt.caffe_proto.errors import BuildError, EngineError
 from prototrt.cli import main
 from prototrt.converter import doctor, gpu_support
@@ -38,7 +39,7 @@ class Machine:
         monkeypatch.setattr("platform.system", lambda: "Linux")
         monkeypatch.setattr("platform.machine", lambda: "x86_64")
 
-    def backend(self, name: str) -> Any:
+    def backend(self, name: BackendName) -> Any:
         if name not in self.installed:
             raise BuildError(f"backend {name} is not installed", fix=f"install {name}")
         machine = self

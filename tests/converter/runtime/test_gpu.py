@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from prototrt import Form
 from prototrt.converter.doctor import diagnose
 from prototrt.tests.golden_cases import Case, caffe_cases, check, check_half, recurrent_runs
 
@@ -31,7 +32,7 @@ def test_golden(case: Case) -> None:
     recurrent_runs(),
     ids=str,
 )
-def test_recurrent_golden_in_every_sequence(case: Case, sequence: str) -> None:
+def test_recurrent_golden_in_every_sequence(case: Case, sequence: Form) -> None:
     check(case, "engine", sequence)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.ir import Graph
 from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice, fake_engine, gpu_of
@@ -18,7 +19,7 @@ from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
 
 
 @pytest.mark.parametrize("on", ["engine", "reference"])
-def test_arrays_of_the_host_are_read_anew(on: str, stream_graph: Graph) -> None:
+def test_arrays_of_the_host_are_read_anew(on: Way, stream_graph: Graph) -> None:
     session = session_of(stream_graph) if on == "engine" else prototrt.Session(stream_graph)
     feeds = steps(12)
     mine = {name: array.copy() for name, array in feeds[0].items()}
@@ -108,7 +109,7 @@ def test_the_number_of_streams_changes_between() -> None:
 
 
 @pytest.mark.parametrize("on", ["engine", "reference"])
-def test_what_is_wrong_is_told_at_once(on: str) -> None:
+def test_what_is_wrong_is_told_at_once(on: Way) -> None:
     session = session_of(dynamic_graph()) if on == "engine" else prototrt.Session(dynamic_graph())
     with pytest.raises(NetError, match=r"^inputs are missing: cont "):
         session.prepare({"x": np.zeros((2, 3, 6), np.float32)})

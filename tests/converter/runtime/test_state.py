@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.caffe_proto.errors import ConversionError, ShapeError
 from prototrt.converter.runtime.memory import Buffer, Memory
 from prototrt.converter.runtime.state import States
@@ -35,7 +36,7 @@ def test_another_number_of_streams_after_reset() -> None:
 
 
 @pytest.mark.parametrize("on", ["engine", "reference"])
-def test_another_number_of_streams_without_reset(on: str) -> None:
+def test_another_number_of_streams_without_reset(on: Way) -> None:
     graph = dynamic_graph()
     session = session_of(graph) if on == "engine" else prototrt.Session(graph)
     session.run(feeds_of(2, 3, 0))
@@ -69,7 +70,7 @@ def test_some_streams_are_reset() -> None:
 
 
 @pytest.mark.parametrize("on", ["engine", "reference"])
-def test_some_streams_of_a_batch_are_reset(on: str) -> None:
+def test_some_streams_of_a_batch_are_reset(on: Way) -> None:
     """With the batch in front, states are (N, H)."""
     graph, caffe = dynamic_graph(layout="batch-first"), prototrt.Session(dynamic_graph())
     session = session_of(graph) if on == "engine" else prototrt.Session(graph)
@@ -84,7 +85,7 @@ def test_some_streams_of_a_batch_are_reset(on: str) -> None:
 
 
 @pytest.mark.parametrize("on", ["engine", "reference"])
-def test_a_stream_that_is_not_there(on: str) -> None:
+def test_a_stream_that_is_not_there(on: Way) -> None:
     graph = dynamic_graph()
     session = session_of(graph) if on == "engine" else prototrt.Session(graph)
     session.reset(streams=[9])  # everything is zero already
@@ -121,7 +122,7 @@ def test_state_given_with_the_inputs_replaces_what_was_carried() -> None:
         ),
     ],
 )
-def test_state_that_does_not_fit(state: dict[str, Array], message: str, on: str) -> None:
+def test_state_that_does_not_fit(state: dict[str, Array], message: str, on: Way) -> None:
     graph = dynamic_graph()
     session = session_of(graph) if on == "engine" else prototrt.Session(graph)
     session.run(feeds_of(2, 3, 0))
@@ -149,7 +150,7 @@ def test_streams_of_stacked_states(axis: int) -> None:
 
 
 @pytest.mark.parametrize("on", ["engine", "reference"])
-def test_state_that_the_net_exposes(on: str) -> None:
+def test_state_that_the_net_exposes(on: Way) -> None:
     graph = dynamic_graph()
     pairs = tuple(replace(pair, exposed=True) for pair in graph.recurrences)
     exposing = replace(graph, recurrences=pairs)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.caffe_proto.errors import ConversionError, EngineError
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice, fake_engine, gpu_of
@@ -24,7 +25,7 @@ def stacked(feeds: list[dict[str, Array]]) -> dict[str, Array]:
 
 @pytest.mark.parametrize("on", ["engine", "reference"])
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
-def test_steps_as_caffe(on: str, count: int, stream_graph: Graph) -> None:
+def test_steps_as_caffe(on: Way, count: int, stream_graph: Graph) -> None:
     session = session_of(stream_graph) if on == "engine" else prototrt.Session(stream_graph)
     feeds = steps(24)
     found: list[Array] = []
@@ -126,7 +127,7 @@ def test_steps_that_fail_do_not_count(method: str) -> None:
         ),
     ],
 )
-def test_steps_that_cannot_be(on: str, change: dict[str, Any], message: str) -> None:
+def test_steps_that_cannot_be(on: Way, change: dict[str, Any], message: str) -> None:
     session = session_of(dynamic_graph()) if on == "engine" else prototrt.Session(dynamic_graph())
     feeds = stacked([continuing(2, 3, call) for call in range(3)])
     with pytest.raises(ConversionError) as caught:

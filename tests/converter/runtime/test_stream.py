@@ -7,6 +7,7 @@ import threading
 import pytest
 
 import prototrt
+from prototrt import Form
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.converter.runtime.fake_gpu import contexts_of, fake_engine, gpu_of
 from prototrt.tests.converter.runtime.support import assert_as_caffe, session_of
@@ -15,7 +16,7 @@ from prototrt.tests.golden_cases import Case, check, recurrent_runs
 
 
 @pytest.mark.parametrize(("case", "sequence"), recurrent_runs(), ids=str)
-def test_goldens(case: Case, sequence: str) -> None:
+def test_goldens(case: Case, sequence: Form) -> None:
     check(case, session_of, sequence)
 
 

@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import pytest
 
+from prototrt import BackendName
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.surgery.ir import DType
 from prototrt.tests.converter.tensorrt.names_in_use import Uses, names_in_use
@@ -41,7 +42,7 @@ class Listing:
     """The names of one release."""
 
     version: str
-    flavour: str
+    flavour: BackendName
     names: dict[str, Any]
 
     def __str__(self) -> str:

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pytest
 
+from prototrt import TileLowering
 from prototrt.caffe_proto.errors import BuildError, ConversionError, Origin
 from prototrt.converter.options import BuildOptions
 from prototrt.converter.publication import Publication
@@ -105,7 +106,7 @@ def test_plan_is_built_in_memory_where_it_cannot_be_streamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Older(Network):
-        def __init__(self, backend: Backend, tile: str = "native") -> None:
+        def __init__(self, backend: Backend, tile: TileLowering = "native") -> None:
             super().__init__(backend, tile)
             whole = self.builder
             names = ("build_serialized_network", "create_builder_config")
@@ -194,7 +195,7 @@ def test_tf32_is_off_unless_asked_for(rtx: Backend, monkeypatch: pytest.MonkeyPa
     configs: list[Any] = []
 
     class Spied(Network):
-        def __init__(self, backend: Backend, tile: str = "native") -> None:
+        def __init__(self, backend: Backend, tile: TileLowering = "native") -> None:
             super().__init__(backend, tile)
             self.builder = Spy(self.builder)
 

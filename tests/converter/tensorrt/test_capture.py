@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import prototrt
+from prototrt import Form
 from prototrt.surgery.ir import Graph
 from prototrt.tests.dynamic_lstm import dynamic_graph
 from prototrt.tests.gpu.nets import Size, lstm_graph
@@ -33,7 +34,7 @@ def can_be_captured(graph: Graph) -> bool:
 
 
 @pytest.mark.parametrize("sequence", ["loop", "unroll"])
-def test_a_fixed_number_of_steps_can_be_captured(sequence: str) -> None:
+def test_a_fixed_number_of_steps_can_be_captured(sequence: Form) -> None:
     assert can_be_captured(lstm_graph(Size(16, 12, 2), sequence))
 
 

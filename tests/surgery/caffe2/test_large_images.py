@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.layers import resampling
 from prototrt.surgery.ops import MatMul
 from prototrt.tests.caffe2_nets import graph_of, operator
 
 
 @pytest.mark.parametrize("on", ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"])
-def test_upsample_bilinear(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upsample_bilinear(on: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32)
     one = operator("UpsampleBilinear", ["x"], ["y"], height_scale=2.5, width_scale=3.0)
     as_product = prototrt.Session(graph_of([one], {"x": x}, {})).run({"x": x})["y"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from prototrt import Way
 from prototrt.caffe_proto.errors import ShapeError
 from prototrt.surgery.ir import Array
 from prototrt.tests.caffe2_nets import check, operator, refusal
@@ -72,7 +73,7 @@ def test_conv_transpose(
     pads: Sequence[int],
     adj: Sequence[int],
     group: int,
-    on: str,
+    on: Way,
 ) -> None:
     width = arguments.get("kernels", (3, 3))[1]
     x, w, b = numbers(2, 4, 3, 5), numbers(4, 3, 3, width, seed=1), numbers(3 * group, seed=2)
@@ -95,7 +96,7 @@ def test_conv_transpose(
         ([2], [-1], np.s_[2:]),
     ],
 )
-def test_slice(starts: list[int], ends: list[int], cut: Any, on: str) -> None:
+def test_slice(starts: list[int], ends: list[int], cut: Any, on: Way) -> None:
     x = numbers(4, 3, 5)
     check(one("Slice", starts=starts, ends=ends), {"x": x}, {}, {"y": x[cut]}, on)
     places = {"starts": np.array(starts, np.int32), "ends": np.array(ends, np.int32)}
@@ -124,7 +125,7 @@ MASKS = {
 @pytest.mark.parametrize(
     ("arguments", "rows"), [({}, 3), ({"axis": 2, "batch": 0}, 2), ({"axis": -1}, 6)], ids=str
 )
-def test_sequence_mask(mode: str, arguments: dict[str, int], rows: int, on: str) -> None:
+def test_sequence_mask(mode: str, arguments: dict[str, int], rows: int, on: Way) -> None:
     x = numbers(3, 2, 4)
     lengths = np.array([2, 4, 0, 1, 3, 5][:rows], np.int32)
     flat = x.reshape(-1, rows, 24 // rows // (3 if "batch" in arguments else 1))
@@ -138,7 +139,7 @@ def test_sequence_mask(mode: str, arguments: dict[str, int], rows: int, on: str)
 
 @ways
 @pytest.mark.parametrize("last", [2, -1])
-def test_sequence_mask_repeats_from_an_axis(last: int, on: str) -> None:
+def test_sequence_mask_repeats_from_an_axis(last: int, on: Way) -> None:
     x, lengths = numbers(3, 4, 2), np.array([4, 0, 2], np.int32)
     expected = np.where(np.arange(4)[None, :, None] >= lengths[:, None, None], -np.inf, x)
     mask = one("SequenceMask", ["x", "lengths"], mode="sequence", repeat_from_axis=last)
@@ -188,7 +189,7 @@ def test_sequence_mask_refuses(inputs: list[str], arguments: dict[str, Any], mes
 
 @ways
 @pytest.mark.parametrize("lengths", [[4, 0, 1], [3, 2, 4], [1, 4, 4]])
-def test_reverse_packed_segs(lengths: list[int], on: str) -> None:
+def test_reverse_packed_segs(lengths: list[int], on: Way) -> None:
     x, count = numbers(4, 3, 2), np.array(lengths, np.int32)
     expected = x.copy()
     for n, length in enumerate(lengths):
@@ -199,7 +200,7 @@ def test_reverse_packed_segs(lengths: list[int], on: str) -> None:
 
 @ways
 @pytest.mark.parametrize("length", [5, -1])
-def test_reverse_packed_segs_refuses_lengths_outside(length: int, on: str) -> None:
+def test_reverse_packed_segs_refuses_lengths_outside(length: int, on: Way) -> None:
     x, count = numbers(4, 3, 2), np.array([4, length, 1], np.int32)
     reverse = one("ReversePackedSegs", ["x", "lengths"])
     with pytest.raises(ShapeError, match=f"length {length} is not one of 0 to 4"):
@@ -209,7 +210,7 @@ def test_reverse_packed_segs_refuses_lengths_outside(length: int, on: str) -> No
 @ways
 @pytest.mark.parametrize("axis", [1, 2, -1, 0])
 @pytest.mark.parametrize("is_affine", [False, True])
-def test_layer_norm(axis: int, is_affine: bool, on: str) -> None:
+def test_layer_norm(axis: int, is_affine: bool, on: Way) -> None:
     x = numbers(2, 3, 4) * 3 + 1
     axes = tuple(range(axis % 3, 3))
     mean, variance = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
@@ -231,7 +232,7 @@ def test_layer_norm(axis: int, is_affine: bool, on: str) -> None:
 
 
 @ways
-def test_layer_norm_does_not_look_at_its_scale_unless_told(on: str) -> None:
+def test_layer_norm_does_not_look_at_its_scale_unless_told(on: Way) -> None:
     x = numbers(3, 4)
     expected = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
     weights = {"scale": numbers(4, seed=1), "shift": numbers(4, seed=2)}
@@ -272,7 +273,7 @@ FUNCTIONS = {
     ids=str,
 )
 def test_legacy_broadcast(
-    kind: str, shape: tuple[int, ...], arguments: dict[str, Any], stretched: tuple[int, ...], on: str
+    kind: str, shape: tuple[int, ...], arguments: dict[str, Any], stretched: tuple[int, ...], on: Way
 ) -> None:
     function = FUNCTIONS[kind]
     x = np.round(numbers(2, 3, 4) * 2) / 2
@@ -311,7 +312,7 @@ def test_outputs_that_are_missing() -> None:
 
 @ways
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
-def test_concat_along_a_new_axis(axis: int, on: str) -> None:
+def test_concat_along_a_new_axis(axis: int, on: Way) -> None:
     a, b = numbers(2, 3), numbers(2, 3, seed=1)
     concat = one("Concat", ["a", "b"], ["y", "sizes"], axis=axis, add_axis=1)
     check(concat, {"a": a, "b": b}, {}, {"y": np.stack([a, b], axis)}, on)
@@ -326,7 +327,7 @@ def test_concat_beyond_the_axes() -> None:
 
 @ways
 @pytest.mark.parametrize(("axis", "axis_w"), [(1, 1), (2, 1), (1, 2), (0, 1), (-1, -1)])
-def test_fc(axis: int, axis_w: int, on: str) -> None:
+def test_fc(axis: int, axis_w: int, on: Way) -> None:
     x = numbers(2, 3, 4)
     inputs, outputs = int(np.prod(x.shape[axis:])), 6
     shape = (outputs, inputs) if axis_w != 2 else (2, 3, inputs)
@@ -340,7 +341,7 @@ def test_fc(axis: int, axis_w: int, on: str) -> None:
 @ways
 @pytest.mark.parametrize("trans_a", [0, 1])
 @pytest.mark.parametrize("trans_b", [0, 1])
-def test_batch_matmul(trans_a: int, trans_b: int, on: str) -> None:
+def test_batch_matmul(trans_a: int, trans_b: int, on: Way) -> None:
     a, b = numbers(2, 3, 4), numbers(2, 4, 5, seed=1)
     given = {"a": a.swapaxes(1, 2).copy() if trans_a else a, "b": b.swapaxes(1, 2).copy() if trans_b else b}
     matmul = one("BatchMatMul", ["a", "b"], trans_a=trans_a, trans_b=trans_b)
@@ -348,7 +349,7 @@ def test_batch_matmul(trans_a: int, trans_b: int, on: str) -> None:
 
 
 @ways
-def test_bags_of_rows_of_a_table(on: str) -> None:
+def test_bags_of_rows_of_a_table(on: Way) -> None:
     """These Caffe2 runs on processors that it knows only."""
     table, weights = numbers(4, 3), numbers(6, seed=1)
     index, lengths = np.array([3, 0, 0, 2, 1, 3], np.int32), np.array([2, 0, 3, 1], np.int32)
@@ -368,7 +369,7 @@ def test_bags_of_rows_of_a_table(on: str) -> None:
 
 
 @ways
-def test_weights_that_the_init_net_computes(on: str) -> None:
+def test_weights_that_the_init_net_computes(on: Way) -> None:
     """Written over in place, as Caffe2's exporters from ONNX do."""
     x, w = numbers(2, 3), numbers(4, 3, 1, seed=1)
     fills = [
@@ -417,7 +418,7 @@ PASSED_ON = [
 
 @ways
 @pytest.mark.parametrize("kind", PASSED_ON)
-def test_what_only_passes_a_blob_on(kind: str, on: str) -> None:
+def test_what_only_passes_a_blob_on(kind: str, on: Way) -> None:
     x = numbers(2, 3)
     operators = [one(kind, outputs=["same"]), one("Negative", ["same"])]
     check(operators, {"x": x}, {}, {"y": -x}, on)
@@ -434,13 +435,13 @@ def test_what_only_passes_a_blob_on(kind: str, on: str) -> None:
         ("FlattenToVec", np.ravel),
     ],
 )
-def test_functions_of_one_blob(kind: str, expected: Callable[[Array], Array], on: str) -> None:
+def test_functions_of_one_blob(kind: str, expected: Callable[[Array], Array], on: Way) -> None:
     x = numbers(2, 3, 4)
     check(one(kind), {"x": x}, {}, {"y": expected(x)}, on)
 
 
 @ways
-def test_fc_transposed(on: str) -> None:
+def test_fc_transposed(on: Way) -> None:
     x, w, b = numbers(2, 3, 4), numbers(12, 5, seed=1), numbers(5, seed=2)
     check(
         one("FCTransposed", ["x", "w", "b"]), {"x": x}, {"w": w, "b": b}, {"y": x.reshape(2, 12) @ w + b}, on
@@ -449,7 +450,7 @@ def test_fc_transposed(on: str) -> None:
 
 @ways
 @pytest.mark.parametrize(("kind", "axes"), [("AveragePool2D", 2), ("AveragePool3D", 3)])
-def test_average_over_as_many_axes_as_the_name_says(kind: str, axes: int, on: str) -> None:
+def test_average_over_as_many_axes_as_the_name_says(kind: str, axes: int, on: Way) -> None:
     x = numbers(2, 3, *(4, 6, 2)[:axes])
     parts = x.reshape(2, 3, *(size for axis in x.shape[2:] for size in (axis // 2, 2)))
     expected = parts.mean(axis=tuple(range(3, 3 + 2 * axes, 2)))
@@ -457,7 +458,7 @@ def test_average_over_as_many_axes_as_the_name_says(kind: str, axes: int, on: st
 
 
 @ways
-def test_convolution_over_three_axes(on: str) -> None:
+def test_convolution_over_three_axes(on: Way) -> None:
     x, w = numbers(1, 2, 3, 4, 3), numbers(3, 2, 2, 1, 2, seed=1)
     seen = np.lib.stride_tricks.sliding_window_view(x, (2, 1, 2), (2, 3, 4))
     expected = np.einsum("ncxyzijk,ocijk->noxyz", seen, w)
@@ -465,7 +466,7 @@ def test_convolution_over_three_axes(on: str) -> None:
 
 
 @ways
-def test_a_condition_that_the_init_net_states(on: str) -> None:
+def test_a_condition_that_the_init_net_states(on: Way) -> None:
     a, b = numbers(2, 2), numbers(2, 2, seed=1)
     chosen = operator("GivenTensorBoolFill", [], ["chosen"], shape=[2, 2], values=[1, 0, 0, 1])
     expected = np.where([[True, False], [False, True]], a, b)

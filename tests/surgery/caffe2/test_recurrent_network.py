@@ -9,6 +9,7 @@ import pytest
 from google.protobuf import text_format
 
 import prototrt
+from prototrt import Form, Way
 from prototrt.surgery.ir import Array
 from prototrt.tests.caffe2_nets import check, graph_of, net, operator
 from prototrt.tests.small_nets import WAYS, numbers
@@ -59,7 +60,7 @@ def states(x: Array, initial: Array) -> Array:
 @ways
 @sequences
 @pytest.mark.parametrize("shape", [(D,), (N, D), (1, N, D)])
-def test_forms_of_the_initial_state(shape: tuple[int, ...], sequence: str, on: str) -> None:
+def test_forms_of_the_initial_state(shape: tuple[int, ...], sequence: Form, on: Way) -> None:
     x, initial = numbers(T, N, D), numbers(*shape, seed=1)
     rows = states(x, initial)
     recurrent = network(STEP, ["x", "h0", "w", "b"], ["all", "last", "ws"])
@@ -115,7 +116,7 @@ def test_a_state_of_one_row_for_all_streams_is_not_fed_back() -> None:
 @ways
 @sequences
 @pytest.mark.parametrize("streams", [1, 4])
-def test_one_row_for_streams_whose_number_varies(streams: int, sequence: str, on: str) -> None:
+def test_one_row_for_streams_whose_number_varies(streams: int, sequence: Form, on: Way) -> None:
     x, row = numbers(T, N, D), numbers(D, seed=1)
     operators = [network(STEP, ["x", "row"], ["all", "last"])]
     ranges: dict[str, Any] = {"min_shapes": {"x": (T, 1, D)}, "max_shapes": {"x": (T, 5, D)}}
@@ -127,7 +128,7 @@ def test_one_row_for_streams_whose_number_varies(streams: int, sequence: str, on
 
 @ways
 @sequences
-def test_several_sequences_with_offsets(sequence: str, on: str) -> None:
+def test_several_sequences_with_offsets(sequence: Form, on: Way) -> None:
     """In step t: row t of x, row t + 2 of a longer one, and row t of one that the step net squares."""
     x, longer, third = numbers(T, N, D), numbers(T + 3, N, D, seed=2), numbers(T, N, D, seed=3)
     initial = numbers(1, N, D, seed=1)
@@ -151,7 +152,7 @@ def test_several_sequences_with_offsets(sequence: str, on: str) -> None:
 
 @ways
 @sequences
-def test_a_window_of_several_rows_of_a_sequence(sequence: str, on: str) -> None:
+def test_a_window_of_several_rows_of_a_sequence(sequence: Form, on: Way) -> None:
     """h' = tanh(W h + b + x[t] - x[t + 2]), out of the window x[t : t + 3]."""
     x, longer, initial = numbers(T, N, D), numbers(T + 2, N, D, seed=2), numbers(1, N, D, seed=1)
     step = net(
@@ -183,7 +184,7 @@ def test_a_window_of_several_rows_of_a_sequence(sequence: str, on: str) -> None:
 @ways
 @sequences
 @pytest.mark.parametrize("offset", [2, 0, 1, -1, -2, -3])
-def test_a_state_of_several_rows(offset: int, sequence: str, on: str) -> None:
+def test_a_state_of_several_rows(offset: int, sequence: Form, on: Way) -> None:
     """h[t] = tanh(W h[t-1] + b + h[t-2] + x[t]): the step sees both rows in one window."""
     x, initial = numbers(T, N, D), numbers(2, N, D, seed=1)
     step = net(
@@ -213,7 +214,7 @@ def test_a_state_of_several_rows(offset: int, sequence: str, on: str) -> None:
 
 @ways
 @sequences
-def test_two_outputs_that_are_one_value(sequence: str, on: str) -> None:
+def test_two_outputs_that_are_one_value(sequence: Form, on: Way) -> None:
     x, initial = numbers(T, N, D), numbers(N, D, seed=1)
     aliases = {"alias_src": ["h"] * 3, "alias_dst": ["all", "again", "last"], "alias_offset": [1, 1, -1]}
     operators = network(STEP, ["x", "i"], ["all", "again", "last"], **aliases)
@@ -225,7 +226,7 @@ def test_two_outputs_that_are_one_value(sequence: str, on: str) -> None:
 @ways
 @sequences
 @pytest.mark.parametrize("encoding", ["net", "text"])
-def test_a_recurrent_network_in_a_step_net(encoding: str, sequence: str, on: str) -> None:
+def test_a_recurrent_network_in_a_step_net(encoding: str, sequence: Form, on: Way) -> None:
     """Each step runs a net of its own over the streams z (S, N, D), and starts it with its own state."""
     z, x, initial = numbers(3, N, D, seed=4), numbers(T, N, D), numbers(1, N, D, seed=1)
 
@@ -262,7 +263,7 @@ def test_a_recurrent_network_in_a_step_net(encoding: str, sequence: str, on: str
 
 @ways
 @sequences
-def test_the_step_counts_and_the_last_write_wins(sequence: str, on: str) -> None:
+def test_the_step_counts_and_the_last_write_wins(sequence: Form, on: Way) -> None:
     """h' = (h + x) * (t + 1), written over itself twice; the counter has a name of its own."""
     x, initial = numbers(T, N, D), numbers(1, N, D, seed=1)
     step = net(
@@ -283,7 +284,7 @@ def test_the_step_counts_and_the_last_write_wins(sequence: str, on: str) -> None
 @pytest.mark.parametrize("kind", ["LSTMUnit", "GRUUnit"])
 @pytest.mark.parametrize("arguments", [{}, {"drop_states": 1}, {"forget_bias": 1.5}], ids=str)
 @pytest.mark.parametrize("has_lengths", [True, False])
-def test_units(kind: str, arguments: dict[str, Any], has_lengths: bool, sequence: str, on: str) -> None:
+def test_units(kind: str, arguments: dict[str, Any], has_lengths: bool, sequence: Form, on: Way) -> None:
     """Lengths of 0, within T and above it; the forget bias is an LSTM's only."""
     count, blocks = (2, 4) if kind == "LSTMUnit" else (1, 3)
     gates = numbers(T, 4, blocks * D)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.small_nets import WAYS, has_engine, numbers, op, rewritten
 
@@ -46,7 +47,7 @@ def of_any_batch(name: str) -> Graph:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("name", LAYERS)
-def test_gives_what_a_fixed_batch_gives(name: str, on: str) -> None:
+def test_gives_what_a_fixed_batch_gives(name: str, on: Way) -> None:
     session = prototrt.Session(of_any_batch(name), on=on)
     for batch in (1, 3):
         x = np.abs(numbers(batch, *SIZES, seed=batch))  # no cancellation where sums divide

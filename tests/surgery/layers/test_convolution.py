@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from prototrt import Session
+from prototrt import Session, Way
 from prototrt.surgery.ir import Array
 from prototrt.tests.small_nets import WAYS, builds, failure, numbers, op, refusal, rewritten, run
 
@@ -113,7 +113,7 @@ def weighted(kind: str, kernel: Kernel, outputs: int, channels: int) -> tuple[st
 
 @pytest.mark.parametrize("on", WAYS)
 @given(drawn=kernels())
-def test_any_convolution_is_caffes(on: str, drawn: tuple[tuple[int, ...], Kernel]) -> None:
+def test_any_convolution_is_caffes(on: Way, drawn: tuple[tuple[int, ...], Kernel]) -> None:
     sizes, kernel = drawn
     x = numbers(2, 4, *sizes)
     text, blobs = weighted("Convolution", kernel, 6, 4)
@@ -123,7 +123,7 @@ def test_any_convolution_is_caffes(on: str, drawn: tuple[tuple[int, ...], Kernel
 
 @pytest.mark.parametrize("on", WAYS)
 @given(drawn=kernels())
-def test_any_deconvolution_is_caffes(on: str, drawn: tuple[tuple[int, ...], Kernel]) -> None:
+def test_any_deconvolution_is_caffes(on: Way, drawn: tuple[tuple[int, ...], Kernel]) -> None:
     sizes, kernel = drawn
     assume(min(deconvolved_sizes(sizes, kernel), default=1) >= 1)
     x = numbers(2, 4, *sizes)
@@ -134,7 +134,7 @@ def test_any_deconvolution_is_caffes(on: str, drawn: tuple[tuple[int, ...], Kern
 
 @pytest.mark.parametrize("on", WAYS)
 @given(drawn=kernels())
-def test_any_im2col_is_caffes(on: str, drawn: tuple[tuple[int, ...], Kernel]) -> None:
+def test_any_im2col_is_caffes(on: Way, drawn: tuple[tuple[int, ...], Kernel]) -> None:
     sizes, kernel = drawn
     assume(sizes)
     x = numbers(2, 3, *sizes)
@@ -170,7 +170,7 @@ def test_deconvolution_builds(stride: int, dilation: int, pad: int) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_kernel_that_hangs_over_sees_zeros(on: str) -> None:
+def test_kernel_that_hangs_over_sees_zeros(on: Way) -> None:
     """(2 - 3) / 2 + 1 = 1: one window of 3 over 2 elements, and a zero behind them."""
     text = (
         'layer { name: "op" type: "Convolution" bottom: "x" top: "y"'
@@ -182,7 +182,7 @@ def test_kernel_that_hangs_over_sees_zeros(on: str) -> None:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("kind", ["Convolution", "Deconvolution"])
-def test_axes_before_the_channels_are_items(on: str, kind: str) -> None:
+def test_axes_before_the_channels_are_items(on: Way, kind: str) -> None:
     kernel = Kernel((2,), (1,), (0,), (1,))
     x = numbers(2, 3, 4, 5)
     text, blobs = weighted(kind, kernel, 6, 4)
@@ -195,7 +195,7 @@ def test_axes_before_the_channels_are_items(on: str, kind: str) -> None:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("kind", ["Convolution", "Deconvolution"])
-def test_several_bottoms_share_the_weights(on: str, kind: str) -> None:
+def test_several_bottoms_share_the_weights(on: Way, kind: str) -> None:
     kernel = Kernel((2, 2), (1, 1), (0, 0), (1, 1))
     text, blobs = weighted(kind, kernel, 6, 4)
     text = text.replace('bottom: "x" top: "y"', 'bottom: "a" bottom: "b" top: "y" top: "z"')

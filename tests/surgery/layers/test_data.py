@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from prototrt import Way
 from prototrt.surgery.ir import Array
 from prototrt.tests.small_nets import WAYS, builds, failure, numbers, refusal, rewritten, run, told
 
@@ -31,7 +32,7 @@ DUMMIES = {
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("param", DUMMIES)
-def test_dummy_data(on: str, param: str) -> None:
+def test_dummy_data(on: Way, param: str) -> None:
     results = run(dummy(param), {}, on=on)
     for name, expected in zip(("ya", "yb"), DUMMIES[param], strict=True):
         np.testing.assert_array_equal(results[name], expected)
@@ -118,7 +119,7 @@ ROWS = {"e/0": numbers(5, 3), "e/1": numbers(3, seed=1)}
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
 @pytest.mark.parametrize("shape", [(4,), (2, 2), (1, 2, 2, 1)])
-def test_embed(on: str, dtype: str, shape: tuple[int, ...]) -> None:
+def test_embed(on: Way, dtype: str, shape: tuple[int, ...]) -> None:
     ids: Array = np.array([4, 0, 2, 2]).reshape(shape).astype(dtype)
     expected = ROWS["e/0"][[4, 0, 2, 2]].reshape(*shape, 3) + ROWS["e/1"]
     np.testing.assert_allclose(run(EMBED, {"ids": ids}, ROWS, on)["y"], expected)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from prototrt import Way
 from prototrt.surgery.ir import Array
 from prototrt.tests.small_nets import WAYS, numbers, op, run, stored
 
@@ -59,7 +60,7 @@ def convolved(x: Array, kernel: Array) -> Array:
         (False, 1, "filter_H: 1 filter_W: 1 pad_h: 0 pad_w: 0"),
     ],
 )
-def test_dense_block(squeezes: bool, kernel: int, fields: str, on: str) -> None:
+def test_dense_block(squeezes: bool, kernel: int, fields: str, on: Way) -> None:
     narrow = blobs(squeezes, kernel)
     x = numbers(2, CHANNELS, 4, 5)
     param = f"numTransition: {COUNT} growthRate: {GROWTH} use_BC: {str(squeezes).lower()} {fields}"

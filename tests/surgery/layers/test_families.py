@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.caffe_proto.schema import is_known
 from prototrt.surgery.caffe2.operator_rule import operator_rule
 from prototrt.surgery.expansion.layer_builder import LayerRule, layer_rule
@@ -48,7 +49,7 @@ WARNINGS = [*elementwise.WARNINGS, *normalization.WARNINGS, *regions.WARNINGS, *
 BATCHES = (1, 4)
 
 
-def check(case: Case, on: str, batches: tuple[int, int] | None = None) -> None:
+def check(case: Case, on: Way, batches: tuple[int, int] | None = None) -> None:
     """What the case expects comes out, in float32 and in its shape."""
     (found,) = prototrt.Session(case.graph(batches), on=on).run(case.inputs).values()
     expected = float32(case.expected)
@@ -59,7 +60,7 @@ def check(case: Case, on: str, batches: tuple[int, int] | None = None) -> None:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_numbers(case: Case, on: str) -> None:
+def test_numbers(case: Case, on: Way) -> None:
     check(case, on)
 
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from prototrt import Way
 from prototrt.tests.small_nets import WAYS, builds, numbers, refusal, run
 
 UNIT = 'layer { name: "unit" type: "LSTMUnit" bottom: "c_prev" bottom: "gates" bottom: "cont" top: "c" top: "h" }'
@@ -19,7 +20,7 @@ def sigmoid(x: float) -> float:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("cont", [[0, 1, 0.5], [1, 1, 1]])
-def test_equations(on: str, cont: list[float]) -> None:
+def test_equations(on: Way, cont: list[float]) -> None:
     """cont is a factor of the forget gate, also where it is neither 0 nor 1."""
     c_prev, gates = numbers(1, 3, 4), 2 * numbers(1, 3, 16, seed=1)
     results = run(UNIT, {"c_prev": c_prev, "gates": gates, "cont": np.array([cont], np.float32)}, on=on)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from prototrt import Way
 from prototrt.surgery.ir import Array
 from prototrt.tests.small_nets import WAYS, builds, numbers, refusal, rewritten, run
 
@@ -102,7 +103,7 @@ def geometries(draw: st.DrawFn) -> dict[str, Any]:
 
 @pytest.mark.parametrize("on", WAYS)
 @given(drawn=geometries())
-def test_any_geometry_is_caffes(on: str, drawn: dict[str, Any]) -> None:
+def test_any_geometry_is_caffes(on: Way, drawn: dict[str, Any]) -> None:
     x = np.round(numbers(2, 2, *drawn.pop("size")))  # rounded: several maxima in a window
     if drawn["method"] == "STOCHASTIC":
         x = np.abs(x)
@@ -112,7 +113,7 @@ def test_any_geometry_is_caffes(on: str, drawn: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_windows_behind_the_input_see_nothing(on: str) -> None:
+def test_windows_behind_the_input_see_nothing(on: Way) -> None:
     """5 rows in steps of 4: the third window begins at 8. 3 columns in steps of 3: the second begins at 3."""
     x = np.ones((1, 1, 5, 3), np.float32)
     largest = run(pooling("MAX", (1, 1), (3, 3), (0, 0)), {"x": x}, on=on)
@@ -124,21 +125,21 @@ def test_windows_behind_the_input_see_nothing(on: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_a_window_larger_than_the_input_is_clipped(on: str) -> None:
+def test_a_window_larger_than_the_input_is_clipped(on: Way) -> None:
     """ceil((2 - 3) / 2) + 1 = 1: with round_mode FLOOR there would be no window."""
     x = np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)
     assert run(pooling("AVE", (3, 3), (2, 2), (0, 0)), {"x": x}, on=on)["y"].tolist() == [[[[1.5]]]]
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_the_first_of_equal_maxima_is_marked(on: str) -> None:
+def test_the_first_of_equal_maxima_is_marked(on: Way) -> None:
     x = np.array([[1, 7, 7], [7, 0, 7]], np.float32).reshape(1, 1, 2, 3)
     layer = 'layer { name: "p" type: "Pooling" bottom: "x" top: "y" top: "m" pooling_param { global_pooling: true } }'
     assert run(layer, {"x": x}, on=on)["m"].tolist() == [[[[1]]]]
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_stochastic_mean_of_nothing_positive_is_zero(on: str) -> None:
+def test_stochastic_mean_of_nothing_positive_is_zero(on: Way) -> None:
     x = np.array([[0, 0, -1, 1], [0, 0, 2, -3]], np.float32).reshape(1, 1, 2, 4)
     assert run(pooling("STOCHASTIC", (2, 2), (2, 2), (0, 0)), {"x": x}, on=on)["y"].tolist() == [[[[0, 0]]]]
 
@@ -160,7 +161,7 @@ def test_builds_over_volumes(method: str) -> None:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("method", ["MAX", "AVE"])
-def test_spatial_pyramid(on: str, method: str) -> None:
+def test_spatial_pyramid(on: Way, method: str) -> None:
     """9 x 7 into 1, 2 x 2 and 4 x 4 windows: kernels 9 x 7, 5 x 4, 3 x 2; pads 0, 1, and 2 x 1."""
     x = numbers(2, 3, 9, 7)
     layer = f'layer {{ name: "s" type: "SPP" bottom: "x" top: "y" spp_param {{ pyramid_height: 3 pool: {method} }} }}'
@@ -171,7 +172,7 @@ def test_spatial_pyramid(on: str, method: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_pyramid_of_one_level_keeps_its_axes(on: str) -> None:
+def test_pyramid_of_one_level_keeps_its_axes(on: Way) -> None:
     layer = 'layer { name: "s" type: "SPP" bottom: "x" top: "y" spp_param { pyramid_height: 1 } }'
     x = numbers(2, 3, 4, 5)
     np.testing.assert_array_equal(run(layer, {"x": x}, on=on)["y"], x.max((2, 3), keepdims=True))
@@ -305,7 +306,7 @@ def test_large_images_pool_as_a_whole(method: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_half_a_kernel_beside_a_whole_one_is_ignored(on: str) -> None:
+def test_half_a_kernel_beside_a_whole_one_is_ignored(on: Way) -> None:
     """As in Caffe, which looks at kernel_size first."""
     x = numbers(1, 1, 4, 4)
     for half in ("kernel_h", "kernel_w"):
@@ -319,7 +320,7 @@ def test_half_a_kernel_beside_a_whole_one_is_ignored(on: str) -> None:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("method", ["MAX", "AVE"])
-def test_window_of_any_size_over_a_small_image(method: str, on: str) -> None:
+def test_window_of_any_size_over_a_small_image(method: str, on: Way) -> None:
     """One window, which begins in the padding: AVE divides by the 4 x 4 elements of the padded image."""
     x = np.array([[1, 2], [3, 6]], np.float32).reshape(1, 1, 2, 2)
     text = layer(f"pool: {method} kernel_size: 2000000000 stride: 2000000000 pad: 1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prototrt import Session, build
+from prototrt import Session, Way, build
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.small_nets import WAYS, builds, failure, numbers, op, refusal, rewritten, run, stored
 
@@ -24,7 +24,7 @@ def crop(param: str) -> str:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("param", CROPS)
-def test_crop(on: str, param: str) -> None:
+def test_crop(on: Way, param: str) -> None:
     x = numbers(2, 3, 6, 5)
     like = numbers(1, 2, 3, 2)
     np.testing.assert_array_equal(run(crop(param), {"x": x, "like": like}, on=on)["y"], x[CROPS[param]])
@@ -106,7 +106,7 @@ REINDEX = 'layer { name: "op" type: "BatchReindex" bottom: "x" bottom: "index" t
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("shape", [(3,), (3, 2), (3, 2, 4, 1)])
-def test_batch_reindex(on: str, shape: tuple[int, ...]) -> None:
+def test_batch_reindex(on: Way, shape: tuple[int, ...]) -> None:
     x = numbers(*shape)
     result = run(REINDEX, {"x": x, "index": np.array([2, 0, 0, 1], np.float32)}, on=on)["y"]
     np.testing.assert_array_equal(result, x[[2, 0, 0, 1]])

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.small_nets import WAYS, builds, failure, has_engine, numbers, op, refusal, rewritten, run
 
 
-def result(kind: str, fields: str, on: str, **inputs: Array) -> Array:
+def result(kind: str, fields: str, on: Way, **inputs: Array) -> Array:
     return run(op(kind, fields, inputs), inputs, on=on)["y"]
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_continuation_indicator(on: str) -> None:
+def test_continuation_indicator(on: Way) -> None:
     fields = "continuation_indicator_param { time_step: 3 batch_size: 2 }"
     np.testing.assert_array_equal(result("ContinuationIndicator", fields, on), [[0, 0], [1, 1], [1, 1]])
 
@@ -37,7 +38,7 @@ def test_continuation_indicator_without_sizes() -> None:
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("copies", [False, True])
 @pytest.mark.parametrize("shape", [(5, 3), (5, 3, 2, 2)])
-def test_reverse_time(shape: tuple[int, ...], copies: bool, on: str) -> None:
+def test_reverse_time(shape: tuple[int, ...], copies: bool, on: Way) -> None:
     x = numbers(*shape)
     lengths = np.array([5, 3, 1], np.float32)
     fields = f"reverse_time_param {{ copy_remaining: {str(copies).lower()} }}"
@@ -59,7 +60,7 @@ def of_any_size(copies: bool) -> Graph:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("copies", [False, True])
-def test_reverse_time_of_any_number_of_steps_and_streams(copies: bool, on: str) -> None:
+def test_reverse_time_of_any_number_of_steps_and_streams(copies: bool, on: Way) -> None:
     """NaN behind the end stays there, or is nowhere."""
     session = prototrt.Session(of_any_size(copies), on=on)
     for steps, lengths in ((4, [4, 2, 0]), (1, [0, 1]), (9, [8, 3, 1, 9, 5])):
@@ -105,7 +106,7 @@ def decoded(scores: Array, blank: int, merges: bool) -> Array:
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("merges", [True, False])
 @pytest.mark.parametrize("blank", [0, 2])
-def test_ctc_greedy_decoder(blank: int, merges: bool, on: str) -> None:
+def test_ctc_greedy_decoder(blank: int, merges: bool, on: Way) -> None:
     """Few classes and whole scores: blanks, repetitions and equal scores everywhere."""
     scores = np.random.default_rng(5).integers(0, 4, (12, 5, 3)).astype(np.float32)
     scores[:, 4] = [0, 1, 0] if blank else [1, 0, 0]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from prototrt import Session
+from prototrt import Session, Way
 from prototrt.tests.small_nets import WAYS, builds, failure, numbers, op, refusal, rewritten, run
 
 X = (2, 3, 4, 5)
@@ -33,7 +33,7 @@ RESHAPES = {
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("param", RESHAPES)
-def test_reshape(on: str, param: str) -> None:
+def test_reshape(on: Way, param: str) -> None:
     x = numbers(*X)
     np.testing.assert_array_equal(
         run(layer("Reshape", param), {"x": x}, on=on)["y"], x.reshape(RESHAPES[param])
@@ -52,7 +52,7 @@ FLATTENED = {
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("param", FLATTENED)
-def test_flatten(on: str, param: str) -> None:
+def test_flatten(on: Way, param: str) -> None:
     x = numbers(*X)
     np.testing.assert_array_equal(
         run(layer("Flatten", param), {"x": x}, on=on)["y"], x.reshape(FLATTENED[param])
@@ -62,7 +62,7 @@ def test_flatten(on: str, param: str) -> None:
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize(("param", "axis"), [("", 1), ("axis: -1", 3), ("concat_dim: 0", 0), ("axis: 2", 2)])
 @pytest.mark.parametrize("count", [1, 3])
-def test_concat(on: str, param: str, axis: int, count: int) -> None:
+def test_concat(on: Way, param: str, axis: int, count: int) -> None:
     names = ["a", "b", "c"][:count]
     shapes = [(*X[:axis], size, *X[axis + 1 :]) for size in (1, 3, 2)]
     inputs = {name: numbers(*shape, seed=len(name)) for name, shape in zip(names, shapes, strict=False)}
@@ -80,7 +80,7 @@ SLICES = {
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("param", SLICES)
-def test_slice(on: str, param: str) -> None:
+def test_slice(on: Way, param: str) -> None:
     x = numbers(*X)
     axis, points = SLICES[param]
     results = run(layer("Slice", param, tops=["p", "q", "r"]), {"x": x}, on=on)
@@ -89,14 +89,14 @@ def test_slice(on: str, param: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_slice_with_one_top_is_a_copy(on: str) -> None:
+def test_slice_with_one_top_is_a_copy(on: Way) -> None:
     x = numbers(*X)
     np.testing.assert_array_equal(run(layer("Slice", "axis: 2"), {"x": x}, on=on)["y"], x)
 
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize(("axis", "tiles"), [(1, 1), (-1, 3), (0, 2)])
-def test_tile(on: str, axis: int, tiles: int) -> None:
+def test_tile(on: Way, axis: int, tiles: int) -> None:
     x = numbers(*X)
     copies = [1] * len(X)
     copies[axis] = tiles
@@ -106,14 +106,14 @@ def test_tile(on: str, axis: int, tiles: int) -> None:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("kind", ["Permute", "Transpose"])
-def test_axes_are_reordered(on: str, kind: str) -> None:
+def test_axes_are_reordered(on: Way, kind: str) -> None:
     x, field = numbers(*X), "order" if kind == "Permute" else "dim"
     param = " ".join(f"{field}: {axis}" for axis in (3, 0, 2, 1))
     np.testing.assert_array_equal(run(layer(kind, param), {"x": x}, on=on)["y"], x.transpose(3, 0, 2, 1))
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_permute_keeps_the_axes_that_it_does_not_list(on: str) -> None:
+def test_permute_keeps_the_axes_that_it_does_not_list(on: Way) -> None:
     x = numbers(*X)
     np.testing.assert_array_equal(
         run(layer("Permute", "order: 2"), {"x": x}, on=on)["y"], x.transpose(2, 0, 1, 3)
@@ -125,7 +125,7 @@ REVERSED = {"": (0,), "axis: -1": (3,), "axis: 1 axis: 2": (1, 2)}
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("param", REVERSED)
-def test_reverse(on: str, param: str) -> None:
+def test_reverse(on: Way, param: str) -> None:
     x = numbers(*X)
     np.testing.assert_array_equal(
         run(layer("Reverse", param), {"x": x}, on=on)["y"], np.flip(x, REVERSED[param])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ops import Reverse, Scan
 from prototrt.tests.small_nets import WAYS, inputs_of, loaded, numbers, stored
@@ -33,7 +34,7 @@ JOINS = {
 
 @pytest.mark.parametrize("on", [*WAYS, "onnx-lstm"])
 @pytest.mark.parametrize("join", JOINS)
-def test_opposite_layers(join: str, on: str, tmp_path: Path) -> None:
+def test_opposite_layers(join: str, on: Way, tmp_path: Path) -> None:
     model = loaded(tmp_path, JOINS[join], random_weights=3)
     plain, graph = expand(model).graph, prototrt.rewrite(model)
     scans = [node.op for node in graph.nodes if isinstance(node.op, Scan)]

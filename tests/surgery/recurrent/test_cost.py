@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Cont, Form, Precision
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.converter.tensorrt.builder import network_of
 from prototrt.tests.bench.kernels import kernels, kernels_of_a_call
@@ -43,7 +44,7 @@ def model(folder: Path, options: str = "", steps: int = 12, size: int = 8) -> pr
     ],
 )
 @pytest.mark.parametrize("steps", [2, 500])
-def test_layers(options: str, cont: str, most: int, steps: int, tmp_path: Path) -> None:
+def test_layers(options: str, cont: Cont, most: int, steps: int, tmp_path: Path) -> None:
     graph = prototrt.rewrite(model(tmp_path, options, steps), cont=cont, sequence="loop")
     assert network_of(graph, find_backend()).definition.num_layers <= most
 
@@ -68,7 +69,7 @@ def test_layers(options: str, cont: str, most: int, steps: int, tmp_path: Path) 
         ("LSTM in both directions", "unroll", 2.5),
     ],
 )
-def test_kernels_of_a_step(layer: str, form: str, most: float, precision: str) -> None:
+def test_kernels_of_a_step(layer: str, form: Form, most: float, precision: Precision) -> None:
     """Counted in the plan: a state, or a sum, that costs a kernel of its own is seen here."""
     assert kernels(layer, form, precision) <= most
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import prototrt
+from prototrt import StateSource, Way
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 from prototrt.surgery.ir import Array
@@ -102,7 +103,7 @@ def test_zero_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_constant_state(on: str, tmp_path: Path) -> None:
+def test_constant_state(on: Way, tmp_path: Path) -> None:
     given = {f"rnn_{name}": array for name, array in LSTM.net().feeds.items() if name.endswith("_0")}
     graph = prototrt.rewrite(model(LSTM, tmp_path), state=given)
     assert graph.recurrences == ()
@@ -114,7 +115,7 @@ def test_constant_state(on: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("options", ["", "bidirectional: CONCAT"])
 @pytest.mark.parametrize("streams", [(2, 2, 2), (1, 2, 5)], ids=["two streams", "any number"])
 def test_constant_state_of_all_streams(
-    streams: tuple[int, int, int], options: str, on: str, tmp_path: Path
+    streams: tuple[int, int, int], options: str, on: Way, tmp_path: Path
 ) -> None:
     (tmp_path / "net.prototxt").write_text(VARYING.replace("OPTIONS", options))
     net = prototrt.load(tmp_path / "net.prototxt", random_weights=1)
@@ -213,7 +214,9 @@ MANY = {"x": (9, 6, 3), "cont": (9, 6)}
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("state", ["bind", "zero"])
 @pytest.mark.parametrize("options", ["", "bidirectional: CONCAT num_layers: 2", "num_proj: 3 peephole: true"])
-def test_numbers_of_steps_and_streams_that_vary(options: str, state: str, on: str, tmp_path: Path) -> None:
+def test_numbers_of_steps_and_streams_that_vary(
+    options: str, state: StateSource, on: Way, tmp_path: Path
+) -> None:
     """One graph for any T and N gives what a graph of these sizes gives; what x holds says nothing of zeros."""
     (tmp_path / "net.prototxt").write_text(VARYING.replace("OPTIONS", options))
     net = prototrt.load(tmp_path / "net.prototxt", random_weights=1)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Form, Way
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
 from prototrt.tests.small_nets import WAYS
 
@@ -23,7 +24,7 @@ def sequences(case: RecurrentCase) -> list[str]:
     ("case", "sequence"),
     [pytest.param(case, name, id=f"{case}-{name}") for case in CASES for name in sequences(case)],
 )
-def test_golden(case: RecurrentCase, sequence: str, on: str, tmp_path: Path) -> None:
+def test_golden(case: RecurrentCase, sequence: Form, on: Way, tmp_path: Path) -> None:
     net = case.net()
     graph = prototrt.rewrite(net.load(tmp_path), outputs=list(net.expected), sequence=sequence)
     results = prototrt.Session(graph, on=on).run(net.feeds)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.ir import Array
 from prototrt.tests.small_nets import WAYS, has_engine, op, rewritten
 
@@ -86,7 +87,7 @@ def rows_of_the_fork(bottoms: list[Array], mode: str, before: int, most: int) ->
 @pytest.mark.parametrize(
     ("mode", "before", "most"), [("IOU", 1000, 1000), ("IOMU", 30, 1000), ("IOFU", 1000, 5)]
 )
-def test_box_output(mode: str, before: int, most: int, on: str) -> None:
+def test_box_output(mode: str, before: int, most: int, on: Way) -> None:
     bottoms = maps(3)
     limits = f"max_nms_num: {before} max_post_nms_num: {most}" if before < 1000 or most < 1000 else ""
     layer = box_output(f'iou_thr: 0.4 nms_type: "{mode}" {limits}'.replace("max_nms_num: 1000", ""))
@@ -99,7 +100,7 @@ def test_box_output(mode: str, before: int, most: int, on: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_without_any_box(on: str) -> None:
+def test_without_any_box(on: Way) -> None:
     """The fork invents a region, and gives it no score."""
     bottoms = maps(3)
     inputs = {"b0": bottoms[0], "b1": bottoms[1]}
@@ -172,7 +173,7 @@ def pixel_overlap(a: list[float], b: list[float], mode: str) -> float:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize(("mode", "most"), [("IOU", 1000), ("IOMU", 1000), ("IOFU", 4)])
-def test_box_group_output(mode: str, most: int, on: str) -> None:
+def test_box_group_output(mode: str, most: int, on: Way) -> None:
     inputs = grouped_maps(1)
     expected = []
     for image in range(BATCH):
@@ -189,7 +190,7 @@ def test_box_group_output(mode: str, most: int, on: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_decode_bbox(on: str) -> None:
+def test_decode_bbox(on: Way) -> None:
     random = np.random.default_rng(5)
     codes = random.standard_normal((4, 8)).astype(np.float32)
     corners = random.integers(0, 50, (4, 2))

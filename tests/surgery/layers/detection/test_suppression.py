@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.expression import Expression
@@ -36,7 +37,7 @@ def graph_of(rule: Suppression, before: int, most: int) -> Graph:
     return build.graph("", [build.named(places.value, "index", "index", 0)])
 
 
-def kept_on(way: str, graph: Graph, scores: Array, boxes: Array) -> list[list[int]]:
+def kept_on(way: Way, graph: Graph, scores: Array, boxes: Array) -> list[list[int]]:
     feeds = {name: boxes[..., place] for place, name in enumerate(("x1", "y1", "x2", "y2"))}
     found = prototrt.Session(graph, on=way).run({"scores": scores, **feeds})["index"]
     return [[int(index) for index in row if index >= 0] for row in found]
@@ -110,7 +111,7 @@ def test_keeps_what_the_fork_keeps(held: str, rule: Suppression, before: int, mo
 @pytest.mark.parametrize("way", WAYS[1:])
 @pytest.mark.parametrize("held", HELD_AT_ONCE)
 @pytest.mark.parametrize("eta", [1.0, 0.9])
-def test_all_ways_agree(monkeypatch: pytest.MonkeyPatch, eta: float, held: str, way: str) -> None:
+def test_all_ways_agree(monkeypatch: pytest.MonkeyPatch, eta: float, held: str, way: Way) -> None:
     monkeypatch.setattr(suppression, "MOST_PAIRS", HELD_AT_ONCE[held])
     rule = Suppression(0.6, of_normalized_corners, eta=eta)
     graph, (scores, boxes) = graph_of(rule, 20, 7), drawn(1)
@@ -129,7 +130,7 @@ def test_builds(monkeypatch: pytest.MonkeyPatch, eta: float, held: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @given(threshold=st.sampled_from([0.0, 0.3, 0.5, 1.0]), most=st.integers(1, BOXES), seed=st.integers(0, 99))
 @settings(max_examples=10)
-def test_native_layers_keep_the_same(way: str, threshold: float, most: int, seed: int) -> None:
+def test_native_layers_keep_the_same(way: Way, threshold: float, most: int, seed: int) -> None:
     rule = Suppression(threshold, of_normalized_corners, is_native=True)
     scores, boxes = drawn(seed, least=1)
     found = kept_on(way, graph_of(rule, 20, most), scores, boxes)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Array
 from prototrt.tests.small_nets import WAYS, inputs_of, loaded, stored
@@ -53,7 +54,7 @@ def inputs(**shapes: tuple[int, ...]) -> str:
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("with_clip", [False, True])
 @pytest.mark.parametrize("layout", ["rows", "steps"])
-def test_lstm_of_forks(layout: str, with_clip: bool, on: str, tmp_path: Path) -> None:
+def test_lstm_of_forks(layout: str, with_clip: bool, on: Way, tmp_path: Path) -> None:
     """junhyukoh's rows with batch_size, and CTPN's three axes; state is carried with clip alone."""
     steps, streams, size, hidden = 4, 3, 5, 6
     blobs = [normal(4 * hidden, size), normal(4 * hidden, hidden), normal(4 * hidden)]
@@ -98,7 +99,7 @@ def test_lstm_rows_that_do_not_fit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("kind", ["LSTMController", "LSTMTopic"])
-def test_lstm_of_jeddi_net(kind: str, on: str, tmp_path: Path) -> None:
+def test_lstm_of_jeddi_net(kind: str, on: Way, tmp_path: Path) -> None:
     steps, streams, size, hidden, further = 3, 2, 4, 5, 3
     count = 2 if kind == "LSTMTopic" else 1
     statics = [normal(streams, further) for _ in range(count)]
@@ -126,7 +127,7 @@ def test_lstm_of_jeddi_net(kind: str, on: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize(("ties", "tanh"), [(False, True), (True, False)])
-def test_lstm_unit_of_apollocaffe(ties: bool, tanh: bool, on: str, tmp_path: Path) -> None:
+def test_lstm_unit_of_apollocaffe(ties: bool, tanh: bool, on: Way, tmp_path: Path) -> None:
     streams, size, cells = 3, 7, 4
     blobs = [normal(1, cells, 1, size) for _ in range(4)]
     feeds = {"x": normal(streams, size), "memory": normal(streams, cells)}
@@ -143,7 +144,7 @@ def test_lstm_unit_of_apollocaffe(ties: bool, tanh: bool, on: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_gru_unit(on: str, tmp_path: Path) -> None:
+def test_gru_unit(on: Way, tmp_path: Path) -> None:
     feeds = {"h": normal(1, 2, 3), "gates": normal(1, 2, 9), "cont": np.array([[1, 0]], np.float32)}
     text = inputs(**{name: array.shape for name, array in feeds.items()}) + (
         'layer { name: "u" type: "GRUUnit" bottom: "h" bottom: "gates" bottom: "cont" top: "u" }'
@@ -155,7 +156,7 @@ def test_gru_unit(on: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_gru_with_the_reset_before_the_product(on: str, tmp_path: Path) -> None:
+def test_gru_with_the_reset_before_the_product(on: Way, tmp_path: Path) -> None:
     """Cho et al. 2014: ``n = tanh(W x + U (r h))``; the other order is in the cuDNN goldens."""
     steps, streams, size, hidden = 4, 2, 3, 5
     w, b, u = normal(3 * hidden, size), normal(3 * hidden), normal(3 * hidden, hidden)

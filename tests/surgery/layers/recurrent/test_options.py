@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Array, Op, fixed
 from prototrt.surgery.layers.recurrent.activations import activation_named
@@ -212,7 +213,7 @@ def test_sequence_lengths(past_end: str, direction: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("projection", ["", "num_proj: 2"])
-def test_what_is_projected_to_the_side_is_held(projection: str, on: str, tmp_path: Path) -> None:
+def test_what_is_projected_to_the_side_is_held(projection: str, on: Way, tmp_path: Path) -> None:
     """Behind the end the whole top is what it was at the last step; 0 to the side if there was none."""
     fields = f"num_output: 3 {projection} num_nonrecurrent_proj: 2 sequence_lengths: true"
     given = feeds(lengths=np.array([4, 2, 0], np.int32))
@@ -232,7 +233,7 @@ def test_what_is_projected_to_the_side_is_held(projection: str, on: str, tmp_pat
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("direction", ["", "reverse: true", "bidirectional: CONCAT"])
-def test_sequence_lengths_with_any_number_of_steps(direction: str, on: str, tmp_path: Path) -> None:
+def test_sequence_lengths_with_any_number_of_steps(direction: str, on: Way, tmp_path: Path) -> None:
     """One graph for all T and N counts the steps; for one T it knows their numbers."""
     model = load(tmp_path, f"num_output: 3 sequence_lengths: true {direction}", bottoms={"lengths": (3,)})
     graph = prototrt.rewrite(
