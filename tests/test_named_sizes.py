@@ -324,7 +324,7 @@ def test_message_about_a_cont_of_other_sizes() -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_a_constant_cont_of_other_sizes_may_be_dropped(on: str) -> None:
+def test_a_constant_cont_of_other_sizes_may_be_dropped(on: Way) -> None:
     """A net that makes its own cont, for one size, and whose calls hold whole sequences."""
     first = op("DummyData", "dummy_data_param { shape { dim: 1 dim: 1 } }", (), ("first",)).replace(
         '"op"', '"first"'

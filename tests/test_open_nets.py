@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.ir import Array
 from prototrt.tests.digit_strips import DIGITS
 from prototrt.tests.golden_cases import case_called
@@ -15,7 +16,7 @@ from prototrt.tests.small_nets import WAYS, has_engine
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("name", OPEN_NETS)
-def test_five_sizes(name: str, on: str) -> None:
+def test_five_sizes(name: str, on: Way) -> None:
     """Each call computes what the net for its sizes alone computes."""
     net = OPEN_NETS[name]
     session = prototrt.Session(net.graph(), on=on)
@@ -35,7 +36,7 @@ def test_it_builds(name: str) -> None:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("name", ["net_crnn", "net_fcn"])
-def test_images_of_a_larger_batch(name: str, on: str) -> None:
+def test_images_of_a_larger_batch(name: str, on: Way) -> None:
     """Caffe's numbers for its images, wherever they stand among others."""
     case, net = case_called(name), OPEN_NETS[name.removeprefix("net_").upper()]
     (data,), wanted = case.arrays("inputs")[0].values(), case.arrays("outputs")[0]["prob"]
@@ -49,7 +50,7 @@ def test_images_of_a_larger_batch(name: str, on: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_strips_of_digits(on: str) -> None:
+def test_strips_of_digits(on: Way) -> None:
     """Caffe's numbers for four strips: side by side, one after the other in one call, and cut into calls."""
     known = np.load(DIGITS / "expected.npz")
     data, wanted = known["data"][:4], known["prob"][:4, :, 0]
@@ -73,7 +74,7 @@ def test_strips_of_digits(on: str) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_an_image_within_a_larger_one(on: str) -> None:
+def test_an_image_within_a_larger_one(on: Way) -> None:
     """A Convolution without padding: Caffe's numbers for a small image are a part of those for a large one."""
     case = case_called("conv_plain")
     data, wanted = case.arrays("inputs")[0]["data"], case.arrays("outputs")[0]["out"]

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from prototrt.caffe_proto.visible import visible
 from prototrt.converter.commandline.waiting import held_back
 
+if TYPE_CHECKING:
+    TextHandler = logging.StreamHandler[TextIO]
+else:
+    TextHandler = logging.StreamHandler  # generic at run time from Python 3.11 on
 
-class Handler(logging.StreamHandler[TextIO]):
+
+class Handler(TextHandler):
     """Writes to stderr, between two drawings of the waiting line."""
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.ir import Array, DType, Graph, OpenSize, Range, Size, Value
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MULTIPLY, Count, TopK
@@ -80,7 +81,7 @@ def graph_of(name: str) -> Graph:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("name", RULES)
-def test_numbers(name: str, on: str) -> None:
+def test_numbers(name: str, on: Way) -> None:
     _, expected = RULES[name]
     session = prototrt.Session(graph_of(name), on=on)
     for size in SIZES:

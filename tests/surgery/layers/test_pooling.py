@@ -276,7 +276,7 @@ def test_a_mask_over_volumes_is_refused() -> None:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("pool", ["MAX", "AVE"])
-def test_whole_volumes(pool: str, on: str) -> None:
+def test_whole_volumes(pool: str, on: Way) -> None:
     x = numbers(2, 3, 2, 4, 3)
     expected = (np.max if pool == "MAX" else np.mean)(x, (2, 3, 4), keepdims=True)
     found = run(layer(f"pool: {pool} global_pooling: true"), {"x": x}, on=on)["y"]
