@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.ir import Array, Graph, Range, size_at, size_from_text
 from prototrt.surgery.layers.detection import suppression
 from prototrt.surgery.ops import NonMaxSuppression
@@ -167,7 +168,7 @@ def fixed_runs(name: str) -> list[tuple[dict[str, Array], dict[str, Array]]]:
     return runs
 
 
-def check(name: str, graph: Graph, on: str) -> None:
+def check(name: str, graph: Graph, on: Way) -> None:
     """The fork's numbers at the golden's size; at four others, those of the net with fixed shapes."""
     case = case_called(name)
     session = prototrt.Session(graph, on=on, cut=True)
@@ -194,14 +195,14 @@ QUICK = (
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in OPEN]
 )
-def test_five_sizes(name: str, on: str) -> None:
+def test_five_sizes(name: str, on: Way) -> None:
     check(name, opened(name), on)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("name", ["det_corner_default", "det_eta", "refinedet_cascade"])
-def test_boxes_one_by_one(name: str, on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boxes_one_by_one(name: str, on: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     """As for lists of many boxes, whose pairs do not fit into memory."""
     monkeypatch.setattr(suppression, "MOST_PAIRS", 0)
     check(name, opened(name), on)
