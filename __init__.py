@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from prototrt.converter.onnx.export import export_onnx
     from prototrt.converter.options import (
         BackendName,
+        BatchOptions,
         BuildOptions,
         CalibrateOptions,
         ChannelOrder,
@@ -58,11 +59,13 @@ if TYPE_CHECKING:
     from prototrt.converter.public import (
         bench,
         calibrate,
+        convert_batch,
         deploy,
         doctor,
         draw,
         inspect,
         layers,
+        prune_cache,
         survey,
         triton,
         verify,
@@ -92,6 +95,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BackendName",
+    "BatchOptions",
     "BuildError",
     "BuildOptions",
     "CalibrateOptions",
@@ -140,6 +144,7 @@ __all__ = [
     "bench",
     "build",
     "calibrate",
+    "convert_batch",
     "deploy",
     "doctor",
     "draw",
@@ -147,6 +152,7 @@ __all__ = [
     "inspect",
     "layers",
     "load",
+    "prune_cache",
     "rewrite",
     "survey",
     "triton",
@@ -200,6 +206,7 @@ _HOMES = {
     **dict.fromkeys(
         (
             "BackendName",
+            "BatchOptions",
             "BuildOptions",
             "CalibrateOptions",
             "ChannelOrder",
@@ -215,11 +222,13 @@ _HOMES = {
         (
             "bench",
             "calibrate",
+            "convert_batch",
             "deploy",
             "doctor",
             "draw",
             "inspect",
             "layers",
+            "prune_cache",
             "survey",
             "triton",
             "verify",

@@ -210,7 +210,8 @@ def takes_options(
         def called(*positional: Any, **keywords: Any) -> R:
             if unknown := [name for name in keywords if name not in signature.parameters]:
                 raise TypeError(_unknown_keyword(function.__name__, unknown[0], signature.parameters))
-            given = signature.bind(*positional, **keywords).arguments
+            bind = signature.bind_partial if "options" in keywords else signature.bind
+            given = bind(*positional, **keywords).arguments
             first, options = given.pop(subject.name), given.pop("options", None)
             if options is not None and given:
                 raise TypeError(f"{function.__name__}() takes options or {', '.join(given)}, not both")

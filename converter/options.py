@@ -6,13 +6,14 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import (
     NOT_IN_LISTS,
     ONLY_IN_PYTHON,
     Options,
+    PathLike,
     at_least,
     not_in_lists,
     one_of,
@@ -27,6 +28,9 @@ from prototrt.converter.builder_options import (
 )
 from prototrt.converter.targets import TargetName
 from prototrt.surgery.options import RewriteOptions
+
+if TYPE_CHECKING:
+    from prototrt.converter.batch.runner import BatchProgress
 
 BackendName: TypeAlias = Literal["auto", "rtx", "enterprise"]
 TileLowering: TypeAlias = Literal["broadcast", "native", "plugin"]
@@ -238,3 +242,28 @@ class TritonOptions(Options):
     max_batch_size: int | None = at_least(1, most=65_536)
     platform: Platform = one_of(Platform)
     labels: str | None = None
+
+
+@dataclass(frozen=True)
+class BatchOptions(Options):
+    """How a list of models is converted.
+
+    ``folder`` is for engines; it is made if needed. ``jobs`` is the number of processes, by default one per core.
+    ``scheduler`` is the address of a Dask cluster that converts instead, ``"tcp://HOST:PORT"``. ``keep_going`` converts
+    the remaining models when one fails. ``report_junit``, ``report_json`` and ``report_md`` are files for reports.
+    ``cache`` is a folder of conversions, so that only models that changed are converted; ``verify_cache`` hashes its
+    files before they are used: all, none, or by default those of a cache that was restored or moved. ``progress``
+    is called with the number of models, and what it returns with the outcome of each.
+    """
+
+    folder: PathLike
+    _: KW_ONLY
+    jobs: int | None = at_least(1)
+    scheduler: str | None = None
+    keep_going: bool = False
+    report_junit: str | None = None
+    report_json: str | None = None
+    report_md: str | None = None
+    cache: str | None = None
+    verify_cache: bool | None = None
+    progress: BatchProgress | None = only_in_python(None)

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto import Model, load
+from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import PathLike, narrowed, takes_options
+from prototrt.caffe_proto.sizes import bytes_from_text
 from prototrt.caffe_proto.subjects import refuse_other
 from prototrt.caffe_proto.warned import silent, tell
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.notebook import notebook_progress
-from prototrt.converter.options import BuildOptions, CalibrateOptions, TritonOptions, VerifyOptions
+from prototrt.converter.options import (
+    BatchOptions,
+    BuildOptions,
+    CalibrateOptions,
+    TritonOptions,
+    VerifyOptions,
+)
 from prototrt.converter.stages import READERS, STAGES, Reader, Stage, StageName
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
@@ -20,6 +29,8 @@ from prototrt.surgery.pipeline import rewrite
 from prototrt.surgery.views.inspection import Inspection
 
 if TYPE_CHECKING:
+    from prototrt.converter.batch.prune import Pruned
+    from prototrt.converter.batch.reports import BatchResult
     from prototrt.converter.benchmark import Benchmark
     from prototrt.converter.calibration.calibration import Calibration
     from prototrt.converter.doctor import Diagnosis
@@ -200,6 +211,52 @@ def survey(*paths: PathLike) -> Survey:
     with silent():
         advance = notebook_progress("nets")(len(files))
         return survey(files, lambda net: advance())
+
+
+@takes_options(BatchOptions)
+def convert_batch(models: PathLike, options: BatchOptions) -> BatchResult:
+    """Convert all models of a list in YAML, each in a process of its own; see docs/batch.md.
+
+    ``found.outcomes`` says what became of each, ``found.exit_code`` is 0 if all are converted. Raises
+    ``ConversionError`` for a list that cannot be used, not for models that fail.
+    """
+    from prototrt.converter.batch.conversion import convert_models
+
+    with silent():
+        found = convert_models(os.fspath(models), options, options.progress or _notebook_batch)
+    tell(found.warnings)
+    return found
+
+
+def _notebook_batch(total: int) -> Callable[[object], object]:
+    advance = notebook_progress("models")(total)
+    return lambda outcome: advance()
+
+
+def prune_cache(
+    folder: PathLike, *, older_than: float | None = None, max_size: int | str | None = None
+) -> Pruned:
+    """Remove conversions from the cache of a batch: all, or those not used for ``older_than`` days, and then the
+    least recently used ones above ``max_size``: bytes, or a text with a unit, such as ``"10GB"``.
+
+    Batches may run at the same time. Raises ``ConversionError`` if the folder is not a cache.
+    """
+    from prototrt.converter.batch.prune import prune
+
+    return prune(os.fspath(folder), older_than, _bytes("max_size", max_size))
+
+
+def _bytes(name: str, size: int | str | None) -> int | None:
+    """Raises ``OptionsError`` for a text that is not a size."""
+    if not isinstance(size, str):
+        return size
+    count = bytes_from_text(size)
+    if count is None:
+        raise OptionsError(
+            Worded("{} is {}, expected a size", Option(name), repr(size)),
+            fix=Worded("write it as in {}", Option(name, "10GB")),
+        )
+    return count
 
 
 def bench(source: Graph | Session, calls: int = 100, *, profile: bool = False) -> Benchmark:

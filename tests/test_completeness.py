@@ -21,6 +21,7 @@ from prototrt import cli
 from prototrt.caffe_proto.options import LoadOptions, Options
 from prototrt.caffe_proto.schema import Message, message_class, parameter_fields
 from prototrt.converter.options import (
+    BatchOptions,
     BuildOptions,
     CalibrateOptions,
     ConvertOptions,
@@ -75,6 +76,7 @@ def test_every_option_is_given_by_a_test() -> None:
 def test_every_option_of_a_call_is_given_by_a_test() -> None:
     given = words_in_tests()
     calls = (
+        BatchOptions,
         LoadOptions,
         RewriteOptions,
         BuildOptions,

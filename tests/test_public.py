@@ -17,16 +17,27 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto import errors
+from prototrt.caffe_proto.net.deploy_text import deploy_text
 from prototrt.caffe_proto.options import Options
 from prototrt.caffe_proto.warned import silent, tell
 from prototrt.cli import main
+from prototrt.converter.batch.entry import Outcome
+from prototrt.converter.benchmark import bench_graph
 from prototrt.converter.builder_options import COMPATIBILITY
+from prototrt.converter.calibration import calibration
+from prototrt.converter.conversion import verify_model
+from prototrt.converter.doctor import diagnose
 from prototrt.converter.glance.facts import FileFacts
 from prototrt.converter.options import Started
+from prototrt.converter.pictures import write_picture
 from prototrt.converter.sessions.session import WAYS
 from prototrt.converter.stages import READERS
+from prototrt.converter.survey.survey import survey
 from prototrt.converter.targets import TARGETS
+from prototrt.converter.triton.repository import write_repository
 from prototrt.surgery.forks import MEANINGS
+from prototrt.surgery.views import inspection
+from prototrt.surgery.views.support import supported_layers
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, strips
 from prototrt.tests.fresh_python import run_python
 
@@ -34,6 +45,12 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "python.md").read_text()
 COMMANDS, WORDS = PAGE.split("## Words")
 ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*?) \| .* \|$", COMMANDS, re.MULTILINE))
+MODELS = f"models: [{{ name: digits, prototxt: {DEPLOY}, weights: {WEIGHTS}, format: onnx }}]"
+SMALL = """
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 } } }
+layer { name: "y" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 3 } }
+"""
+NET = {"NET": ["net.prototxt", "--random-weights", "1"]}
 PYTHON_LAYER = """
 name: "cut"
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 } } }
@@ -46,9 +63,55 @@ def test_each_command_has_a_public_function_that_is_documented() -> None:
     assert ROWS.keys() == main.commands.keys()
     for command, text in ROWS.items():
         names = re.findall(r"`prototrt\.(\w+)", text)
-        assert names or command == "cache", command
+        assert names, command
         assert {*names} <= {*prototrt.__all__}, command
         assert all(callable(getattr(prototrt, name)) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("command", "work", "arguments"),
+    [
+        ("convert", prototrt.export_onnx, ["NET", "-o", "net.onnx"]),
+        ("inspect", inspection.inspect, ["NET"]),
+        ("dot", write_picture, ["NET", "-o", "net.dot"]),
+        ("run", prototrt.Session.run, ["NET", "--inputs", "in.npz", "-o", "out.npz"]),
+        ("verify", verify_model, ["NET", "--on", "onnx"]),
+        ("calibrate", calibration.calibrate, ["NET", "--inputs", "in.npz", "-o", "scales.json"]),
+        ("deploy", deploy_text, ["net.prototxt"]),
+        ("triton", write_repository, ["NET", "-o", "models"]),
+        ("survey", survey, ["net.prototxt"]),
+        ("bench", bench_graph, ["NET", "--calls", "1"]),
+        ("layers", supported_layers, []),
+        ("doctor", diagnose, []),
+        ("batch", prototrt.convert_batch, ["models.yaml", "-o", "engines"]),
+        ("cache prune", prototrt.prune_cache, ["cache"]),
+    ],
+)
+def test_a_command_and_its_public_call_do_the_work_in_one_function(
+    command: str,
+    work: Callable[..., object],
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The public function is it, or calls it."""
+    names = re.findall(r"`prototrt\.(\w+)", ROWS[command.split()[0]])
+    public = [inspect.unwrap(getattr(prototrt, name)) for name in names]
+    functions = [getattr(each, "run", each) for each in public]
+    code = inspect.unwrap(work).__code__
+    assert any(code is each.__code__ or work.__name__ in each.__code__.co_names for each in functions)
+    monkeypatch.chdir(tmp_path)
+    Path("net.prototxt").write_text(SMALL)
+    Path("models.yaml").write_text("models: [{ prototxt: net.prototxt, random-weights: 1, format: onnx }]")
+    Path("cache", "new").mkdir(parents=True)
+    np.savez("in.npz", x=np.ones((1, 2), np.float32))
+    called = set()
+    sys.setprofile(lambda frame, event, argument: called.add(frame.f_code))
+    try:
+        done(*command.split(), *(word for each in arguments for word in NET.get(each, [each])))
+    finally:
+        sys.setprofile(None)
+    assert code in called
 
 
 def test_all_names_are_there_and_documented() -> None:
@@ -79,7 +142,7 @@ def literals(hint: Any) -> Iterator[tuple[str, ...]]:
 @pytest.mark.parametrize("kind", Options.__subclasses__(), ids=lambda kind: kind.__name__)
 def test_words_of_options_are_public_types(kind: type[Options]) -> None:
     """A field's type, its check and the choices of the command line are one list."""
-    hints = get_type_hints(kind, localns={"Array": object, "KW_ONLY": object})
+    hints = get_type_hints(kind, localns={"Array": object, "BatchProgress": object, "KW_ONLY": object})
     for known in fields(kind):
         stated = [*literals(hints[known.name])]
         checked = known.metadata.get("choices")
@@ -130,8 +193,12 @@ def test_all_errors_are_public() -> None:
     assert kinds <= {*prototrt.__all__}
 
 
-def test_blocks_of_the_page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(ROOT)
+def test_blocks_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("samples").symlink_to(ROOT / "samples")
+    Path("models.yaml").write_text(MODELS)
     scope: dict[str, Any] = {}
     with warnings.catch_warnings():
         for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
@@ -141,6 +208,8 @@ def test_blocks_of_the_page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         "107321",
         "PASS: 2 ways agree",
         "PASS: 2 ways agree",
+        "digits converted ",
+        "1",
     ]
 
 
@@ -232,6 +301,35 @@ def test_triton(tmp_path: Path) -> None:
     written = prototrt.triton(model, tmp_path / "models", options=options, rewriting=rewriting)
     assert written.folder == tmp_path / "models" / "reader"
     assert (written.folder / "config.pbtxt").is_file()
+
+
+def test_sizes_of_a_cache_are_bytes_or_texts(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    assert prototrt.prune_cache(tmp_path, max_size="1GB") == prototrt.prune_cache(tmp_path, max_size=10**9)
+    with pytest.raises(prototrt.OptionsError) as caught:
+        prototrt.prune_cache(tmp_path, max_size="much")
+    assert str(caught.value) == (
+        "max_size is 'much', expected a size\n  fix: write it as in max_size=\"10GB\""
+    )
+
+
+def test_a_batch_tells_the_progress_and_its_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("net.prototxt").write_text(SMALL)
+    Path("models.yaml").write_text(
+        "models: [{ prototxt: net.prototxt, random-weights: 1, format: onnx, needs: rtx }, { prototxt: gone }]"
+    )
+    heard: list[object] = []
+
+    def progress(total: int) -> Callable[[Outcome], object]:
+        heard.append(total)
+        return lambda outcome: heard.append(outcome.status.value)
+
+    with pytest.warns(
+        prototrt.ConversionWarning, match="needs: applies only with scheduler; ignored for net"
+    ):
+        found = prototrt.convert_batch("models.yaml", "out", keep_going=True, jobs=1, progress=progress)
+    assert (heard[0], sorted(map(str, heard[1:])), found.exit_code) == (2, ["converted", "failed"], 3)
 
 
 def test_a_function_says_what_to_call_first() -> None:

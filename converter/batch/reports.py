@@ -22,12 +22,25 @@ _SIGNS = {Status.CONVERTED: "✅", Status.CACHED: "✅", Status.SKIPPED: "⏭️
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """All outcomes of a batch. ``seconds`` are wall time; ``began`` has a time zone."""
+    """All outcomes of a batch. ``seconds`` are wall time; ``began`` has a time zone.
+
+    ``warnings`` are those of all models, and what was asked in vain.
+    """
 
     file: str
     began: datetime
     seconds: float
     outcomes: Sequence[Outcome]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def warnings_of_left_out(self) -> list[str]:
+        """Those of the warnings about layers that engines lack."""
+        return [
+            f"{outcome.entry.name}: {layer['warning']}"
+            for outcome in self.outcomes
+            for layer in outcome.facts.get("left_out", ())
+        ]
 
     @property
     def exit_code(self) -> int:

@@ -7,14 +7,17 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.batch.cache import Cache
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.worker import Worker
 
-Listener = Callable[[Outcome], None]
+Listener: TypeAlias = Callable[[Outcome], object]
+"""Hears of each outcome as soon as it is known."""
+BatchProgress: TypeAlias = Callable[[int], Listener]
+"""Hears how many models there are, before the first one begins."""
 
 
 class LostPoolError(ConversionError):

@@ -35,6 +35,18 @@ def test_keywords_or_one_object() -> None:
     assert told("x", 2, way="step") == told("x", options=Ways(2, way="step")) == ("x", Ways(2, way="step"))
 
 
+@dataclass(frozen=True)
+class Required(Options):
+    folder: str
+
+
+def test_an_object_has_what_is_required() -> None:
+    found = takes_options(Required)(lambda subject, options: (subject, options.folder))
+    assert found("x", options=Required("out")) == found("x", "out") == ("x", "out")
+    with pytest.raises(TypeError, match="missing a required argument: 'folder'"):
+        found("x")  # type: ignore[call-arg]
+
+
 def test_not_both() -> None:
     with pytest.raises(TypeError, match=r"told\(\) takes options or way, not both"):
         told("x", options=Ways(), way="step")  # type: ignore[call-overload]

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.visible import visible
 from prototrt.converter.batch.entry import Outcome
-from prototrt.converter.batch.runner import Listener
+from prototrt.converter.batch.runner import BatchProgress, Listener
 from prototrt.converter.commandline.progress import terminal
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.commandline.waiting import held_back
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 
 @contextmanager
-def display(total: int, quiet: bool) -> Iterator[Listener]:
-    """A listener for the outcomes. Failures are reported on stderr, even if ``quiet``."""
+def display(quiet: bool) -> Iterator[BatchProgress]:
+    """Shows the outcomes. Failures are reported on stderr, even if ``quiet``."""
     console = None if quiet else terminal()
-    if console is None:
-        yield _Lines(total, quiet)
-        return
+    with ExitStack() as shown:
+        yield (
+            lambda total: (
+                _Lines(total, quiet) if console is None else shown.enter_context(_bar(total, console))
+            )
+        )
+
+
+@contextmanager
+def _bar(total: int, console: Console) -> Iterator[Listener]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (

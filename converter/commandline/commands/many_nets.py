@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+
 import click
 
-from prototrt.converter.commandline.batch.options import BatchOptions, Bytes, batch_options
+import prototrt
+from prototrt.converter.commandline.batch.options import Bytes, batch_options
 from prototrt.converter.commandline.frame import Commands, Guarded
 from prototrt.converter.commandline.options.common import common_options, json_option, verbosity
 from prototrt.converter.commandline.options.groups import gathered
 from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile
 from prototrt.converter.commandline.printing import print_result, tell, tell_summary, warn, write_text
 from prototrt.converter.commandline.terminal import show
+from prototrt.converter.options import BatchOptions
 
 
 @click.command(cls=Guarded)
@@ -18,27 +23,25 @@ from prototrt.converter.commandline.terminal import show
 @json_option
 @common_options
 @gathered(options=BatchOptions)
-def batch(options: BatchOptions, as_json: bool) -> None:
+def batch(models: str, options: BatchOptions, dry_run: bool, as_json: bool) -> None:
     """Convert all models listed in MODELS.yaml.
 
     Each model has its own process: a crash, a hang or a lack of memory ends that model only.
     The exit code is that of the worst model.
     """
+    from prototrt.converter.batch.conversion import survey_models
     from prototrt.converter.batch.reports import json_report
-    from prototrt.converter.commandline.batch.command import (
-        run_batch,
-        survey_list,
-        warnings_of,
-        warnings_of_left_out,
-    )
+    from prototrt.converter.commandline.batch.display import display
+    from prototrt.converter.commandline.stopping import stoppable
     from prototrt.converter.commandline.survey import print_survey
 
-    if options.dry_run:
-        found = survey_list(options)
+    if dry_run:
+        found = survey_models(models, os.fspath(options.folder))
         print_result(found, as_json, print_survey)
         click.get_current_context().exit(0 if found.is_whole else 3)
-    result = run_batch(options, verbosity().quiet)
-    warn(warnings_of(options, result), insist=warnings_of_left_out(result))
+    with stoppable(), display(verbosity().quiet) as progress:
+        result = prototrt.convert_batch(models, options=replace(options, progress=progress))
+    warn(result.warnings, insist=result.warnings_of_left_out)
     if as_json:
         show(json_report(result), end="")
     else:
@@ -61,9 +64,8 @@ def cache() -> None:
 @common_options
 def prune(folder: str, older_than: float | None, max_size: int | None, as_json: bool) -> None:
     """Remove conversions from FOLDER: all of them, or what the options say."""
-    from prototrt.converter.batch.prune import prune
-
-    print_result(prune(folder, older_than, max_size), as_json, tell_summary)
+    pruned = prototrt.prune_cache(folder, older_than=older_than, max_size=max_size)
+    print_result(pruned, as_json, tell_summary)
 
 
 @click.command(cls=Guarded, short_help="Report which nets convert, and what stops the others.")

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,11 @@ import pytest
 import prototrt
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.batch.cluster import ClusterPool, is_exposed
+from prototrt.converter.batch.conversion import warnings_of
 from prototrt.converter.batch.entry import Status
 from prototrt.converter.batch.reports import BatchResult
 from prototrt.converter.batch.runner import run_entries
-from prototrt.converter.commandline.batch.command import warnings_of
-from prototrt.converter.commandline.batch.options import BatchOptions
+from prototrt.converter.options import BatchOptions
 from prototrt.tests.converter.batch.support import entry, long_entry
 from prototrt.tests.fresh_python import ROOT, run_python
 
@@ -169,8 +169,7 @@ def test_who_else_may_reach_the_scheduler(address: str, exposed: bool) -> None:
 
 
 def test_an_exposed_scheduler_is_warned_of() -> None:
-    unset: dict[str, Any] = dict.fromkeys(field.name for field in fields(BatchOptions))
-    options = BatchOptions(**{**unset, "scheduler": "tcp://10.0.0.7:8786"})
+    options = BatchOptions("out", scheduler="tcp://10.0.0.7:8786")
     result = BatchResult("models.yaml", datetime.now(timezone.utc), 0.0, [])
     assert warnings_of(options, result) == [
         "tcp://10.0.0.7:8786: whoever reaches this port can run code on the workers and here; use tls://, "

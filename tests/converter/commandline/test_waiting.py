@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -69,9 +69,15 @@ def test_bars_hold_the_line_back(shown: str, monkeypatch: pytest.MonkeyPatch) ->
     console = Console(file=io.StringIO(), force_terminal=True)
     for module in (progress, display):
         monkeypatch.setattr(module, "terminal", lambda: console)
+
+    @contextlib.contextmanager
+    def batch() -> Iterator[object]:
+        with display.display(quiet=False) as begun:
+            yield begun(2)
+
     bars: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         "bar": lambda: progress.bar(2, quiet=False),
-        "batch": lambda: display.display(2, quiet=False),
+        "batch": batch,
         "builder": lambda: progress.BuildProgress(console),
     }
     with bars[shown]() as block:

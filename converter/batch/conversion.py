@@ -1,4 +1,4 @@
-"""The command ``batch``, from options to exit code."""
+"""A list of models, from the file to outcomes and reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import prototrt
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.caffe_proto.wording import Option
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.batch.cache import Cache
 from prototrt.converter.batch.cluster import ClusterPool, is_exposed
 from prototrt.converter.batch.entry import Entry
@@ -24,25 +24,24 @@ from prototrt.converter.batch.reports import (
     markdown_report,
     write_report,
 )
-from prototrt.converter.batch.runner import LocalPool, Pool, run_entries, usable_cores
+from prototrt.converter.batch.runner import BatchProgress, LocalPool, Pool, run_entries, usable_cores
 from prototrt.converter.batch.spec import read_models
 from prototrt.converter.batch.versions import versions
-from prototrt.converter.commandline.batch.display import display
-from prototrt.converter.commandline.batch.options import BatchOptions
-from prototrt.converter.commandline.stopping import stoppable
 from prototrt.converter.files import product_files, refuse_overwriting
+from prototrt.converter.options import BatchOptions
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
     from prototrt.converter.survey.survey import Survey
 
 
-def run_batch(options: BatchOptions, quiet: bool = False) -> BatchResult:
-    """Convert all models of the list, and write the reports."""
+def convert_models(models: str, options: BatchOptions, begun: BatchProgress) -> BatchResult:
+    """Convert all models of a list, and write the reports."""
     began, clock = datetime.now(timezone.utc), time.perf_counter()
-    entries = read_models(options.models, options.folder)
-    _refuse_overwriting(options, entries)
-    _make_folder(options.folder)
+    folder = os.fspath(options.folder)
+    entries = read_models(models, folder)
+    _refuse_overwriting(models, options, entries)
+    _make_folder(folder)
     pool: Pool
     if options.scheduler is None:
         pool, installed = LocalPool(options.jobs or usable_cores()), versions
@@ -52,21 +51,21 @@ def run_batch(options: BatchOptions, quiet: bool = False) -> BatchResult:
     try:
         backends = {entry.options["backend"] for entry in entries}
         cache = Cache(options.cache, installed(backends), options.verify_cache) if options.cache else None
-        with stoppable(), display(len(entries), quiet) as listener:
-            outcomes = run_entries(entries, pool, cache, options.keep_going, listener)
+        outcomes = run_entries(entries, pool, cache, options.keep_going, begun(len(entries)))
     finally:
         pool.close()
-    result = BatchResult(options.models, began, time.perf_counter() - clock, outcomes)
+    result = BatchResult(models, began, time.perf_counter() - clock, outcomes)
+    result = replace(result, warnings=tuple(warnings_of(options, result)))
     _write_reports(options, result)
     return result
 
 
-def survey_list(options: BatchOptions) -> Survey:
-    """Which models of the list would convert, and what stops the others; nothing is written."""
+def survey_models(models: str, folder: str) -> Survey:
+    """Which models of a list would convert, and what stops the others; nothing is written."""
     from prototrt.converter.survey.survey import Survey, surveyed
 
     nets = []
-    for entry in read_models(options.models, options.folder):
+    for entry in read_models(models, folder):
         loading = options_of(LoadOptions, {**entry.options, "weights": entry.weights})
         found = surveyed(entry.prototxt, loading, options_of(RewriteOptions, entry.options))
         nets.append(replace(found, file=entry.name))
@@ -78,7 +77,9 @@ def warnings_of(options: BatchOptions, result: BatchResult) -> list[str]:
     told = [f"{outcome.entry.name}: {warning}" for outcome in result.outcomes for warning in outcome.warnings]
     needy = [outcome.entry.name for outcome in result.outcomes if outcome.entry.needs]
     if needy and options.scheduler is None:
-        told.append(f"needs: applies only with --scheduler; ignored for {', '.join(needy)}")
+        told.append(
+            Worded("needs: applies only with {}; ignored for {}", Option("scheduler"), ", ".join(needy))
+        )
     if options.scheduler is not None and is_exposed(options.scheduler):
         told.append(
             f"{options.scheduler}: whoever reaches this port can run code on the workers and here; use tls://, "
@@ -87,18 +88,9 @@ def warnings_of(options: BatchOptions, result: BatchResult) -> list[str]:
     return told
 
 
-def warnings_of_left_out(result: BatchResult) -> list[str]:
-    """Those of the warnings about layers that engines lack, which ``-q`` does not silence."""
-    return [
-        f"{outcome.entry.name}: {layer['warning']}"
-        for outcome in result.outcomes
-        for layer in outcome.facts.get("left_out", ())
-    ]
-
-
-def _refuse_overwriting(options: BatchOptions, entries: Sequence[Entry]) -> None:
+def _refuse_overwriting(models: str, options: BatchOptions, entries: Sequence[Entry]) -> None:
     """Raise ``OptionsError`` if an engine or a report would overwrite a source file of any model."""
-    read = [options.models, *(file for entry in entries for file in _read(entry))]
+    read = [models, *(file for entry in entries for file in _read(entry))]
     reports = ("report_junit", "report_json", "report_md")
     written = [(Option(name), path) for name in reports if (path := getattr(options, name)) is not None]
     engines = Option("folder")
@@ -130,7 +122,9 @@ def _make_folder(folder: str) -> None:
         problem = (
             "is a file, expected a folder" if os.path.isfile(folder) else f"cannot be made: {error.strerror}"
         )
-        raise ConversionError(problem, where=folder or '""', fix="give -o another folder") from error
+        raise ConversionError(
+            problem, where=folder or '""', fix=Worded("give another folder as {}", Option("folder"))
+        ) from error
 
 
 def _write_reports(options: BatchOptions, result: BatchResult) -> None:
