@@ -317,7 +317,8 @@ def test_a_batch_tells_the_progress_and_its_warnings(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     Path("net.prototxt").write_text(SMALL)
     Path("models.yaml").write_text(
-        "models: [{ prototxt: net.prototxt, random-weights: 1, format: onnx, needs: rtx }, { prototxt: gone }]"
+        "defaults: { random-weights: 1, format: onnx }\n"
+        "models: [{ prototxt: net.prototxt, needs: rtx }, { prototxt: gone }]"
     )
     heard: list[object] = []
 
@@ -328,8 +329,21 @@ def test_a_batch_tells_the_progress_and_its_warnings(tmp_path: Path, monkeypatch
     with pytest.warns(
         prototrt.ConversionWarning, match="needs: applies only with scheduler; ignored for net"
     ):
-        found = prototrt.convert_batch("models.yaml", "out", keep_going=True, jobs=1, progress=progress)
+        found = prototrt.convert_batch(
+            "models.yaml",
+            "out",
+            keep_going=True,
+            jobs=1,
+            cache="cache",
+            verify_cache=True,
+            report_junit="report.xml",
+            report_json="report.json",
+            report_md="report.md",
+            progress=progress,
+        )
     assert (heard[0], sorted(map(str, heard[1:])), found.exit_code) == (2, ["converted", "failed"], 3)
+    assert all(Path(f"report.{suffix}").read_text().strip() for suffix in ("xml", "json", "md"))
+    assert prototrt.prune_cache("cache", older_than=1).kept == 1
 
 
 def test_a_function_says_what_to_call_first() -> None:

@@ -40,11 +40,15 @@ class Required(Options):
     folder: str
 
 
+@takes_options(Required)
+def written(subject: str, options: Required) -> str:
+    return f"{subject} in {options.folder}"
+
+
 def test_an_object_has_what_is_required() -> None:
-    found = takes_options(Required)(lambda subject, options: (subject, options.folder))
-    assert found("x", options=Required("out")) == found("x", "out") == ("x", "out")
+    assert written("x", options=Required("out")) == written("x", "out") == "x in out"
     with pytest.raises(TypeError, match="missing a required argument: 'folder'"):
-        found("x")  # type: ignore[call-arg]
+        written("x")  # type: ignore[call-overload]  # the mistake
 
 
 def test_not_both() -> None:
