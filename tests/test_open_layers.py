@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.surgery.ir import Graph
 from prototrt.tests.small_nets import WAYS, has_engine, numbers, op, rewritten
 
@@ -100,7 +101,7 @@ CASES = [
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_five_sizes(case: OpenCase, on: str) -> None:
+def test_five_sizes(case: OpenCase, on: Way) -> None:
     session = prototrt.Session(case.graph(), on=on)
     step = case.most - case.least
     for place, sizes in enumerate(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt import Way
 from prototrt.caffe_proto.errors import ShapeError
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
 from prototrt.tests.converter.runtime.support import session_of
@@ -76,7 +77,7 @@ Shapes = dict[str, tuple[int, ...]]
         ),
     ],
 )
-def test_arrays_that_do_not_fit(name: str, shapes: Shapes, message: str, on: str) -> None:
+def test_arrays_that_do_not_fit(name: str, shapes: Shapes, message: str, on: Way) -> None:
     graph = OPEN_NETS[name].graph()
     session = session_of(graph) if on == "engine" else prototrt.Session(graph)
     with pytest.raises(ShapeError) as caught:
@@ -85,7 +86,7 @@ def test_arrays_that_do_not_fit(name: str, shapes: Shapes, message: str, on: str
 
 
 @pytest.mark.parametrize("on", ["reference", "engine"])
-def test_state_of_another_number_of_streams(on: str) -> None:
+def test_state_of_another_number_of_streams(on: Way) -> None:
     """It is refused, and the call counts after a reset; another number of steps needs none."""
     net = OPEN_NETS["LRCN"]
     session = session_of(net.graph()) if on == "engine" else prototrt.Session(net.graph())
