@@ -147,7 +147,9 @@ class Options:
     def __post_init__(self) -> None:
         for each in fields(self):
             value, alias = getattr(self, each.name), str(each.type).partition(" ")[0]
-            takes_several = alias == "Names" or ("choices" in each.metadata and isinstance(each.default, tuple))
+            takes_several = alias == "Names" or (
+                "choices" in each.metadata and isinstance(each.default, tuple)
+            )
             if takes_several and isinstance(value, str):
                 value = (value,)
                 object.__setattr__(self, each.name, value)
