@@ -131,6 +131,9 @@ CHOICES = {
 }
 
 
+KINDS = [kind for kind in Options.__subclasses__() if ".tests." not in f".{kind.__module__}."]
+
+
 def literals(hint: Any) -> Iterator[tuple[str, ...]]:
     """The words of each ``Literal`` in a type."""
     if get_origin(hint) is Literal:
@@ -139,7 +142,7 @@ def literals(hint: Any) -> Iterator[tuple[str, ...]]:
         yield from literals(part)
 
 
-@pytest.mark.parametrize("kind", Options.__subclasses__(), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_words_of_options_are_public_types(kind: type[Options]) -> None:
     """A field's type, its check and the choices of the command line are one list."""
     hints = get_type_hints(kind, localns={"Array": object, "BatchProgress": object, "KW_ONLY": object})
