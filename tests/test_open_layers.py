@@ -78,6 +78,16 @@ CASES = [
     OpenCase("Slice", "slice_param { axis: 2 slice_point: 1 slice_point: 2 }", IMAGE, ("y", "z", "w")),
     OpenCase("Slice", "slice_param { axis: -1 }", {"x": (1, "H", "3*W")}, ("y", "z", "w")),
     OpenCase("MergeCrop", "", {"x": (1, 2, "H", "2*W-1"), "larger": (1, 2, "H+3", "2*W+4")}),
+    OpenCase(
+        "Resample", "resample_param { type: NEAREST }", {"x": (1, 2, "H", "W"), "like": (1, 1, "2*H", "2*W")}
+    ),
+    OpenCase("Resample", "resample_param { height: 6 width: 5 type: LINEAR antialias: false }", IMAGE),
+    OpenCase(
+        "Resample", "resample_param { type: LINEAR }", {"x": (1, 2, "H", "2*W"), "like": (1, 1, 4, "W+1")}
+    ),
+    OpenCase(
+        "Resample", "resample_param { type: CUBIC }", {"x": (1, 2, "H", 5), "like": (1, 1, "2*H-1", "W")}
+    ),
     OpenCase("ArgMax", "", IMAGE),
     OpenCase("ArgMax", "argmax_param { top_k: 3 out_max_val: true }", IMAGE),
     OpenCase("ArgMax", "argmax_param { axis: 2 top_k: 2 }", IMAGE),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -38,8 +37,6 @@ LONGEST = 1 << 20
 """Elements of an axis that is resampled, at most: a net of a few lines must not take gigabytes."""
 LARGEST_MATRIX = 1 << 20
 """Elements of a matrix of means of two neighbours. Larger ones are not worth their room in a plan."""
-LARGEST_KERNEL_MATRIX = 1 << 24
-"""Elements of any other matrix that resamples an axis, at most."""
 Pair = tuple[int, int]
 
 
@@ -211,11 +208,11 @@ def interp(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = Non
             )
     if any(cuts):
         x = build.add(Pad((0, 0, -cuts[0], -cuts[0]), (0, 0, -cuts[1], -cuts[1])), x, hint="cropped")
-    out = _size_of_bottom(layer, like) if like is not None else _size_of_interp(build, layer, rest)
+    out = size_of_bottom(layer, like) if like is not None else _size_of_interp(build, layer, rest)
     if any(isinstance(size, OpenSize) for size in (*rest, *out)):
         refuse_length(max(range_of(size).max for size in out))
         return [x if rest == out else build.add(Resize(*out), x)]
-    height, width = _fixed(out)
+    height, width = fixed_sizes(out)
     return [stretched(build, stretched(build, x, 3, width), 2, height)]
 
 
@@ -244,7 +241,8 @@ def _size_of_interp(build: LayerBuilder, layer: Layer, size: Sizes) -> Sizes:
     return height, width
 
 
-def _size_of_bottom(layer: Layer, like: Value) -> Sizes:
+def size_of_bottom(layer: Layer, like: Value) -> Sizes:
+    """The height and the width of the second bottom."""
     expect_axes(layer, 1, like, "(N, C, H, W)", 4)
     return (
         computable(like.shape[2], "the height of the second bottom"),
@@ -252,95 +250,9 @@ def _size_of_bottom(layer: Layer, like: Value) -> Sizes:
     )
 
 
-def _fixed(sizes: Sequence[Dim]) -> Pair:
+def fixed_sizes(sizes: Sequence[Dim]) -> Pair:
+    """A height and a width that do not vary. Raises ``ShapeError``."""
     return fixed(sizes[0], "the height"), fixed(sizes[1], "the width")
-
-
-@layer_rule("Resample")
-def resample(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = None) -> list[Value]:
-    """Resizing by NEAREST, LINEAR or CUBIC weights, which ``antialias`` widens for smaller sizes. From FlowNet.
-
-    Becomes: MatMul, one per axis; for NEAREST Transpose, Gather.
-    The size is that of the second bottom, if there is one, else ``height`` and ``width``. Element x of a row stands at
-    ``x * fx + fy / 2 - 0.5`` of the bottom, one of a column at ``y * fy + fx / 2 - 0.5``, with fx and fy the bottom's
-    width and height over the top's: each axis has the half of the other one, as in the source.
-    Bottoms: (N, C, H, W), optionally a blob whose height and width count. Tops: (N, C, h, w).
-    Source: lmb-freiburg/flownet2 ``src/caffe/layers/resample_layer.cu``.
-    """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
-    param = layer.param
-    if param.type == param.AREA:
-        raise NetError("type is AREA, expected NEAREST, LINEAR or CUBIC", fix=CUT_BEFORE_LAYER)
-    out = _fixed(_size_of_bottom(layer, like)) if like is not None else (int(param.height), int(param.width))
-    if min(out) < 1:
-        raise NetError(
-            f"height is {out[0]} and width {out[1]}, expected at least 1",
-            fix="set both in resample_param, or add a bottom of that size",
-        )
-    refuse_length(max(out))
-    sizes = _fixed(x.shape[2:])
-    fy, fx = (np.float32(size) / np.float32(wanted) for size, wanted in zip(sizes, out, strict=True))
-    half = np.float32(0.5)
-    places = {
-        2: np.arange(out[0], dtype=np.float32) * fy + fx * half - half,
-        3: np.arange(out[1], dtype=np.float32) * fx + fy * half - half,
-    }
-    for axis, factor in ((3, fx), (2, fy)):
-        size, stretch = sizes[axis - 2], factor if param.antialias and max(fx, fy) > 1 else np.float32(1)
-        if param.type == param.NEAREST:
-            x = build.gathered(x, build.constant(_nearest(places[axis], size), "nearest"), axis)
-        else:
-            kernel, reach = (_cubic, 4) if param.type == param.CUBIC else (_triangle, 2)
-            radius = 2 if factor < 1 else math.ceil(reach * stretch)
-            x = resampled(build, x, axis, _weights(kernel, places[axis], size, stretch, radius))
-    return [x]
-
-
-def _weights(
-    kernel: Callable[[Array], Array], places: Array, size: int, stretch: np.float32, radius: int
-) -> Array:
-    """What each place (out,) takes of each element (size,): (out, size), their sum 1, or 0 where all are 0.
-
-    Elements further from the rounded place than the radius do not count.
-    """
-    if len(places) * size > LARGEST_KERNEL_MATRIX:
-        raise ShapeError(
-            f"an axis of {size} elements becomes {len(places)} long, which takes {len(places) * size} weights,"
-            f" expected at most {LARGEST_KERNEL_MATRIX}",
-            fix="use a smaller size",
-        )
-    elements = np.arange(size, dtype=np.float32)
-    is_near = np.abs(_rounded(places)[:, np.newaxis] - elements) <= radius
-    weights = np.where(is_near, kernel((places[:, np.newaxis] - elements) / stretch), np.float32(0))
-    total = weights.sum(1, keepdims=True)
-    return np.asarray(weights / np.where(total == 0, 1, total), np.float32)
-
-
-def _nearest(places: Array, size: int) -> Array:
-    index = _rounded(places).astype(np.int32)
-    if index.min() < 0 or index.max() >= size:
-        raise NetError(
-            f"some of the nearest elements would be outside an axis of {size} elements",
-            because="FlowNet's layer exchanges the scales of height and width, which differ here",
-            fix="scale height and width by one factor, or use the type LINEAR",
-        )
-    return index
-
-
-def _rounded(places: Array) -> Array:
-    """To whole numbers, halves away from zero, as C's ``round``."""
-    return np.asarray(np.trunc(places + np.copysign(0.5, places)))
-
-
-def _triangle(x: Array) -> Array:
-    return np.asarray(np.maximum(1 - np.abs(x), 0))
-
-
-def _cubic(x: Array) -> Array:
-    x = np.abs(x)
-    near = x * x * (1.5 * x - 2.5) + 1
-    far = x * (x * (2.5 - 0.5 * x) - 4) + 2
-    return np.where(x <= 1, near, np.where(x < 2, far, 0))
 
 
 def stretched(build: Builder, x: Value, axis: int, out: int) -> Value:
@@ -365,6 +277,7 @@ def stretched(build: Builder, x: Value, axis: int, out: int) -> Value:
 
 
 def refuse_length(out: int) -> None:
+    """Raise ``ShapeError`` for an axis that would take gigabytes."""
     if out > LONGEST:
         raise ShapeError(
             f"an axis becomes {out} elements long, expected at most {LONGEST}", fix="use a smaller size"
@@ -372,10 +285,15 @@ def refuse_length(out: int) -> None:
 
 
 def resampled(build: Builder, x: Value, axis: int, weights: Array) -> Value:
+    """``weighted`` by constants."""
+    return weighted(build, x, axis, build.constant(weights, "columns" if axis == 3 else "rows"))
+
+
+def weighted(build: Builder, x: Value, axis: int, weights: Value) -> Value:
     """Axis 2 or 3 of x (N, C, H, W), whose elements become sums with ``weights`` (out, size)."""
     if axis == 3:
-        return build.product(x, build.constant(weights, "columns"), hint="wide")
-    return build.add(MatMul(), build.aligned(build.constant(weights, "rows"), 4), x)
+        return build.product(x, weights, hint="wide")
+    return build.add(MatMul(), build.aligned(weights, 4), x)
 
 
 def _neighbours(size: int, out: int) -> tuple[Array, Array, Array]:
