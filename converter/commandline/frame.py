@@ -59,7 +59,7 @@ class _Command(click.Command):
             if "--json" in (others.get("args") or [*arguments, sys.argv[1:]][0]):
                 failure_of(error).print_json()
         except click.Abort:
-            _say("stopped")
+            _say_stopped()
             code = 130
         except BrokenPipeError:
             _forget_output()
@@ -95,14 +95,14 @@ class Guarded(_Command):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt as error:
-            _say("stopped")
+            _say_stopped()
             ctx.exit(128 + (error.signal if isinstance(error, Stopped) else signal.SIGINT))
         except BrokenPipeError:  # the reader of our output has seen enough, as in `| head`
             _forget_output()
             ctx.exit(0)
         except Exception as error:
             if was_interrupted():
-                _say("stopped")
+                _say_stopped()
                 ctx.exit(128 + signal.SIGINT)
             ctx.exit(_explain(error, ctx.params.get("as_json", False) and PRINTED not in ctx.meta))
 
@@ -137,10 +137,10 @@ def _explain(error: Exception, as_json: bool) -> int:
     return failure.exit_code
 
 
-def _say(text: str) -> None:
-    """Print on stderr, if that can be written."""
+def _say_stopped() -> None:
+    """Print it on stderr, if that can be written."""
     with suppress(OSError):
-        show(text, err=True)
+        show("stopped", err=True)
 
 
 def _write_what_the_terminal_lacks() -> None:

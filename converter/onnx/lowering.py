@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from prototrt.converter.onnx.model import OnnxModel
+from prototrt.converter.onnx.model import OnnxModel, Proto, Tensor
 from prototrt.surgery.ir import Graph, Node, Op, Value, takes_array
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.ops.families import FAMILIES, family_of
@@ -38,11 +38,22 @@ def lower_nodes(model: OnnxModel, graph: Graph) -> None:
             _rename(model, results, [model.name(value) for value in node.outputs], since)
 
 
-def distinct(model: OnnxModel, values: Sequence[Value], body: Graph) -> list[str]:
+def lower_body(
+    model: OnnxModel, body: Graph, invariants: Iterable[tuple[Value, Tensor]]
+) -> tuple[Sequence[Proto], list[str]]:
+    """The nodes of a body, and the names of its results. Its invariants keep the names that they have outside."""
+    with model.body() as nodes:
+        for inner, outer in invariants:
+            model.alias(inner, outer)
+        lower_nodes(model, body)
+        return nodes, _results(model, body)
+
+
+def _results(model: OnnxModel, body: Graph) -> list[str]:
     """Names for the outputs of a body: each must be written in it, and by its own node."""
     written = {value for node in body.nodes for value in node.outputs}
     names: list[str] = []
-    for value in values:
+    for value in body.outputs:
         name = model.tensor(value).name
         names.append(model.add("Identity", name) if value not in written or name in names else name)
     return names

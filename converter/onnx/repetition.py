@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.converter.onnx.api import ELEMENT_TYPES, element_type
-from prototrt.converter.onnx.lowering import distinct, lower_nodes, lowers
+from prototrt.converter.onnx.lowering import lower_body, lowers
 from prototrt.converter.onnx.model import OnnxModel, Proto, Tensor
 from prototrt.surgery.ir import DType
 from prototrt.surgery.ops import While
@@ -24,12 +24,8 @@ def _body(model: OnnxModel, op: While, invariants: tuple[Tensor, ...]) -> Proto:
     """Reads the number of the round, the condition, the states; writes the condition, the states."""
     inside = op.named_inputs(op.body.inputs)
     name = model.unique("__body")
-    with model.body() as nodes:
-        for outer, inner in zip(invariants, inside.invariants, strict=True):
-            model.alias(inner, outer)
-        lower_nodes(model, op.body)
-        results = op.round_outputs(distinct(model, op.body.outputs, op.body))
-    outputs = op.round_outputs(op.body.outputs)
+    nodes, names = lower_body(model, op.body, zip(inside.invariants, invariants, strict=True))
+    outputs, results = op.round_outputs(op.body.outputs), op.round_outputs(names)
     round_number = model.helper.make_tensor_value_info(
         model.unique("__round"), element_type(np.dtype(np.int64)), []
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prototrt.converter.onnx.lowering import distinct, lower_nodes, lowers
+from prototrt.converter.onnx.lowering import lower_body, lowers
 from prototrt.converter.onnx.model import OnnxModel, Proto, Tensor
 from prototrt.surgery.ops import Scan
 
@@ -31,11 +31,7 @@ def scan(model: OnnxModel, op: Scan, *inputs: Tensor) -> list[str]:
 def _body(model: OnnxModel, op: Scan, invariants: tuple[Tensor, ...]) -> Proto:
     inside = op.named_inputs(op.body.inputs)
     name = model.unique("__body")
-    with model.body() as nodes:
-        for outer, inner in zip(invariants, inside.invariants, strict=True):
-            model.alias(inner, outer)
-        lower_nodes(model, op.body)
-        results = distinct(model, op.body.outputs, op.body)
+    nodes, results = lower_body(model, op.body, zip(inside.invariants, invariants, strict=True))
     outputs = [model.info(value, result) for value, result in zip(op.body.outputs, results, strict=True)]
     inputs = [model.info(value) for value in (*inside.states, *inside.sequences)]
     return model.helper.make_graph(nodes, name, inputs, outputs)
