@@ -17,6 +17,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DIGITS := samples/digits
 FUZZ_SECONDS ?= 120
+# The tests start hundreds of processes. Where the environment forbids bytecode, each would compile the package anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 TILE := plugins/tile
 PTX ?= $(TILE)/tile.ptx

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,7 @@ class Caffe2Case:
         return prototrt.load(self.folder / f"predict_net.{suffix}", self.folder / "init_net.pb")
 
     def rewritten(self, sequence: Form = "auto", suffix: str = "pb", precision: Precision = "fp32") -> Graph:
-        shapes = {name: array.shape for name, array in self.arrays("inputs").items()}
-        return prototrt.rewrite(self.load(suffix), shapes=shapes, sequence=sequence, precision=precision)
+        return _rewritten(self, sequence, suffix, precision)
 
     def arrays(self, kind: str) -> dict[str, Array]:
         """``inputs`` or ``outputs``. Those of cuDNN have names of their own in the file."""
@@ -61,6 +61,12 @@ class Caffe2Case:
     def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = json.loads((self.folder / "meta.json").read_text())
         return facts
+
+
+@lru_cache(maxsize=8)  # one case after the other runs in several ways
+def _rewritten(case: Caffe2Case, sequence: Form, suffix: str, precision: Precision) -> Graph:
+    shapes = {name: array.shape for name, array in case.arrays("inputs").items()}
+    return prototrt.rewrite(case.load(suffix), shapes=shapes, sequence=sequence, precision=precision)
 
 
 def caffe2_cases() -> list[Caffe2Case]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,7 +28,7 @@ class Case:
     """One net, run by real Caffe or a fork of it on given inputs in one or several calls."""
 
     folder: Path
-    facts: Mapping[str, Any]
+    facts: Mapping[str, Any] = field(compare=False)
 
     def __str__(self) -> str:
         return self.folder.name
@@ -98,12 +99,22 @@ def rewritten(
     precision: Precision = "fp32",
 ) -> Graph:
     """The case's graph for inputs of these shapes, cut at every blob that Caffe's answers hold."""
-    shapes = {name: array.shape for name, array in inputs.items()}
-    outputs = list(case.arrays("outputs")[0])
+    shapes = tuple((name, array.shape) for name, array in inputs.items())
+    return _rewritten(case, shapes, sequence, tile, precision)
+
+
+@lru_cache(maxsize=8)  # one case after the other runs in several ways
+def _rewritten(
+    case: Case,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    sequence: Form,
+    tile: TileForm,
+    precision: Precision,
+) -> Graph:
     return prototrt.rewrite(
         case.load(),
-        shapes=shapes,
-        outputs=outputs,
+        shapes=dict(shapes),
+        outputs=list(case.arrays("outputs")[0]),
         sequence=sequence,
         tile=tile,
         precision=precision,

@@ -18,9 +18,6 @@ from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS
 from prototrt.tests.converter.batch.support import NET
 from prototrt.tests.fresh_python import ROOT, run_python
 
-jsonschema = pytest.importorskip("jsonschema", reason="validates")
-referencing = pytest.importorskip("referencing", reason="resolves references between schemas")
-
 SCHEMAS = {
     path.name.removesuffix(".schema.json"): json.loads(path.read_text())
     for path in (ROOT / "docs" / "schemas").glob("*.json")
@@ -88,6 +85,9 @@ def as_json(*arguments: str) -> Result:
 
 def validate(text: str, name: str) -> Any:
     """Hold a result against its schema, and let it have no key that the schema does not describe."""
+    # Imported where they are needed: jsonschema compiles grammars, which takes seconds.
+    jsonschema = pytest.importorskip("jsonschema", reason="validates")
+    referencing = pytest.importorskip("referencing", reason="resolves references between schemas")
     facts = json.loads(text)
     resources = [
         (f"{key}.schema.json", referencing.Resource.from_contents(closed(SCHEMAS[key]))) for key in SCHEMAS
@@ -111,6 +111,7 @@ def closed(schema: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_results_are_as_the_schema_says(name: str, folder: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="validates")
     pytest.importorskip("onnxruntime", reason="computes ONNX models")
     pytest.importorskip("yaml", reason="reads lists of models")
     if name in BEFORE:
