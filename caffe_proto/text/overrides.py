@@ -11,7 +11,7 @@ from prototrt.caffe_proto.errors import ConversionError, NetError
 from prototrt.caffe_proto.options import FieldValue
 from prototrt.caffe_proto.schema import Message, is_read_by, is_repeated, message_class, parameter_fields
 from prototrt.caffe_proto.suggestions import choices
-from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, read_scalar
+from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, scalar_reader
 from prototrt.caffe_proto.text.tokens import TokenKind, Tokens
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
@@ -117,7 +117,7 @@ def _value(field: FieldDescriptor, text: str, where: str) -> Scalar:
         return text
     try:
         tokens = Tokens(text, where)
-        value = read_scalar(tokens, field)
+        value = scalar_reader(field)(tokens)
         if tokens.ahead.kind is not TokenKind.END:
             raise BadValueError("one value", text)
         return value

@@ -19,13 +19,13 @@ from prototrt.caffe_proto.known_forks import FIELDS
 from prototrt.caffe_proto.schema import Message, is_repeated, message_class, required_fields
 from prototrt.caffe_proto.suggestions import MOST_NAMES, choices, close_names
 from prototrt.caffe_proto.text.findings import BrokenTextError, Finding, OpenLayer
-from prototrt.caffe_proto.text.scalars import BadValueError, read_scalar
+from prototrt.caffe_proto.text.scalars import BadValueError, scalar_reader
 from prototrt.caffe_proto.text.tokens import Token, TokenKind, Tokens
 from prototrt.caffe_proto.wording import Option, Worded
 
 FieldPath = tuple[str, ...]
 """The names of the messages and of the field that lead to a value."""
-_ReadOne = Callable[[Message, FieldDescriptor, "Token", FieldPath], None]
+_ReadOne = Callable[[Message, "_KnownField", Token, FieldPath], None]
 
 _CLOSING = {"{": "}", "<": ">", "[": "]"}
 _ENGINE = "engine"
@@ -46,6 +46,16 @@ class ParsedNet:
     fork_types: dict[int, str]  # of V1 layers, by their index in the field: words that Caffe's enum lacks
     newer: dict[int, Message]  # of V1 layers: LayerParameters with what only these have fields for
     findings: tuple[Finding, ...]  # mistakes that matter only if the message around them is needed
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownField:
+    """What the reader asks of a field. Descriptors are slow to answer, and nets repeat a few fields."""
+
+    descriptor: FieldDescriptor
+    name: str
+    is_repeated: bool
+    is_message: bool
 
 
 def parse_net(text: str, file: str, message: Message | None = None) -> ParsedNet:
@@ -81,14 +91,16 @@ class _Reader:
             name = self.tokens.take()
             if name.kind is not TokenKind.WORD:
                 raise self._broken(name, path, f"found {name}, expected the name of a field")
-            owner, known = message, _field(message.DESCRIPTOR, name.text)
+            owner, known = message, _known_field(message.DESCRIPTOR, name.text)
             if known is None:
                 owner = self._owner(message, name.text)
-                known = _field(owner.DESCRIPTOR, name.text)
+                known = _known_field(owner.DESCRIPTOR, name.text)
             if known is None:
                 self._read_unknown(name, message.DESCRIPTOR, path, opened)
             else:
-                self._note_second(known, name, path, seen)
+                first = seen.setdefault(known.name, name)
+                if first is not name and not known.is_repeated:
+                    self._find_second(known, name, path, first)
                 self._read_known(owner, known, name, (*path, known.name))
             self._take_separator()
 
@@ -120,38 +132,32 @@ class _Reader:
             )
         return False
 
-    def _note_second(
-        self, known: FieldDescriptor, name: Token, path: FieldPath, seen: dict[str, Token]
-    ) -> None:
-        if known.name in seen and not is_repeated(known):
-            self._find(
-                name,
-                path,
-                f"{known.name} is given a second time",
-                because=f"line {self.tokens.line(seen[known.name])} gives it first",
-                fix="remove one of the two",
-                field=known.name,
-            )
-        seen.setdefault(known.name, name)
+    def _find_second(self, known: _KnownField, name: Token, path: FieldPath, first: Token) -> None:
+        self._find(
+            name,
+            path,
+            f"{known.name} is given a second time",
+            because=f"line {self.tokens.line(first)} gives it first",
+            fix="remove one of the two",
+            field=known.name,
+        )
 
-    def _read_known(self, message: Message, known: FieldDescriptor, name: Token, path: FieldPath) -> None:
-        colon = self.tokens.take_if(":")
-        if known.message_type is not None:
-            self._each(message, known, name, path, self._read_message)
-        elif colon:
-            self._each(message, known, name, path, self._read_value)
-        else:
+    def _read_known(self, message: Message, known: _KnownField, name: Token, path: FieldPath) -> None:
+        """Read one value, or for a repeated field a list of them in brackets."""
+        has_colon = self.tokens.take_if(":")
+        if not (has_colon or known.is_message):
             token = self.tokens.ahead
             raise self._broken(token, path, f"found {token}, expected : after {known.name}")
-
-    def _each(
-        self, message: Message, known: FieldDescriptor, name: Token, path: FieldPath, read: _ReadOne
-    ) -> None:
-        """Read one value, or for a repeated field a list of them in brackets."""
-        if not (is_repeated(known) and self.tokens.take_if("[")):
+        read = self._read_message if known.is_message else self._read_value
+        if known.is_repeated and self.tokens.take_if("["):
+            self._read_list(message, known, name, path, read)
+        else:
             self._note_line(name, path)
             read(message, known, name, path)
-            return
+
+    def _read_list(
+        self, message: Message, known: _KnownField, name: Token, path: FieldPath, read: _ReadOne
+    ) -> None:
         if self.tokens.take_if("]"):
             return
         while True:
@@ -167,12 +173,12 @@ class _Reader:
         if len(path) == 1:
             self.lines.setdefault(path[0], []).append(self.tokens.line(token))
 
-    def _read_message(self, message: Message, known: FieldDescriptor, name: Token, path: FieldPath) -> None:
+    def _read_message(self, message: Message, known: _KnownField, name: Token, path: FieldPath) -> None:
         opening = self.tokens.take()
         if opening.text not in ("{", "<"):
             raise self._broken(opening, path, f"found {opening}, expected {{ after {known.name}")
         child = getattr(message, known.name)
-        if is_repeated(known):
+        if known.is_repeated:
             child = child.add()
         else:
             child.SetInParent()
@@ -196,20 +202,21 @@ class _Reader:
                     field=known,
                 )
 
-    def _read_value(self, message: Message, known: FieldDescriptor, name: Token, path: FieldPath) -> None:
+    def _read_value(self, message: Message, known: _KnownField, name: Token, path: FieldPath) -> None:
         token = self.tokens.ahead
         if token.kind is TokenKind.END or (token.kind is TokenKind.SIGN and token.text != "-"):
             raise self._broken(token, path[:-1], f"found {token}, expected a value for {known.name}")
         try:
-            value = read_scalar(self.tokens, known)
+            value = scalar_reader(known.descriptor)(self.tokens)
         except BadValueError as bad:
-            if known.name == _ENGINE or self._is_fork_type(known, token):
+            field = known.descriptor
+            if known.name == _ENGINE or self._is_fork_type(field, token):
                 return
             problem = f"{known.name} is {bad.found}, expected {bad.expected}"
-            fix = bad.fix or _fix_of_mixed_forms(known, token) or _fix_of_value(known, token)
+            fix = bad.fix or _fix_of_mixed_forms(field, token) or _fix_of_value(field, token)
             self._find(token, path[:-1], problem, fix=fix, field=known.name)
             return
-        if is_repeated(known):
+        if known.is_repeated:
             getattr(message, known.name).append(value)
         else:
             setattr(message, known.name, value)
@@ -236,7 +243,7 @@ class _Reader:
         finding.field, finding.is_unknown = name.text, True
         _explain_unknown(finding, name.text, descriptor)
         self.findings.append(finding)
-        begin = self.tokens.position
+        begin = self.tokens.ahead
         self._skip_value((*path, name.text))
         finding.value = self.tokens.since(begin)
 
@@ -312,10 +319,13 @@ class _Reader:
         return BrokenTextError(finding)
 
 
-@lru_cache(maxsize=1024)  # nets repeat a few names, and descriptors are slow to search
-def _field(descriptor: Descriptor, name: str) -> FieldDescriptor | None:
+@lru_cache(maxsize=1024)
+def _known_field(descriptor: Descriptor, name: str) -> _KnownField | None:
     """The field of that name in Caffe, or of the name that a fork gives it."""
-    return descriptor.fields_by_name.get(_OTHER_NAMES.get((str(descriptor.name), name), name))
+    field = descriptor.fields_by_name.get(_OTHER_NAMES.get((str(descriptor.name), name), name))
+    if field is None:
+        return None
+    return _KnownField(field, field.name, is_repeated(field), is_message=field.message_type is not None)
 
 
 def _explain_unknown(finding: Finding, name: str, descriptor: Descriptor) -> None:

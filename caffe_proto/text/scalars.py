@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from functools import cache, partial
+from typing import TypeAlias
 
 from google.protobuf.descriptor import FieldDescriptor
 
@@ -24,7 +27,8 @@ _ESCAPE = re.compile(
     r"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL
 )
 
-Scalar = bool | int | float | str | bytes
+Scalar: TypeAlias = bool | int | float | str | bytes
+ScalarReader: TypeAlias = Callable[[Tokens], Scalar]
 
 
 class BadValueError(Exception):
@@ -37,18 +41,19 @@ class BadValueError(Exception):
         self.fix = fix
 
 
-def read_scalar(tokens: Tokens, field: FieldDescriptor) -> Scalar:
-    """Take one value for ``field``; raise ``BadValueError`` after taking one that does not suit."""
+@cache
+def scalar_reader(field: FieldDescriptor) -> ScalarReader:
+    """What takes one value for ``field``. It raises ``BadValueError`` after taking one that does not suit."""
     kind = field.cpp_type
     if kind in _RANGES:
-        return _integer(tokens, field)
+        return partial(_integer, *_RANGES[kind])
     if kind in (FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE):
-        return _float(tokens)
+        return _float
     if kind == FieldDescriptor.CPPTYPE_BOOL:
-        return _bool(tokens)
+        return _bool
     if kind == FieldDescriptor.CPPTYPE_ENUM:
-        return _enum(tokens, field)
-    return _string(tokens, field)
+        return partial(_enum, field.enum_type)
+    return _bytes if field.type == FieldDescriptor.TYPE_BYTES else _string
 
 
 def _signed(tokens: Tokens) -> tuple[str, Token]:
@@ -73,9 +78,8 @@ def _number_of(token: Token) -> int | None:
         return None
 
 
-def _integer(tokens: Tokens, field: FieldDescriptor) -> int:
+def _integer(low: int, high: int, tokens: Tokens) -> int:
     sign, token = _signed(tokens)
-    low, high = _RANGES[field.cpp_type]
     expected = f"a whole number from {low} to {high}"
     # A number longer than this fits no type, and Python refuses to convert thousands of digits.
     if token.kind is not TokenKind.INTEGER or len(token.text) > 40:
@@ -112,9 +116,8 @@ def _bool(tokens: Tokens) -> bool:
     raise BadValueError("true or false", str(token))
 
 
-def _enum(tokens: Tokens, field: FieldDescriptor) -> int:
+def _enum(enum: Message, tokens: Tokens) -> int:
     sign, token = _signed(tokens)
-    enum: Message = field.enum_type
     values = enum.values_by_name
     if token.kind is TokenKind.WORD and not sign and token.text in values:
         return int(values[token.text].number)
@@ -127,7 +130,11 @@ def _enum(tokens: Tokens, field: FieldDescriptor) -> int:
     raise BadValueError(choices(bare, list(values)), f"{sign}{token}")
 
 
-def _string(tokens: Tokens, field: FieldDescriptor) -> str | bytes:
+def _string(tokens: Tokens) -> str:
+    return text_from_bytes(_bytes(tokens))
+
+
+def _bytes(tokens: Tokens) -> bytes:
     token = tokens.take()
     if token.kind is not TokenKind.STRING:
         fix = f'put it in quotes: "{token.text}"' if token.kind is TokenKind.WORD else None
@@ -135,8 +142,7 @@ def _string(tokens: Tokens, field: FieldDescriptor) -> str | bytes:
     parts = [token]
     while tokens.ahead.kind is TokenKind.STRING:
         parts.append(tokens.take())
-    data = b"".join(map(_unescape, parts))
-    return data if field.type == FieldDescriptor.TYPE_BYTES else text_from_bytes(data)
+    return b"".join(map(_unescape, parts))
 
 
 def _unescape(token: Token) -> bytes:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from enum import Enum, auto
+from itertools import takewhile
 from typing import NamedTuple
 
 from prototrt.caffe_proto.errors import UnreadableFileError
@@ -51,34 +53,32 @@ _KINDS = {group: TokenKind[name] for name, group in _TOKEN.groupindex.items()}
 
 
 class Tokens:
-    """The tokens of one file, with one token of look-ahead."""
+    """The tokens of one file, with one token of look-ahead.
+
+    They are cut while they are taken: all tokens of a large file would take much more memory than its text.
+    """
 
     def __init__(self, text: str, file: str) -> None:
         self.file = file
         self._text = text
         self._line_ends = [match.start() for match in re.finditer("\n", text)]
-        self._tokens = self._cut()
-        self._next = 0
-        self.ahead = self._tokens[0]
+        self._rest = self._cut()
+        self.ahead = next(self._rest)
         """The token that will be taken next."""
 
     def line(self, token: Token) -> int:
         return bisect_right(self._line_ends, token.offset - 1) + 1
 
-    @property
-    def position(self) -> int:
-        """How many tokens have been taken."""
-        return self._next
-
-    def since(self, position: int) -> tuple[Token, ...]:
-        """The tokens that have been taken from there on."""
-        return tuple(self._tokens[position : self._next])
+    def since(self, first: Token) -> tuple[Token, ...]:
+        """The tokens that have been taken, from ``first`` on."""
+        end = len(self._text) if self.ahead.kind is TokenKind.END else self.ahead.offset
+        cut = takewhile(lambda token: token.kind is not TokenKind.END, self._cut(first.offset))
+        return tuple(takewhile(lambda token: token.offset < end, cut))
 
     def take(self) -> Token:
+        """The next token. Raises ``UnreadableFileError`` if no token follows it."""
         token = self.ahead
-        if token.kind is not TokenKind.END:
-            self._next += 1
-            self.ahead = self._tokens[self._next]
+        self.ahead = next(self._rest, token)  # nothing follows the end
         return token
 
     def take_if(self, *signs: str) -> bool:
@@ -88,18 +88,16 @@ class Tokens:
             return True
         return False
 
-    def _cut(self) -> list[Token]:
-        tokens = []
-        for match in _TOKEN.finditer(self._text):
+    def _cut(self, start: int = 0) -> Iterator[Token]:
+        for match in _TOKEN.finditer(self._text, start):
             group = match.lastindex
             if group is None:
                 raise self._unreadable(match.end() - 1)
             kind = _KINDS[group]
             if kind is TokenKind.END:
                 break
-            tokens.append(Token(kind, match[group], match.start(group)))
-        tokens.append(Token(TokenKind.END, "", max(len(self._text.rstrip()) - 1, 0)))
-        return tokens
+            yield Token(kind, match[group], match.start(group))
+        yield Token(TokenKind.END, "", max(len(self._text.rstrip()) - 1, 0))
 
     def _unreadable(self, offset: int) -> UnreadableFileError:
         line = bisect_right(self._line_ends, offset - 1) + 1

@@ -25,6 +25,8 @@ def elide_tiles(graph: Graph) -> Graph:
         and node.inputs[0].shape[node.op.axis] == 1
         and node.outputs[0] not in graph.outputs
     }
+    if not tiles:
+        return graph
     suspects = {*tiles, *_inside_scans(graph, tiles)}
     readers = graph.readers()
     untiled = {

@@ -49,13 +49,16 @@ def share_products(graph: Graph) -> Graph:
 
 def _sides(graph: Graph) -> dict[Hashable, list[_Side]]:
     """All input products of Scans, grouped by their factors."""
+    found: dict[Hashable, list[_Side]] = {}
+    scans = [(node, node.op) for node in graph.nodes if isinstance(node.op, Scan)]
+    if not scans:
+        return found
     writers = {value: node for node in graph.nodes for value in node.outputs}
     readers = graph.readers()
-    found: dict[Hashable, list[_Side]] = {}
-    for scan in graph.nodes:
-        if isinstance(scan.op, Scan) and scan.op.steps([value.shape for value in scan.inputs]) != 1:
-            for value in scan.op.named_inputs(scan.inputs).sequences:
-                side = _side(value, writers, readers, scan.op.reverse)
+    for node, scan in scans:
+        if scan.steps([value.shape for value in node.inputs]) != 1:
+            for value in scan.named_inputs(node.inputs).sequences:
+                side = _side(value, writers, readers, scan.reverse)
                 if side is not None and not _is_output(graph, side):
                     found.setdefault(_source(side.product.inputs[0], writers), []).append(side)
     return found

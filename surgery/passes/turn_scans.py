@@ -19,6 +19,8 @@ def turn_scans(graph: Graph) -> Graph:
     Nodes that treat every step alike may come between the Reverse and the Scan: products, sums, reshapes.
     Left alone: a Scan with a sequence that is not reversed.
     """
+    if not any(isinstance(node.op, Scan) for node in graph.nodes):
+        return graph
     build = Builder(names_in(graph))
     writers: dict[Value, Node] = {}
     turned: dict[Value, Value] = {}
