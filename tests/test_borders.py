@@ -40,7 +40,11 @@ from prototrt.surgery.views.drawing import USER, Drawing
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.odd_names import TEXTS, hidden_in
 
-few = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 
 
 def result_of(text: str) -> BatchResult:

@@ -37,7 +37,11 @@ WORDS = r"""
     layer layers input input_dim type name top bottom blobs data
 """
 PIECES = st.sampled_from([word.encode() for word in WORDS.split()] + [b"\n", b"\0", b"\xff"])
-MANY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 
 
 @pytest.fixture

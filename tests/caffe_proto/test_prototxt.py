@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from google.protobuf import text_format
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from prototrt.caffe_proto.errors import ConversionError, raise_all
@@ -72,8 +72,6 @@ def filled(name: str, values: dict[str, list[Any]]) -> Message:
 LAYERS = messages(message_class("LayerParameter").DESCRIPTOR, 2).filter(lambda layer: layer.IsInitialized())
 
 
-# The first example builds hundreds of strategies: no measure of the reader.
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(LAYERS, min_size=1, max_size=3), st.booleans())
 def test_reads_whatever_protobuf_writes(layers: list[Message], on_one_line: bool) -> None:
     net = message_class("NetParameter")(layer=layers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +20,7 @@ class Pool:
     def __init__(self, width: int, work: Callable[[Entry], Outcome]) -> None:
         self.width = width
         self.asked: list[str] = []
-        self.is_stopped = False
+        self.stopped = threading.Event()
         self._work = work
 
     def run(self, entry: Entry) -> Outcome:
@@ -29,7 +28,7 @@ class Pool:
         return self._work(entry)
 
     def stop(self) -> None:
-        self.is_stopped = True
+        self.stopped.set()
 
     def close(self) -> None:
         """Nothing is open."""
@@ -54,19 +53,26 @@ def statuses(outcomes: list[Outcome]) -> list[str]:
 
 
 def test_outcomes_come_in_the_entries_order(entries: list[Entry]) -> None:
+    another = threading.Event()
+
     def first_is_last(entry: Entry) -> Outcome:
-        time.sleep(0.2 if entry.name == "n0" else 0)
+        assert entry.name != "n0" or another.wait(60)
         return converted(entry)
 
     heard: list[Outcome] = []
-    outcomes = run_entries(entries, Pool(2, first_is_last), None, False, heard.append)
+
+    def hear(outcome: Outcome) -> None:
+        heard.append(outcome)
+        another.set()
+
+    outcomes = run_entries(entries, Pool(2, first_is_last), None, False, hear)
     assert [outcome.entry for outcome in outcomes] == entries
     assert heard[0].entry.name != "n0"
     assert sorted(outcome.entry.name for outcome in heard) == ["n0", "n1", "n2", "n3"]
 
 
 def test_as_many_at_once_as_the_pool_is_wide(entries: list[Entry]) -> None:
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=60)
 
     def meet(entry: Entry) -> Outcome:
         both.wait()
@@ -114,14 +120,14 @@ def test_an_interruption_stops_the_pool(entries: list[Entry]) -> None:
     def interrupted(outcome: Outcome) -> None:
         raise KeyboardInterrupt
 
-    def slowly(entry: Entry) -> Outcome:
-        time.sleep(0.1)
+    def until_stopped(entry: Entry) -> Outcome:
+        assert entry.name == "n0" or pool.stopped.wait(60)
         return converted(entry)
 
-    pool = Pool(1, slowly)
+    pool = Pool(1, until_stopped)
     with pytest.raises(KeyboardInterrupt):
         run_entries(entries, pool, None, True, interrupted)
-    assert pool.is_stopped
+    assert pool.stopped.is_set()
     assert len(pool.asked) < 4
 
 

@@ -404,7 +404,11 @@ SMALL = [case for case in CASES if case.kind is not FileKind.FOLDER]
 
 
 @pytest.mark.parametrize("case", SMALL, ids=str)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_damaged_files(case: Case, data: st.DataObject, tmp_path: Path) -> None:
     """A file with wrong bytes, or cut short, is shown as far as it goes, or refused with a message."""
