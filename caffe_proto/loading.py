@@ -274,9 +274,7 @@ def _of_training(entries: Sequence[LayerEntry], state: NetState, file: str) -> l
     names = [entry.message.name for entry in entries if differs_in_training(entry.message, state)]
     if not names:
         return []
-    told = (
-        f"{_enumerated(names)} would be trained: taken as in phase TEST, where Caffe computes something else"
-    )
+    told = f"in phase TRAIN Caffe computes {_enumerated(names)} differently: computed here as in phase TEST"
     return [f"{file}: {told}"]
 
 

@@ -18,17 +18,29 @@ def shape_from_text(text: str) -> tuple[str, tuple[int, ...]]:
     if not (blob and colon and all(map(_is_size, parts))):
         raise ValueError(
             f'"{text}" is not a shape: write the blob\'s name, a colon, and sizes of 1 or more'
-            " with x between them, as in data:1x3x224x224"
+            f" with x between them, as in {_meant(text)}"
         )
     return blob, tuple(map(int, parts))
+
+
+def _meant(text: str) -> str:
+    """The shape that a text with other separators states: ``data:1,3,224,224``; else any shape."""
+    blob, _, sizes = text.rpartition(":")
+    numbers = re.fullmatch(r"[\[(]?\d+([ ,;*X]+\d+)*[\])]?", sizes)
+    return f"{blob or 'data'}:{'x'.join(re.findall('[0-9]+', sizes))}" if numbers else "data:1x3x224x224"
 
 
 def open_shape_from_text(text: str) -> tuple[str, tuple[int | str, ...]]:
     """``data:[T*N]x3x224x224``: as ``shape_from_text``, with names and formulas in brackets for sizes that vary."""
     blob, colon, sizes = text.rpartition(":")
     parts = re.split(r"x(?![^\[]*\])", sizes)
-    if re.fullmatch(r"[\dx]*", sizes):
+    if re.fullmatch(r"[\dx]*", sizes) or not re.search(r"[A-Za-z]", sizes):
         return shape_from_text(text)
+    if blob and re.fullmatch(r"(\d+|[A-Z])(x(\d+|[A-Z]))*", sizes):
+        raise ValueError(
+            f'"{text}" has letters for sizes: write numbers, as in data:1x3x224x224, or brackets around those'
+            " that vary, as in data:[N]x3x224x224"
+        )
     if not (blob and colon and all(_is_size(part) or re.fullmatch(r"\[[^\[\]]+\]", part) for part in parts)):
         raise ValueError(
             f'"{text}" is not a shape: write the blob\'s name, a colon, and sizes with x between them; those that'

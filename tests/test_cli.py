@@ -99,6 +99,25 @@ USAGE = {
         ["convert", DEPLOY, WEIGHTS],
         "Missing option '-o'. Name the file to write, as in -o net.plan",
     ),
+    "a misspelt option": (
+        ["convert", DEPLOY, WEIGHTS, "-o", "a.plan", "--precison", "fp16"],
+        "No such option '--precison'. Did you mean --precision?",
+    ),
+    "a part of an option": (
+        ["batch", "models.yaml", "-o", "out", "--junit", "report.xml"],
+        "No such option '--junit'. Did you mean --report-junit?",
+    ),
+    "an unknown option": (["convert", DEPLOY, "--zzzz"], "No such option '--zzzz'."),
+    "a shape with commas": (
+        ["inspect", DEPLOY, "--shape", "x:1,3,8,8"],
+        "Invalid value for '--shape': \"x:1,3,8,8\" is not a shape: write the blob's name, a colon, and sizes of 1"
+        " or more with x between them, as in x:1x3x8x8",
+    ),
+    "a shape of letters": (
+        ["inspect", DEPLOY, "--shape", "data:NxCxHxW"],
+        "Invalid value for '--shape': \"data:NxCxHxW\" has letters for sizes: write numbers, as in"
+        " data:1x3x224x224, or brackets around those that vary, as in data:[N]x3x224x224",
+    ),
     "a shape without a name": (
         ["inspect", DEPLOY, "--shape", "1x3"],
         "Invalid value for '--shape': \"1x3\" is not a shape: write the blob's name, a colon, and sizes of 1"

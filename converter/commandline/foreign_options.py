@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import click
+
+from prototrt.caffe_proto.suggestions import choices, close_names
 
 _BY_COMMAND = "`prototrt {}`"
 _MEANINGS = {
@@ -52,15 +55,31 @@ _MEANINGS = {
 
 
 def explained(error: click.NoSuchOption) -> click.UsageError:
-    """The error, with the option that was meant if another program's spelling is known."""
-    if error.ctx is None or (meant := meaning(error.option_name, error.ctx.command)) is None:
+    """The error with the option that was probably meant: click alone suggests options that hardly look alike."""
+    if error.ctx is None:
         return error
-    return click.UsageError(f"No such option '{error.option_name}'. Did you mean {meant}?", error.ctx)
+    spelling, command = error.option_name, error.ctx.command
+    meant = meaning(spelling, command) or _alike(spelling, _options(command))
+    suggestion = f" Did you mean {meant}?" if meant else ""
+    return click.UsageError(f"No such option '{spelling}'.{suggestion}", error.ctx)
+
+
+def _alike(spelling: str, ours: Sequence[str]) -> str | None:
+    """The options that this may be a misspelling of; else the only one that has it as one of its words."""
+    if close := close_names(spelling, ours):
+        return choices(spelling, close)
+    word = spelling.lstrip("-")
+    having = [name for name in ours if word in name.split("-")]
+    return having[0] if len(having) == 1 else None
+
+
+def _options(command: click.Command) -> list[str]:
+    return [name for parameter in command.params for name in parameter.opts if name.startswith("--")]
 
 
 def meaning(spelling: str, command: click.Command) -> str | None:
     """What this command calls an option that another program spells so; None if that is not known."""
-    ours = [name for parameter in command.params for name in parameter.opts if name.startswith("--")]
+    ours = _options(command)
     letters = _letters(spelling)
     same = next((name for name in ours if _letters(name) == letters), None)
     if same is not None:

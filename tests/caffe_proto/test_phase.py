@@ -82,8 +82,8 @@ def test_what_would_be_trained(write: Callable[..., str]) -> None:
     file = write(TRAINED)
     assert load(file).warnings == ()
     assert load(file, phase="TRAIN").warnings == (
-        f'{file}: "drop", "bn" and "pool" would be trained: '
-        "taken as in phase TEST, where Caffe computes something else",
+        f'{file}: in phase TRAIN Caffe computes "drop", "bn" and "pool" differently: '
+        "computed here as in phase TEST",
     )
 
 
@@ -91,5 +91,5 @@ def test_a_layer_with_a_phase_of_its_own(write: Callable[..., str]) -> None:
     file = write(TRAINED.replace("phase: TEST", "phase: TRAIN"))
     (warning,) = load(file).warnings
     assert warning == (
-        f'{file}: "own" would be trained: taken as in phase TEST, where Caffe computes something else'
+        f'{file}: in phase TRAIN Caffe computes "own" differently: computed here as in phase TEST'
     )
