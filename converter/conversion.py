@@ -14,7 +14,7 @@ from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.builder_options import refuse_for, stated
-from prototrt.converter.files import product_files, refuse_overwriting
+from prototrt.converter.files import product_files, refuse_overwriting, without_leftovers
 from prototrt.converter.options import (
     BuildOptions,
     ConvertOptions,
@@ -175,6 +175,10 @@ class Product:
         if self.header is not None:
             written.append((Option("header"), self.header))
         refuse_overwriting(written, [source.file for source in graph.sources])
+        with without_leftovers(self.file):
+            return self._written(graph, progress, truth)
+
+    def _written(self, graph: Graph, progress: Progress | None, truth: Graph | None) -> dict[str, Any]:
         if self.is_onnx:
             from prototrt.converter.onnx.export import export_onnx
 

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.converter.publication import is_device, publication
+from prototrt.converter.publication import is_device, publication, told_of
 
 
 class HashedStream:
@@ -116,6 +116,21 @@ def product_files(target: str) -> list[str]:
         return [target]
     places = dict.fromkeys((target, os.path.realpath(target)))
     return [f"{place}{suffix}" for place in places for suffix in PRODUCT_SUFFIXES]
+
+
+@contextmanager
+def without_leftovers(target: str) -> Iterator[None]:
+    """Remove what an earlier conversion wrote beside the target, and the block did not write again.
+
+    Weights or a script of the model that was there before would be taken for those of the new one.
+    """
+    beside = [] if is_device(target) else product_files(target)[1:]
+    before = {file: _identity(file) for file in beside if os.path.isfile(file)}
+    yield
+    for file, identity in before.items():
+        if file not in (target, os.path.realpath(target)) and _identity(file) == identity:
+            with told_of(file):
+                os.unlink(file)
 
 
 def refuse_overwriting(written: Iterable[tuple[Option, str]], read: Iterable[str | os.PathLike[str]]) -> None:

@@ -96,6 +96,8 @@ def _signed_bytes(manifest: Mapping[str, Any]) -> bytes:
 def _signature(signature: Any, where: str) -> tuple[bytes, bytes]:
     """Its value, and the public key that it names, which proves nothing."""
     try:
+        if not isinstance(signature, Mapping):
+            raise ValueError(f"{signature!r} is not an object")
         if signature["algorithm"] != _ALGORITHM:
             raise ValueError(f"the algorithm is {signature['algorithm']!r}, expected {_ALGORITHM!r}")
         value, public_key = (

@@ -18,6 +18,7 @@ from prototrt.converter.batch.entry import Outcome, Status
 from prototrt.converter.batch.spec import read_models
 from prototrt.converter.batch.versions import versions
 from prototrt.tests.converter.batch.support import NET
+from prototrt.tests.npz import write_npz
 
 ROOT = Path(__file__).parents[1]
 LSTM = ROOT / "tests" / "goldens" / "caffe" / "lstm_t5_n3"
@@ -75,7 +76,7 @@ def test_a_wrong_engine_is_not_written() -> None:
 
     outputs = dict(np.load(LSTM / "outputs.npz"))
     outputs = {name: array + 1 for name, array in outputs.items()}
-    np.savez("wrong.npz", allow_pickle=False, **outputs)
+    write_npz("wrong.npz", outputs)
     result = batch(models(*CHECKED[:2], f"expect: {Path('wrong.npz').absolute()}"))
     assert result.exit_code == 5
     assert os.listdir("out") == []

@@ -11,6 +11,7 @@ from PIL import Image
 
 from prototrt.surgery.scales.scales_file import Record, Scales, read_scales
 from prototrt.tests.command_line import DEPLOY, DIGITS, WEIGHTS, done, run
+from prototrt.tests.npz import write_npz
 
 STRIPS = str(DIGITS / "strips_in.npz")
 IMAGE_NET = """
@@ -88,7 +89,7 @@ def test_files_of_scales_are_merged(tmp_path: Path) -> None:
     files = []
     for number in range(2):
         data = str(tmp_path / f"{number}.npz")
-        np.savez(data, data=arrays[f"data/{number}"], cont=arrays["cont"], allow_pickle=False)
+        write_npz(data, {"data": arrays[f"data/{number}"], "cont": arrays["cont"]})
         files.append(str(tmp_path / f"{number}.json"))
         done("-q", "calibrate", DEPLOY, WEIGHTS, "--inputs", data, "-o", files[-1])
     both, merged = str(tmp_path / "both.json"), str(tmp_path / "merged.json")

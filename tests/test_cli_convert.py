@@ -195,3 +195,20 @@ def test_the_builders_options_go_into_the_command_of_trtexec(
     done("convert", STREAM, WEIGHTS, "--target", "datacenter", "-o", "net.onnx", *ours)
     script = Path("net.onnx.sh").read_text()
     assert [spelling for spelling in SPELLINGS.values() if f" {spelling} " not in script] == []
+
+
+def test_no_file_of_an_earlier_conversion_stays_beside_the_new_one(tmp_path: Path) -> None:
+    net, model = tmp_path / "net.prototxt", tmp_path / "net.onnx"
+    net.write_text(
+        "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 1 } } }"
+        "layer { name: 'y' type: 'ReLU' bottom: 'x' top: 'y' }"
+    )
+    convert = ["convert", str(net), "--random-weights", "1", "-o", str(model)]
+    done(*convert, "--target", "datacenter")
+    script, weights = tmp_path / "net.onnx.sh", tmp_path / "net.onnx.data"
+    assert script.exists()
+    weights.write_bytes(b"of a larger model")
+    other = tmp_path / "net.onnx.notes"
+    other.write_text("of the user")
+    done(*convert)
+    assert sorted(tmp_path.iterdir()) == sorted([net, model, tmp_path / "net.onnx.json", other])

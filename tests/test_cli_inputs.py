@@ -12,6 +12,7 @@ from PIL import Image
 
 from prototrt.surgery.ir import Array
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
+from prototrt.tests.npz import write_npz
 
 NET = """
 name: "net"
@@ -121,13 +122,13 @@ def test_each_file_of_a_folder_starts_anew(sums: list[str], tmp_path: Path) -> N
     feeds = {"x": np.ones((1, 1, 2), np.float32), "cont": np.ones((1, 1), np.float32)}
     twice = {f"{name}/{call}": array for name, array in feeds.items() for call in range(2)}
     for name in ("a", "b"):
-        np.savez(folder / f"{name}.npz", allow_pickle=False, **twice)
+        write_npz(folder / f"{name}.npz", twice)
     found = results(tmp_path, *sums, "--inputs", str(folder))
     assert not np.allclose(found["y/0"], found["y/1"])
     np.testing.assert_array_equal(found["y/0"], found["y/2"])
     np.testing.assert_array_equal(found["y/1"], found["y/3"])
     expected = {name.replace("y", "y", 1): array for name, array in found.items()}
-    np.savez(tmp_path / "expected.npz", allow_pickle=False, **expected)
+    write_npz(tmp_path / "expected.npz", expected)
     arguments = ["--inputs", str(folder), "--expect", str(tmp_path / "expected.npz"), "--on", "onnx"]
     assert (
         done("verify", *sums, *arguments)
@@ -169,7 +170,7 @@ def test_all_blobs(net: list[str], tmp_path: Path) -> None:
 
 def test_blobs_by_name(tmp_path: Path) -> None:
     inputs = {"data": np.zeros((40, 1, 32, 16), np.float32), "cont": np.ones((40, 1), np.float32)}
-    np.savez(tmp_path / "in.npz", allow_pickle=False, **inputs)
+    write_npz(tmp_path / "in.npz", inputs)
     found = results(
         tmp_path, DEPLOY, WEIGHTS, "--inputs", str(tmp_path / "in.npz"), "--outputs", "lstm1,prob"
     )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS, done, strips
+from prototrt.tests.npz import write_npz
 
 BATCH_FIRST = ("--layout", "batch-first")
 BINDINGS = [
@@ -54,7 +55,7 @@ def test_run_streams_frames_of_several_strips(tmp_path: Path) -> None:
     windows = np.stack([expected["data"][expected["stream_index"][strip]] for strip in (0, 1)], 1)
     feeds = {f"data/{t}": windows[t] for t in range(40)}
     feeds |= {f"cont/{t}": np.full((2, 1), t > 0, np.float32) for t in range(40)}
-    np.savez(tmp_path / "in.npz", allow_pickle=False, **feeds)
+    write_npz(tmp_path / "in.npz", feeds)
     target = str(tmp_path / "out.npz")
     net = tmp_path / "streams.prototxt"
     net.write_text(Path(STREAM).read_text().replace("dim: -1 dim: 1 dim: 64", "dim: 1 dim: -1 dim: 64"))

@@ -11,6 +11,7 @@ import prototrt
 from prototrt import Way
 from prototrt.tests.caffe2_cases import GOLDENS
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS, done, run, strips
+from prototrt.tests.npz import write_npz
 
 
 @pytest.mark.parametrize("on", ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"])
@@ -40,7 +41,7 @@ def test_run_carries_state_from_call_to_call(tmp_path: Path) -> None:
     windows = expected["data"][expected["stream_index"][0]]
     feeds = {f"data/{t}": windows[t : t + 1] for t in range(40)}
     feeds |= {f"cont/{t}": np.full((1, 1), t > 0, np.float32) for t in range(40)}
-    np.savez(tmp_path / "in.npz", allow_pickle=False, **feeds)
+    write_npz(tmp_path / "in.npz", feeds)
     target = str(tmp_path / "out.npz")
     done("run", STREAM, WEIGHTS, "--inputs", str(tmp_path / "in.npz"), "-o", target)
     results = np.load(target)
@@ -49,7 +50,7 @@ def test_run_carries_state_from_call_to_call(tmp_path: Path) -> None:
 
 
 def test_run_lists_the_inputs_that_are_not_given(tmp_path: Path) -> None:
-    np.savez(tmp_path / "in.npz", allow_pickle=False)
+    write_npz(tmp_path / "in.npz", {})
     target = tmp_path / "out.npz"
     result = run("run", DEPLOY, WEIGHTS, "--inputs", str(tmp_path / "in.npz"), "-o", str(target))
     assert result.exit_code == 3

@@ -13,6 +13,7 @@ from prototrt.caffe_proto.errors import ShapeError
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
 from prototrt.tests.converter.runtime.support import session_of
 from prototrt.tests.golden_cases import case_called
+from prototrt.tests.npz import write_npz
 from prototrt.tests.open_nets import OPEN_NETS
 
 LRCN = case_called("net_lrcn")
@@ -147,7 +148,7 @@ def test_run_refuses_another_number_of_streams_in_the_next_call(tmp_path: Path) 
 
 def _written(folder: Path, arrays: Shapes) -> None:
     zeros = {name: np.zeros(shape, np.float32) for name, shape in arrays.items()}
-    np.savez(folder / "in.npz", allow_pickle=False, **zeros)
+    write_npz(folder / "in.npz", zeros)
 
 
 def _refused(net: Path, options: list[str], arrays: Shapes, folder: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
@@ -31,6 +32,7 @@ def override(entries: Sequence[LayerEntry], overrides: Mapping[str, FieldValue],
     for pattern, fields, value, where in sorted(resolved, key=lambda one: one[1][0].name != "type"):
         values = _values(fields[-1], value, where)
         for entry in _chosen(entries, pattern, fields[0].name, where):
+            _refuse_lists(entry.message, fields[:-1], where)
             _set(entry.message, fields, values)
 
 
@@ -88,7 +90,7 @@ def _fields(names: Sequence[str], where: str) -> list[FieldDescriptor]:
             raise NetError(f'{descriptor.name} has no field "{name}"', where=where, fix=f"use {known}")
         inner = field.message_type
         is_last = place == len(names) - 1
-        if is_last != (inner is None) or (inner is not None and is_repeated(field)):
+        if is_last != (inner is None):
             raise NetError(
                 f'"{name}" is {"a message" if inner else "a value"}',
                 where=where,
@@ -132,13 +134,34 @@ def _value(field: FieldDescriptor, text: str, where: str) -> Scalar:
 def _set(message: Message, fields: Sequence[FieldDescriptor], values: Sequence[Scalar]) -> None:
     *outer, last = fields
     for field in outer:
-        message = getattr(message, field.name)
+        message = _inner(message, field)
     message.ClearField(last.name)
     if is_repeated(last):
         getattr(message, last.name).extend(values)
     else:
         setattr(message, last.name, values[0])
     message.SetInParent()
+
+
+def _refuse_lists(layer: Message, fields: Sequence[FieldDescriptor], where: str) -> None:
+    """Raise ``NetError`` where it is not clear in which message of several the field is to be set."""
+    message = layer
+    for field in fields:
+        if is_repeated(field) and (count := len(getattr(message, field.name))) > 1:
+            raise NetError(
+                f'layer "{layer.name}" has {count} of "{field.name}", expected one',
+                where=where,
+                fix="change the file instead",
+            )
+        message = _inner(message, field)
+
+
+def _inner(message: Message, field: FieldDescriptor) -> Message:
+    """The message in this field; of a repeated field the first one, which is made if there is none."""
+    inner: Any = getattr(message, field.name)
+    if is_repeated(field):
+        return inner[0] if inner else inner.add()
+    return inner
 
 
 def _text(value: str | bool | int | float) -> str:

@@ -21,6 +21,7 @@ from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.kept import KeptFile, Notes
 from prototrt.converter.batch.keys import FILES, file_of
 from prototrt.converter.batch.work import written_files
+from prototrt.converter.files import PRODUCT_SUFFIXES
 from prototrt.converter.publication import link_or_copy, publication
 
 log = logging.getLogger(__name__)
@@ -134,6 +135,9 @@ class Cache:
             for suffix, kept in notes.files.items()
             if not kept.is_in(entry.target + suffix, verify=always)
         }
+        for suffix in PRODUCT_SUFFIXES:
+            if suffix not in notes.files:  # of a conversion before this one
+                Path(entry.target + suffix).unlink(missing_ok=True)
         if not missing:
             return
         for suffix, kept in missing.items():

@@ -22,7 +22,9 @@ lowers: Registry[type[Op], Lowering] = Registry("TensorRT lowering")
 lowers.found_in(__package__, FAMILIES, family_of)
 
 WITHOUT_ENGINE = Worded(
-    "run it with {}, or cut the net before it with {}", Option("on", "reference"), Option("outputs", ["BLOB"])
+    "run it as `prototrt run` does with {}, or cut the net before it with {}",
+    Option("on", "reference"),
+    Option("outputs", ["BLOB"]),
 )
 """What to do about what TensorRT cannot."""
 MOST_AXES = 8

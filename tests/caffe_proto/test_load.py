@@ -97,7 +97,7 @@ def test_lines_point_into_the_file() -> None:
 @pytest.mark.parametrize(
     "path",
     sorted(SHARED.glob("*/*.prototxt")),
-    ids=lambda path: f"{path.parent.name}/{path.stem}",
+    ids=str,
 )
 def test_published_models(path: Path) -> None:
     weights = path.with_suffix(".caffemodel")

@@ -59,6 +59,26 @@ def test_override(net: Path, key: str, setting: Any, layer: str, field: str, exp
     assert (list(found) if isinstance(expected, list) else found) == expected
 
 
+@pytest.mark.parametrize("shapes", ["", "shape { dim: 2 dim: 3 dim: 4 }"])
+def test_a_list_of_messages_has_its_only_one_changed(tmp_path: Path, shapes: str) -> None:
+    file = tmp_path / "net.prototxt"
+    file.write_text(f'layer {{ name: "data" type: "Input" top: "data" input_param {{ {shapes} }} }}')
+    (layer,) = prototrt.load(file, overrides={"data.input_param.shape.dim": "5,6"}).layers
+    assert [list(shape.dim) for shape in layer.message.input_param.shape] == [[5, 6]]
+
+
+def test_a_list_of_several_messages_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "net.prototxt"
+    shapes = "shape { dim: 1 } shape { dim: 2 }"
+    file.write_text(f'layer {{ name: "d" type: "Input" top: "a" top: "b" input_param {{ {shapes} }} }}')
+    with pytest.raises(ConversionError) as caught:
+        prototrt.load(file, overrides={"d.input_param.shape.dim": 5})
+    assert str(caught.value) == (
+        f'{file}: override "d.input_param.shape.dim=5": layer "d" has 2 of "shape", expected one\n'
+        "  fix: change the file instead"
+    )
+
+
 def test_other_layers_stay_as_they_are(net: Path) -> None:
     model = prototrt.load(net, overrides={"lstm1.recurrent_param.cell_clip": "1"})
     assert next(one for one in model.layers if one.name == "lstm2").param.cell_clip == 2

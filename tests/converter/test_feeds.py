@@ -19,12 +19,13 @@ from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Array, DType, Value
 from prototrt.tests.memory import little_memory
+from prototrt.tests.npz import write_npz
 
 ONES = np.ones((2, 3), np.float32)
 
 
 def write(path: Path, **arrays: Array) -> str:
-    np.savez(path, allow_pickle=True, **{name.replace("__", "/"): array for name, array in arrays.items()})
+    write_npz(path, {name.replace("__", "/"): array for name, array in arrays.items()})
     return str(path)
 
 

@@ -126,7 +126,7 @@ REFUSALS: dict[str, tuple[Callable[[], object], str]] = {
     "a signature that is none": (
         edited(lambda manifest: manifest.update(signature="yes")),
         "net.plan.json: has a signature that cannot be read\n"
-        "  because it is wrong or missing: string indices must be integers, not 'str'\n"
+        "  because it is wrong or missing: 'yes' is not an object\n"
         "  fix: write the manifest again with prototrt convert",
     ),
     "another algorithm": (

@@ -24,6 +24,7 @@ from prototrt.surgery.ir import Array, DType, Graph, OpenSize, Range
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Axis, Cast, Gather, LeakyReLU, Reshape, TanH
 from prototrt.tests.golden_cases import caffe_cases, rewritten
+from prototrt.tests.npz import write_npz
 
 DIGITS = Path(__file__).parents[2] / "samples" / "digits"
 EXACT = Tolerance(0, 1e-9, "")
@@ -203,7 +204,7 @@ def test_files_of_a_golden_with_state(tmp_path: Path) -> None:
             for call, feed in enumerate(case.arrays(kind))
             for name, array in feed.items()
         }
-        np.savez(tmp_path / f"{kind}.npz", allow_pickle=False, **arrays)
+        write_npz(tmp_path / f"{kind}.npz", arrays)
     graph = rewritten(case, case.arrays("inputs")[0])
     files = str(tmp_path / "inputs.npz"), str(tmp_path / "outputs.npz")
     found = verify_files(graph, VerifyOptions(ways=["onnx"], inputs=files[0], expect=files[1]))

@@ -10,6 +10,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto import ConversionError
+from prototrt.tests.npz import write_npz
 
 NET = """layer { name: "in" type: "Input" top: "x" top: "y" input_param {shape {dim: [1,2,4,4]} shape {dim: 1}} }
 layer { name: "conv" type: "Convolution" bottom: "x" top: "c" convolution_param { num_output: 2 kernel_size: 3 } }
@@ -28,7 +29,7 @@ WEIGHTS: dict[str, Any] = {
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> prototrt.Model:
     monkeypatch.chdir(tmp_path)
     Path("net.prototxt").write_text(NET)
-    np.savez("weights.npz", allow_pickle=False, **WEIGHTS)
+    write_npz("weights.npz", WEIGHTS)
     return prototrt.load("net.prototxt", "weights.npz")
 
 

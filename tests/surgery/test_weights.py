@@ -14,6 +14,7 @@ from prototrt.caffe_proto import ConversionError
 from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.expansion.nonfinite_weights import count_not_finite
 from prototrt.surgery.ir import Array, Graph
+from prototrt.tests.npz import write_npz
 from prototrt.tests.small_nets import numbers, op, refusal, run
 
 FC = 'layer { name: "%s" type: "InnerProduct" bottom: "x" top: "%s" inner_product_param { num_output: %d } %s }'
@@ -40,7 +41,7 @@ def rewrite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rewrite:
         Path("net.prototxt").write_text(INPUT % inputs + text)
         if arrays is None:
             return prototrt.rewrite(prototrt.load("net.prototxt", random_weights=1), **options)
-        np.savez("weights.npz", allow_pickle=False, **arrays)
+        write_npz("weights.npz", arrays)
         return prototrt.rewrite(prototrt.load("net.prototxt", "weights.npz"), **options)
 
     return rewrite

@@ -31,6 +31,7 @@ from prototrt.converter.verification.quantization import Truth
 from prototrt.surgery.ir import Array, element_count
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.scales.scales_file import Scales
+from prototrt.tests.npz import write_npz
 
 BEGIN, END = "<!-- made by make precision -->\n", "<!-- end -->\n"
 CALIBRATED, MEASURED = 32, 16
@@ -167,7 +168,7 @@ def _row_of_net(net: Net, models: Path) -> str:
         images = [
             (_images(shape, seed) - net.mean) * net.scale for seed in range(calls + -(-MEASURED // shape[0]))
         ]
-        np.savez(data, allow_pickle=False, **{value.name: np.stack(images[:calls]).astype(np.float32)})
+        write_npz(data, {value.name: np.stack(images[:calls]).astype(np.float32)})
         scales = calibrate(model, CalibrateOptions(inputs=str(data)), options).scales
         feeds = [{value.name: image.astype(np.float32)} for image in images[calls:]]
         return _row(net.name, model, net.options, scales, feeds)
@@ -243,7 +244,7 @@ def _random_weights(prototxt: Path, folder: Path) -> Path:
         elif layer.type == "Scale":
             arrays |= _blobs(layer.name, np.full(known[0][0], 0.7), np.zeros(known[0][0]))
     file = folder / "weights.npz"
-    np.savez(file, allow_pickle=False, **arrays)
+    write_npz(file, arrays)
     return file
 
 

@@ -15,6 +15,7 @@ from prototrt.converter.data.data import Call, Data, data_of
 from prototrt.converter.data.images import Preparation
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Array, DType, Value
+from prototrt.tests.npz import write_npz
 from prototrt.tests.small_nets import failure
 
 DATA, CONT = Value("data", DType.FLOAT32, (2, 3)), Value("cont", DType.FLOAT32, (2, 1))
@@ -26,7 +27,7 @@ def signature(*inputs: Value) -> Signature:
 
 
 def save(path: Path, **arrays: Any) -> Path:
-    np.savez(path, allow_pickle=True, **{name.replace("__", "/"): array for name, array in arrays.items()})
+    write_npz(path, {name.replace("__", "/"): array for name, array in arrays.items()})
     return path
 
 
