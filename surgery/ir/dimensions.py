@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from math import gcd, lcm, prod
@@ -156,6 +156,8 @@ Atom: TypeAlias = str | Quotient
 Monomial: TypeAlias = tuple[Atom, ...]
 Terms: TypeAlias = tuple[tuple[Monomial, int], ...]
 """Products of atoms, each with a factor other than 0; the largest products first, a number last."""
+LONGEST_SUM = 64
+"""Quotients by larger numbers are not looked at together: to see that they add up takes as many of them."""
 
 
 def range_of(size: Size) -> Range:
@@ -198,7 +200,7 @@ def _size(terms: Iterable[tuple[Monomial, int]], *parts: Size) -> Size:
     total: dict[Monomial, int] = {}
     for monomial, factor in terms:
         total[monomial] = total.get(monomial, 0) + factor
-    kept = {monomial: factor for monomial, factor in total.items() if factor}
+    kept = _shortest({monomial: factor for monomial, factor in total.items() if factor})
     if not any(kept):
         return kept.get((), 0)
     names = {name for monomial in kept for atom in monomial for name in _names(atom)}
@@ -207,6 +209,48 @@ def _size(terms: Iterable[tuple[Monomial, int]], *parts: Size) -> Size:
     }
     ordered = sorted(kept.items(), key=lambda term: (-len(term[0]), [str(atom) for atom in term[0]]))
     return OpenSize(tuple(ordered), {name: span for name, span in known.items() if name in names})
+
+
+def _shortest(terms: dict[Monomial, int]) -> dict[Monomial, int]:
+    """The shortest of the forms that are equal because ``x//n + (x+1)//n + ... + (x+n-1)//n`` is x.
+
+    So ``H//2 + (H+1)//2`` is H, and ``H - H//2`` is ``(H+1)//2``.
+    """
+    families = {family for monomial in terms for family in _families(monomial)}
+    for others, whole, divisor in sorted(families, key=str):
+        parts = [_product(*others, Quotient(_plus(whole, place), divisor)) for place in range(divisor)]
+        forms = []
+        for copies in {terms.get(part, 0) for part in parts}:
+            form = Counter(terms)
+            form.subtract(dict.fromkeys(parts, copies))
+            for monomial, factor in whole.terms:
+                form[_product(*others, *monomial)] += copies * factor
+            forms.append({monomial: factor for monomial, factor in form.items() if factor})
+        terms = min(forms, key=_length)
+    return terms
+
+
+def _families(monomial: Monomial) -> Iterator[tuple[Monomial, OpenSize, int]]:
+    """For each quotient in a product: the other atoms, the dividend without its number, the divisor."""
+    for place, atom in enumerate(monomial):
+        if isinstance(atom, Quotient) and atom.divisor <= LONGEST_SUM:
+            products = tuple(term for term in atom.dividend.terms if term[0])
+            whole = OpenSize(products, atom.dividend.symbols)
+            yield (*monomial[:place], *monomial[place + 1 :]), whole, atom.divisor
+
+
+def _plus(size: OpenSize, number: int) -> OpenSize:
+    return OpenSize((*size.terms, ((), number)), size.symbols) if number else size
+
+
+def _product(*atoms: Atom) -> Monomial:
+    return tuple(sorted(atoms, key=str))
+
+
+def _length(terms: Mapping[Monomial, int]) -> tuple[int, int, list[str]]:
+    """Few terms are short, and sums are shorter than differences."""
+    texts = sorted(_term(monomial, factor) for monomial, factor in terms.items())
+    return len(terms), sum(factor < 0 for factor in terms.values()), texts
 
 
 def _terms(size: Size) -> Terms:

@@ -84,6 +84,23 @@ def test_equal_sizes_are_equal_at_all_values(left: Pair, right: Pair) -> None:
     assert left[0] + right[0] - right[0] == left[0]
 
 
+POLYNOMIALS = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.builds(_sum, inner, inner), st.builds(_difference, inner, inner), st.builds(_product, inner, inner)
+    ),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(POLYNOMIALS, st.integers(1, 5))
+def test_the_parts_of_a_polynomial_add_up(pair: Pair, parts: int) -> None:
+    size = pair[0]
+    assert sum((size + place) // parts for place in range(parts)) == size
+    assert size - size // 2 == (size + 1) // 2
+
+
 @settings(max_examples=60, deadline=None)
 @given(PAIRS, PAIRS)
 def test_a_product_is_divided_by_its_factor(left: Pair, right: Pair) -> None:
@@ -100,7 +117,11 @@ def test_a_product_is_divided_by_its_factor(left: Pair, right: Pair) -> None:
         ((4 * H + 2) // 8, "H//2", Range(0, 2, 4)),
         ((32 * H + 1) // 2, "16*H", Range(16, 80, 144)),
         (N - (H + 1) // 2, "N-((H+1)//2)", Range(-3, -1, 3)),
-        (H - (H - 1) // 2, "H+1-((H+1)//2)", Range(1, 3, 5)),
+        (H - (H - 1) // 2, "H//2+1", Range(1, 3, 5)),
+        (H // 2 + (H + 1) // 2, "H", Range(1, 5, 9)),
+        (H // 3 + (H + 1) // 3 + (H + 2) // 3 + 1, "H+1", Range(2, 6, 10)),
+        (N * (H // 2) - N + N * ((H + 1) // 2), "H*N-N", Range(-2, 8, 34)),
+        (3 * H - 2 * (H // 2), "2*((H+1)//2)+H", Range(3, 11, 19)),
         (2 * (H // 2) * N, "2*(H//2)*N", Range(0, 8, 32)),
         (-H, "-H", Range(-9, -5, -1)),
         (3 - H, "3-H", Range(-6, -2, 2)),
