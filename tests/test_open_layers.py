@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
 
 import prototrt
 from prototrt import Way
-from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir import Array, Graph, Range, size_at, size_from_text
 from prototrt.tests.small_nets import WAYS, has_engine, numbers, op, rewritten
 
 Named = Sequence[int | str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OpenCase:
     """The fields of a layer "op" and the shapes of its bottoms, with sizes such as ``2*H``."""
 
@@ -36,8 +37,9 @@ class OpenCase:
         return op(self.kind, self.fields, self.shapes, self.tops)
 
     def shapes_at(self, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+        spans = dict.fromkeys("HW", Range(self.least, self.usual, self.most))
         return {
-            blob: tuple(dim if isinstance(dim, int) else eval(dim, {}, {**sizes}) for dim in shape)
+            blob: tuple(size_at(size_from_text(str(dim), spans), sizes) for dim in shape)
             for blob, shape in self.shapes.items()
         }
 
@@ -88,6 +90,16 @@ CASES = [
     OpenCase(
         "Resample", "resample_param { type: CUBIC }", {"x": (1, 2, "H", 5), "like": (1, 1, "2*H-1", "W")}
     ),
+    OpenCase("FlowWarp", "", {"x": ("H", 3, "H+1", "W"), "flow": ("H", 2, "H+1", "W")}, most=9),
+    OpenCase("Warp", "", {"x": (1, 2, "H", "W"), "flow": (1, 2, "H", "W")}),
+    OpenCase(
+        "SpatialTransformer", "st_param { output_H: 4 output_W: 3 }", {"x": (2, 3, "H", "W"), "theta": (2, 6)}
+    ),
+    OpenCase(
+        "SpatialTransformer",
+        "st_param { output_H: 4 output_W: 3 }",
+        {"x": ("H", 1, 5, "W"), "theta": ("H", 6)},
+    ),
     OpenCase("ArgMax", "", IMAGE),
     OpenCase("ArgMax", "argmax_param { top_k: 3 out_max_val: true }", IMAGE),
     OpenCase("ArgMax", "argmax_param { axis: 2 top_k: 2 }", IMAGE),
@@ -109,20 +121,25 @@ CASES = [
 ]
 
 
+@cache
+def fixed_at(case: OpenCase, place: int) -> tuple[dict[str, Array], dict[str, Array]]:
+    """The bottoms and the tops of the net with fixed shapes, at one of five sizes."""
+    step = case.most - case.least
+    sizes = {"H": case.least + step * place // 4, "W": case.most - step * place * place // 16}
+    shapes = case.shapes_at(sizes)
+    feeds = {blob: numbers(*shape, seed=place + 3 * len(blob)) for blob, shape in shapes.items()}
+    return feeds, prototrt.Session(rewritten(case.layers, shapes)).run(feeds)
+
+
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_five_sizes(case: OpenCase, on: Way) -> None:
     session = prototrt.Session(case.graph(), on=on)
-    step = case.most - case.least
-    for place, sizes in enumerate(
-        {"H": case.least + step * down // 4, "W": case.most - step * down * down // 16} for down in range(5)
-    ):
-        shapes = case.shapes_at(sizes)
-        feeds = {blob: numbers(*shape, seed=place + 3 * len(blob)) for blob, shape in shapes.items()}
-        wanted = prototrt.Session(rewritten(case.layers, shapes)).run(feeds)
+    for place in range(5):
+        feeds, wanted = fixed_at(case, place)
         found = session.run(feeds)
         for top in case.tops:
-            np.testing.assert_allclose(found[top], wanted[top], 1e-4, 1e-5, err_msg=f"{top} {sizes}")
+            np.testing.assert_allclose(found[top], wanted[top], 1e-4, 1e-5, err_msg=f"{top} at size {place}")
 
 
 @pytest.mark.trt

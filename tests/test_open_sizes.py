@@ -259,6 +259,13 @@ CONVOLUTION = "convolution_param { num_output: 1 kernel_size: 5 weight_filler { 
             "  fix: set pad to 3, or feed a larger image",
         ),
         (
+            op("SpatialTransformer", "", ("x", "x")),
+            (1, 1, 4, 8),
+            "(SpatialTransformer): the height, which output_H may state, is the symbol H,"
+            " but its size must be known here\n"
+            "  fix: give H one size in min_shapes and max_shapes",
+        ),
+        (
             op("Upsample", "upsample_param { upsample_h: 8 upsample_w: 8 }", ("x", "x")),
             (1, 1, 4, 8),
             "(Upsample): states upsample_h and upsample_w, but H and W vary\n"

@@ -160,10 +160,10 @@ def _warped(
     if flow.shape != (items, 2, height, width):
         because = f'it has a place for each element of "{layer.bottom_blob(0)}"'
         raise misfit(layer, 1, flow, f"{(items, 2, height, width)}", because, "give it two channels: x and y")
-    count, rows, columns = fixed(items, "the batch"), fixed(height, "the height"), fixed(width, "the width")
+    count, rows, columns = computable(items), computable(height, "the height"), computable(width, "the width")
     across, down = (part.reshape(count, rows, columns) for part in exact(build, flow).split(1))
-    xs = across + Expression(build, build.constant(_counted(columns, (1, 1, columns)), "columns"))
-    ys = down + Expression(build, build.constant(_counted(rows, (1, rows, 1)), "rows"))
+    xs = across + _places(build, columns, "columns").reshape(1, 1, columns)
+    ys = down + _places(build, rows, "rows").reshape(1, rows, 1)
     is_inside = (xs >= 0) & (ys >= 0)
     for places, size in ((xs, columns), (ys, rows)):
         is_inside &= places < size if reaches_edge else (places < size - 1) | places.equals(size - 1)
@@ -192,10 +192,14 @@ def spatial_transformer(build: LayerBuilder, layer: Layer, image: Value, theta: 
                 f'{field} is "{getattr(param, field)}", expected "{known}"',
                 fix=f'use "{known}", or leave it out',
             )
-    items, rows, columns = (fixed(image.shape[axis], f"axis {axis}") for axis in (0, 2, 3))
+    items, rows, columns = (computable(image.shape[axis], f"axis {axis}") for axis in (0, 2, 3))
     out = (
-        int(param.output_H) if param.HasField("output_H") else rows,
-        int(param.output_W) if param.HasField("output_W") else columns,
+        int(param.output_H)
+        if param.HasField("output_H")
+        else fixed(rows, "the height, which output_H may state,"),
+        int(param.output_W)
+        if param.HasField("output_W")
+        else fixed(columns, "the width, which output_W may state,"),
     )
     if min(out) < 1:
         raise NetError(
@@ -203,7 +207,7 @@ def spatial_transformer(build: LayerBuilder, layer: Layer, image: Value, theta: 
         )
     for name, size in zip(("output_H", "output_W"), out, strict=True):
         refuse_large(name, size, MOST_OUTPUT)
-    points = [_counted(size, (size,)) / np.float32(size) * 2 - 1 for size in out]
+    points = [np.arange(size, dtype=np.float32) / np.float32(size) * 2 - 1 for size in out]
     grid = np.stack([*np.meshgrid(*points, indexing="ij"), np.ones(out, np.float32)]).reshape(1, 3, -1)
     moved = build.add(MatMul(), _theta(build, layer, theta, items).value, build.constant(grid, "grid"))
     ys, xs = (
@@ -215,7 +219,7 @@ def spatial_transformer(build: LayerBuilder, layer: Layer, image: Value, theta: 
     return [read.transpose(0, 3, 1, 2).value]
 
 
-def _theta(build: LayerBuilder, layer: Layer, theta: Value, items: int) -> Expression:
+def _theta(build: LayerBuilder, layer: Layer, theta: Value, items: Size) -> Expression:
     """The transformations (N, 2, 3): what the fields state, and the rest from the second bottom in its order."""
     names = [f"theta_{row}_{column}" for row in (1, 2) for column in (1, 2, 3)]
     stated_names = [name for name in names if layer.param.HasField(name)]
@@ -226,8 +230,9 @@ def _theta(build: LayerBuilder, layer: Layer, theta: Value, items: int) -> Expre
             layer, 1, theta, f"{(items, rest)}", because or "theta is 2 x 3", "give it the rest of theta"
         )
     given = iter(exact(build, theta).reshape(items, rest).split(1) if rest else ())
+    count = fixed(items, "the batch of a net that states numbers of theta") if stated_names else 0
     parts = [
-        Expression(build, build.constant(np.full((items, 1), getattr(layer.param, name), np.float32), name))
+        Expression(build, build.constant(np.full((count, 1), getattr(layer.param, name), np.float32), name))
         if name in stated_names
         else next(given)
         for name in names
@@ -235,7 +240,7 @@ def _theta(build: LayerBuilder, layer: Layer, theta: Value, items: int) -> Expre
     return concatenated(parts, 1).reshape(items, 2, 3)
 
 
-def _taps_inside(place: Expression, size: int) -> list[Tap]:
+def _taps_inside(place: Expression, size: Size) -> list[Tap]:
     """The two neighbours of each place; those that are not on the axis count 0."""
     low = place.floor()
     taps = []
@@ -245,11 +250,10 @@ def _taps_inside(place: Expression, size: int) -> list[Tap]:
     return taps
 
 
-def _counted(count: int, shape: tuple[int, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    return np.arange(count, dtype=np.float32).reshape(shape)
+def _places(build: LayerBuilder, count: Size, hint: str) -> Expression:
+    return Expression(build, build.counted_numbers(count, hint, dtype=DType.FLOAT32))
 
 
-def _origins(build: LayerBuilder, items: int, step: int) -> Expression:
+def _origins(build: LayerBuilder, items: Size, step: Size) -> Expression:
     """Where each item begins in a table with ``step`` rows per item: int32 (N, 1, 1)."""
-    starts = (np.arange(items) * step).astype(np.int32).reshape(items, 1, 1)
-    return Expression(build, build.constant(starts, "items")).cast(DType.INT32)
+    return Expression(build, build.counted_numbers(items, "items", step=step)).reshape(items, 1, 1)
