@@ -81,31 +81,39 @@ class _Quantization:
     def of(
         cls, graph: Graph, ranges: Mapping[str, float], options: RewriteOptions, build: Builder
     ) -> _Quantization:
+        """As many products as there are ranges for: without one, others may have to do without theirs, too."""
         wanted, bounds = chosen_products(graph, options), value_bounds(graph)
         unknown: dict[Value, str] = {}
         while True:
             products = frozenset(node for node in wanted if unknown.keys().isdisjoint(node.inputs))
-            placements: dict[Graph, Placement] = {}
-            largest: dict[Graph, dict[Value, float]] = {}
-            lost = dict[Value, str]()
-            for scope in scopes(graph):
-                known = _Ranges(scope, ranges, bounds)
-                placement = Placement.of(
+            placements = {
+                scope: Placement.of(
                     scope, products, options.precision, is_body=scope is not graph, without=unknown
                 )
-                placements[scope], largest[scope] = placement, {}
-                for value in placement.read:
-                    found, group = known.of(value), placement.group_of(value)
-                    if found is None:
-                        lost[value] = known.name(value)
-                    else:
-                        largest[scope][group] = max(found, largest[scope].get(group, 0.0))
+                for scope in scopes(graph)
+            }
+            largest = {scope: dict[Value, float]() for scope in placements}
+            lost = dict[Value, str]()
+            for scope, placement in placements.items():
+                lost |= _measure(placement, _Ranges(scope, ranges, bounds), largest[scope])
             if not lost:
                 break
             unknown |= lost
         for node in wanted:
             _warn_of_unknown(build, node, unknown)
         return cls(products, placements, largest)
+
+
+def _measure(placement: Placement, known: _Ranges, largest: dict[Value, float]) -> dict[Value, str]:
+    """Add the largest magnitude of each group of values to ``largest``. The values without a range, and their names."""
+    lost: dict[Value, str] = {}
+    for value in placement.read:
+        found, group = known.of(value), placement.group_of(value)
+        if found is None:
+            lost[value] = known.name(value)
+        else:
+            largest[group] = max(found, largest.get(group, 0.0))
+    return lost
 
 
 def _warn_of_unknown(build: Builder, node: Node, unknown: Mapping[Value, str]) -> None:
