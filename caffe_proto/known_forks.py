@@ -32,9 +32,8 @@ TYPES: Mapping[str, str] = {
         "NVIDIA's TensorRT samples": "IPlugin RPROI",
         "recognition of speech": "ContFiller",
         "SemanticLabeling": "Segmentation",
-        "SphereFace, NormFace and AMSoftmax": "Combine CosineFace FeatureFlip Flip LabelSpecificAdd"
-        " LabelSpecificAffine LabelSpecificRescale MarginInnerProduct NoiseTolerantFR",
-        "the binarization of documents": "BilinearInterpolation",
+        "SphereFace, NormFace and AMSoftmax": "Combine CosineFace FeatureFlip"
+        " LabelSpecificAffine LabelSpecificRescale NoiseTolerantFR",
         "the spatial transformer's forks": "AffineGenerator AffineTransformer PowerFile STLoss",
         "the U-Nets for neural tissue": "Affinity ConnectedComponent Malis",
         "VReLU": "MinReLU VReLU",
@@ -49,10 +48,8 @@ FIELDS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("ConcatParameter", "crop"): ("other forks", "the bottoms are cropped first"),
     ("ConvolutionParameter", "binary"): ("XNOR nets", "the weights are rounded to their sign"),
     ("ConvolutionParameter", "relu"): ("Intel Caffe", "a ReLU follows"),
-    ("ContinuationIndicatorParameter", "axis"): ("DeepDetect", "it says which axis of the bottom is time"),
     ("DetectionOutputParameter", "use_polygon"): ("TextBoxes++", "boxes have eight coordinates"),
     ("EltwiseParameter", "relu"): ("Intel Caffe", "a ReLU follows"),
-    ("InnerProductParameter", "normalize"): ("NormFace", "the weights are divided by their length"),
     ("PriorBoxParameter", "denser_prior_boxes"): ("TextBoxes++", "there are twice as many boxes"),
     ("ROIPoolingParameter", "pooled_l"): ("R-C3D", "it pools along the time axis, too"),
     ("ROIPoolingParameter", "temporal_scale"): ("R-C3D", "it scales the time axis"),

@@ -124,6 +124,7 @@ _ROWS = (
     LayerType("ELU", keeps_axes=True),
     LayerType("Eltwise", keeps_axes=True, in_place=InPlace.OVERWRITES),
     LayerType("Exp", keeps_axes=True),
+    LayerType("Flip", keeps_axes=True, in_place=InPlace.OVERWRITES),
     LayerType("Log", keeps_axes=True),
     LayerType("PReLU", keeps_axes=True),
     LayerType("Power", keeps_axes=True),
@@ -139,6 +140,7 @@ _ROWS = (
     LayerType("Threshold", keeps_axes=True),
     # Not to be computed in place.
     LayerType("BatchReindex", in_place=InPlace.OVERWRITES),
+    LayerType("BilinearInterpolation", in_place=InPlace.OVERWRITES),
     LayerType("Convolution", in_place=InPlace.OVERWRITES),
     LayerType("Deconvolution", ("convolution_param",), in_place=InPlace.OVERWRITES),
     LayerType("Filter", in_place=InPlace.MOVES_FORWARDS),
@@ -174,6 +176,7 @@ _ROWS = (
     # What changes data while a net is trained.
     LayerType("DataRandTransform", passes_on=_EVERYTHING),
     LayerType("DetectNetTransformation", passes_on=1),
+    LayerType("LabelSpecificAdd", passes_on=1),
     LayerType("Noise", passes_on=1),
     LayerType("Python ProposalTargetLayer", passes_on=1, is_code=True),
     LayerType("Python SpatialDropoutLayer", passes_on=1, is_code=True),
@@ -186,7 +189,7 @@ _ROWS = (
 )
 
 LAYER_TYPES = {row.name: row for row in _ROWS}
-_MEASURES = ("Loss", "Accuracy", "Eval", "HDF5Output", "WarpCTC")
+_MEASURES = ("Loss", "Accuracy", "Eval", "HDF5Output", "MarginInnerProduct", "WarpCTC")
 """Words in the names of measures, including those of forks."""
 
 

@@ -42,7 +42,7 @@ def test_fields_and_types_are_told_together(net: Callable[..., prototrt.Model]) 
         "the fields here are decay_mult, lr_mult, name or share_mode\n"
         'net.prototxt:5: layer "fc" (InnerProduct), inner_product_param: there is no field "quantize"\n'
         "  fix: remove it if it does not change what the layer computes; "
-        "the fields here are axis, bias_filler, bias_term, num_output, transpose or weight_filler\n"
+        "the fields here are axis, bias_filler, bias_term, normalize, num_output, transpose or weight_filler\n"
         'net.prototxt:5: layer "fc" (InnerProduct), inner_product_param.weight_filler: there is no field "seed"\n'
         "  fix: go on without it with allow_unknown=True; "
         "the fields here are max, mean, min, sparse, std, type, value or variance_norm\n"
@@ -59,7 +59,7 @@ def test_a_needed_field_is_never_passed_over(net: Callable[..., prototrt.Model])
     assert message == (
         'net.prototxt:5: layer "fc" (InnerProduct), inner_product_param: there is no field "quantize"\n'
         "  fix: remove it if it does not change what the layer computes; the fields here are axis, bias_filler,"
-        ' bias_term, num_output, transpose or weight_filler; or convert the part before it: outputs=["mid"]'
+        ' bias_term, normalize, num_output, transpose or weight_filler; or convert the part before it: outputs=["mid"]'
     )
 
 

@@ -29,12 +29,12 @@ FAMILIES = {
     "regions.align": "ROIAlign",
     "regions.pooling": "ROIPooling",
     "regions.sensitive": "PSROIAlign PSROIPooling",
-    "resampling": "Interp Unpooling Upsample",
+    "resampling": "BilinearInterpolation Interp Unpooling Upsample",
     "reshaping": "Flatten Reshape",
     "scale": "Bias Scale",
     "selection": "BatchReindex Crop Filter MergeCrop",
     "sequence": "CTCGreedyDecoder ContinuationIndicator ReverseTime",
-    "shape": "Concat Permute Reorg Reverse ShuffleChannel Slice Tile Transpose",
+    "shape": "Concat Flip Permute Reorg Reverse ShuffleChannel Slice Tile Transpose",
     "volumes": "Convolution3D NdConvolution NdPooling Pooling3D",
 }
 """The types whose rules stand in a module."""

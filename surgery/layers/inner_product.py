@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
+from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
 from prototrt.surgery.ir import DType, OpenSize, Value, open_count
+from prototrt.surgery.ir.uniform_constants import is_repeated
 from prototrt.surgery.ops import ADD, Cast, Gather
 
 
@@ -17,7 +21,8 @@ def inner_product(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: MatMul, Add.
     Bottoms: (..., K...), axes from ``axis`` on are flattened to K. Tops: (..., num_output).
     Blobs: weights (num_output, K), or (K, num_output) with ``transpose``; bias (num_output,).
-    Source: caffe ``src/caffe/layers/inner_product_layer.cpp``.
+    ``normalize``, of NormFace, divides each row of the weights by its length, ``sqrt(sum of squares + 1e-6)``.
+    Source: caffe and happynear/caffe-windows ``src/caffe/layers/inner_product_layer.cpp``.
     """
     param = layer.param
     axis = canonical_axis(param.axis, x.shape, "axis")
@@ -28,12 +33,30 @@ def inner_product(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         )
     shape = (inputs, outputs) if param.transpose else (outputs, inputs)
     weights = build.parameter(layer, shape, "weights", filler=stated(param, "weight_filler"))
+    if param.normalize:
+        weights = _rows_of_length_one(build, layer, weights)
     rows = build.reshape(x, (*x.shape[:axis], inputs) if axis else (1, inputs), hint="rows")
     y = build.product(rows, weights, transpose=param.transpose)
     if param.bias_term:
         bias = build.parameter(layer, (outputs,), "bias", filler=stated(param, "bias_filler"), kind="bias")
         y = build.add(ADD, y, build.aligned(bias, len(y.shape)))
     return [build.reshape(y, (*x.shape[:axis], outputs))]
+
+
+def _rows_of_length_one(build: LayerBuilder, layer: Layer, weights: Value) -> Value:
+    """The weights (num_output, K), each row divided by its length."""
+    if layer.param.transpose:
+        raise UnsupportedLayerError(
+            "states both normalize and transpose",
+            because="the fork then divides by lengths that are not those of rows",
+            fix=CUT_BEFORE_LAYER,
+        )
+    assert weights.data is not None
+    # All rows are one row, if one number is repeated.
+    stored = weights.data[:1] if is_repeated(weights.data) else weights.data
+    lengths = np.sqrt(np.square(stored, dtype=np.float64).sum(1, keepdims=True) + 1e-6)
+    rows = (stored[:, :1] if is_repeated(weights.data) else stored) / lengths
+    return build.constant(np.broadcast_to(rows.astype(np.float32), weights.data.shape), "unit_rows")
 
 
 def _inputs(layer: Layer, x: Value, axis: int) -> int:

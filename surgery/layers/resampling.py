@@ -209,11 +209,42 @@ def interp(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = Non
     if any(cuts):
         x = build.add(Pad((0, 0, -cuts[0], -cuts[0]), (0, 0, -cuts[1], -cuts[1])), x, hint="cropped")
     out = size_of_bottom(layer, like) if like is not None else _size_of_interp(build, layer, rest)
-    if any(isinstance(size, OpenSize) for size in (*rest, *out)):
+    return [_with_aligned_corners(build, x, out)]
+
+
+def _with_aligned_corners(build: LayerBuilder, x: Value, out: Sizes) -> Value:
+    """``x`` (N, C, H, W) with another height and width, interpolated linearly."""
+    sizes = computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
+    if any(isinstance(size, OpenSize) for size in (*sizes, *out)):
         refuse_length(max(range_of(size).max for size in out))
-        return [x if rest == out else build.add(Resize(*out), x)]
+        return x if sizes == out else build.add(Resize(*out), x)
     height, width = fixed_sizes(out)
-    return [stretched(build, stretched(build, x, 3, width), 2, height)]
+    return stretched(build, stretched(build, x, 3, width), 2, height)
+
+
+@layer_rule("BilinearInterpolation")
+def bilinear_interpolation(
+    build: LayerBuilder, layer: Layer, x: Value, like: Value | None = None
+) -> list[Value]:
+    """Bilinear resizing with aligned corners, ``interpolation_factor`` times or to the size of a second bottom.
+
+    Becomes: MatMul, one per axis; for large images Transpose, Gather, Subtract, Multiply, Add; Resize over sizes that
+    vary.
+    From forks for the binarization of documents.
+    Bottoms: (N, C, H, W), optionally a blob whose height and width count. Tops: (N, C, h, w).
+    Source: the forks' ``src/caffe/layers/bilinear_interpolation_layer.cpp``.
+    """
+    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    if like is not None:
+        return [_with_aligned_corners(build, x, size_of_bottom(layer, like))]
+    factor = stated(layer.param, "interpolation_factor")
+    if factor is None or factor < 1:
+        raise NetError(
+            "states no size" if factor is None else f"interpolation_factor is {factor}, expected at least 1",
+            fix="set interpolation_factor in bilinear_interpolation_param, or add a second bottom",
+        )
+    height, width = computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
+    return [_with_aligned_corners(build, x, (height * factor, width * factor))]
 
 
 def _size_of_interp(build: LayerBuilder, layer: Layer, size: Sizes) -> Sizes:

@@ -6,7 +6,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, expect_axes, layer_rule
 from prototrt.surgery.expansion.limits import refuse_too_many
 from prototrt.surgery.ir import DType, Value, fixed
 from prototrt.surgery.ops import (
@@ -36,12 +36,13 @@ def continuation_indicator(build: LayerBuilder, layer: Layer, like: Value | None
     """cont for sequences that begin with each call: 0 in the first row, 1 elsewhere. From warpctc-caffe.
 
     Becomes: a constant, or Concat of two.
-    Bottoms: none; in an earlier form one, whose first axis is N. Top: (time_step, batch_size).
-    Source: warpctc-caffe ``src/caffe/layers/continuation_indicator_layer.cpp``.
+    Bottoms: none; in some forks one, whose axis ``axis`` is N, by default its first. Top: (time_step, batch_size).
+    Source: warpctc-caffe and jolibrain/caffe ``src/caffe/layers/continuation_indicator_layer.cpp``.
     """
     steps, streams = int(layer.param.time_step), int(layer.param.batch_size)
     if like is not None and not streams:
-        streams = fixed(like.shape[0] if like.shape else 1, "the batch size")
+        axis = canonical_axis(layer.param.axis, like.shape, "axis") if like.shape else 0
+        streams = fixed((*like.shape, 1)[axis], "the batch size")
     if steps < 1 or streams < 1:
         raise NetError(
             f"time_step is {steps} and batch_size {streams}, expected at least 1",

@@ -173,6 +173,22 @@ def reverse(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     return [x]
 
 
+@layer_rule("Flip")
+def flip(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Mirrored images: the columns from the last to the first, with ``flip_height`` also the rows. From NormFace.
+
+    Becomes: Reverse, one per axis.
+    ``flip_width: false`` leaves the columns as they are.
+    Bottoms: (N, C, H, W). Tops: one, of the same shape.
+    Source: happynear/caffe-windows ``src/caffe/layers/flip_layer.cpp``.
+    """
+    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    for axis, is_flipped in ((2, layer.param.flip_height), (3, layer.param.flip_width)):
+        if is_flipped:
+            x = build.add(Reverse(axis), x)
+    return [x]
+
+
 @layer_rule("ShuffleChannel")
 def shuffle_channel(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """The first channel of each of ``group`` groups, then the second of each, and so on. From ShuffleNet.

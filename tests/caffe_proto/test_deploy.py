@@ -210,6 +210,26 @@ CASES = {
             'net.prototxt:5: layer "loss" (SoftmaxWithLoss): became a Softmax, which makes "prob"',
         ],
     ),
+    "a margin that only training computes": (
+        [
+            DATA,
+            FC,
+            layer("MarginInnerProduct", "margin", "s y", "m lambda"),
+            layer("SoftmaxWithLoss", "l", "m y", "l"),
+        ],
+        ["Input  -> x", "InnerProduct x -> s"],
+        None,
+    ),
+    "a margin that training adds": (
+        [
+            DATA,
+            FC,
+            layer("LabelSpecificAdd", "margin", "s y", "m"),
+            layer("SoftmaxWithLoss", "loss", "m y", "l"),
+        ],
+        ["Input  -> x", "InnerProduct x -> s", "Split s -> m", "Softmax m -> prob"],
+        None,
+    ),
     "data that training changes in place": (
         [layer("Data", "in", "", "x"), layer("Noise", "change", "x", "x"), FC],
         ["Input  -> x", "InnerProduct x -> s"],

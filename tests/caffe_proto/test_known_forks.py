@@ -35,19 +35,19 @@ def refusal(text: str, write: Callable[..., str]) -> str:
 
 
 def test_a_type_of_a_fork(write: Callable[..., str]) -> None:
-    assert refusal("layer { name: 'a' type: 'MarginInnerProduct' bottom: 'm' top: 'a' }", write) == (
-        'net.prototxt:3: layer "a" (MarginInnerProduct): there is no rule for this layer type\n'
+    assert refusal("layer { name: 'a' type: 'CosineFace' bottom: 'm' top: 'a' }", write) == (
+        'net.prototxt:3: layer "a" (CosineFace): there is no rule for this layer type\n'
         "  because it is a layer of SphereFace, NormFace and AMSoftmax\n"
         '  fix: convert the part before it: outputs=["m"]'
     )
 
 
 def test_a_field_of_a_fork(write: Callable[..., str]) -> None:
-    param = "inner_product_param { num_output: 2 normalize: true }"
-    text = f"layer {{ name: 'a' type: 'InnerProduct' bottom: 'm' top: 'a' {param} }}"
+    param = "eltwise_param { relu: true }"
+    text = f"layer {{ name: 'a' type: 'Eltwise' bottom: 'm' bottom: 'm' top: 'a' {param} }}"
     assert refusal(text, write) == (
-        'net.prototxt:3: layer "a" (InnerProduct), inner_product_param: there is no field "normalize"\n'
-        "  because in NormFace, the weights are divided by their length\n"
+        'net.prototxt:3: layer "a" (Eltwise), eltwise_param: there is no field "relu"\n'
+        "  because in Intel Caffe, a ReLU follows\n"
         '  fix: convert the part before it: outputs=["m"]'
     )
 

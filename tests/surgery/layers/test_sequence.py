@@ -27,6 +27,17 @@ def test_continuation_indicator_takes_the_batch_from_a_bottom() -> None:
     np.testing.assert_array_equal(found, [[0, 0, 0], [1, 1, 1]])
 
 
+def test_continuation_indicator_takes_the_batch_from_an_axis() -> None:
+    fields = "continuation_indicator_param { time_step: 2 axis: %d }"
+    for axis in (1, -1):
+        found = result("ContinuationIndicator", fields % axis, "reference", x=numbers(5, 3))
+        np.testing.assert_array_equal(found, [[0, 0, 0], [1, 1, 1]])
+    assert refusal(op("ContinuationIndicator", fields % 2), {"x": (5, 3)}) == (
+        'net.prototxt:2: layer "op" (ContinuationIndicator): axis is 2, but the bottom has 2 axes: (5, 3)\n'
+        "  fix: use an axis from -2 to 1"
+    )
+
+
 def test_continuation_indicator_without_sizes() -> None:
     assert refusal(op("ContinuationIndicator", bottoms=[]), {}) == (
         'net.prototxt:1: layer "op" (ContinuationIndicator):'

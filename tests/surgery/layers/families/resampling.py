@@ -38,6 +38,9 @@ CASES = [
     Case("both factors", "Interp", "interp_param { zoom_factor: 3 shrink_factor: 2 }", [ROW], [[[[0, 4, 8, 12]]]]),
     Case("crop alone", "Interp", "interp_param { zoom_factor: 1 pad_beg: -1 pad_end: -2 }", [X], X[:, :, 1:-2, 1:-2]),
     Case("as a bottom", "Interp", "", [ROW, LIKE], [[[[0, 4, 8, 12]]]]),
+    Case("factor", "BilinearInterpolation", "bilinear_interpolation_param { interpolation_factor: 2 }", [ROW],
+         [[[[0, 2.4, 4.8, 7.2, 9.6, 12]] * 2]]),
+    Case("as a bottom", "BilinearInterpolation", "", [ROW, LIKE], [[[[0, 4, 8, 12]]]]),
     Case("nearest to fewer", "Resample", "resample_param { height: 1 width: 1 type: NEAREST }", [numbers(1, 1, 3, 3)],
          numbers(1, 1, 3, 3)[:, :, 1:2, 1:2]),
     # Both scales are 3: the kernel covers the row, whose middle counts 3 / 7, and the ends 2 / 7.
@@ -58,6 +61,12 @@ OP = 'net.prototxt:2: layer "op" '
 OF_TWO = 'net.prototxt:3: layer "op" '
 IMAGE = [(1, 2, 4, 6)]
 REFUSALS = [
+    Message("BilinearInterpolation", "", IMAGE,
+            f"{OP}(BilinearInterpolation): states no size\n"
+            "  fix: set interpolation_factor in bilinear_interpolation_param, or add a second bottom"),
+    Message("BilinearInterpolation", "bilinear_interpolation_param { interpolation_factor: 0 }", IMAGE,
+            f"{OP}(BilinearInterpolation): interpolation_factor is 0, expected at least 1\n"
+            "  fix: set interpolation_factor in bilinear_interpolation_param, or add a second bottom"),
     Message("Upsample", "", [(2, 3)],
             f'{OP}(Upsample), bottom "b0": shape is (2, 3), expected (N, C, H, W)\n'
             "  fix: add a Reshape before this layer to 4 axes"),

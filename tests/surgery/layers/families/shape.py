@@ -14,6 +14,9 @@ CASES = [
          [[1, 4, 2, 5, 3, 6]]),
     Case("varying", "ShuffleChannel", "shuffle_channel_param { group: 4 }", [X],
          X.reshape(2, 4, 3, 2, 4).swapaxes(1, 2).reshape(X.shape)),
+    Case("columns", "Flip", "", [X], X[..., ::-1]),
+    Case("rows", "Flip", "flip_param { flip_width: false flip_height: true }", [X], X[:, :, ::-1]),
+    Case("rows and columns", "Flip", "flip_param { flip_height: true }", [X], X[:, :, ::-1, ::-1]),
     Case("stride 1", "Reorg", "reorg_param { stride: 1 }", [X], X),
     # Read as 1 x 4 x 4: 0 to 15 row by row. Its even rows and columns come first.
     Case("stride 2", "Reorg", "reorg_param { stride: 2 }", [np.arange(16).reshape(1, 4, 2, 2)],
@@ -26,6 +29,9 @@ VARYING = [case for case in CASES if case.bottoms[0] is X]
 
 OP = 'net.prototxt:2: layer "op" '
 REFUSALS = [
+    Message("Flip", "", [(1, 12, 2)],
+            f'{OP}(Flip), bottom "b0": shape is (1, 12, 2), expected (N, C, H, W)\n'
+            "  fix: add a Reshape before this layer to 4 axes"),
     Message("ShuffleChannel", "shuffle_channel_param { group: 5 }", [(1, 12, 2, 4)],
             f"{OP}(ShuffleChannel): group is 5, expected a divisor of the 12 channels\n"
             "  fix: set group in shuffle_channel_param"),

@@ -1,0 +1,20 @@
+"""Corners of InnerProduct in forks, against numbers worked by hand."""
+
+from __future__ import annotations
+
+from prototrt.tests.layer_cases import Case, Message
+
+# Rows of the lengths 5, 13 and, by the 1e-6 under the root, 0.001.
+WEIGHTS = [[3, 4], [5, -12], [0, 0]]
+CASES = [
+    Case("rows of length one", "InnerProduct", "inner_product_param { num_output: 3 normalize: true }", [[[10, 5]]],
+         [[11, -9 / 13, 2.5]], [WEIGHTS, [1, 1 / 13, 2.5]]),
+]  # fmt: skip
+VARYING: list[Case] = []
+
+REFUSALS = [
+    Message("InnerProduct", "inner_product_param { num_output: 3 normalize: true transpose: true }", [(1, 2)],
+            'net.prototxt:2: layer "op" (InnerProduct): states both normalize and transpose\n'
+            "  because the fork then divides by lengths that are not those of rows\n"
+            '  fix: cut the net before this layer with outputs=["BLOB"]', [[[3, 5, 0], [4, -12, 0]]]),
+]  # fmt: skip
