@@ -34,7 +34,12 @@ def label_tops(entry: LayerEntry) -> list[str]:
     facts = layer_type(entry.message.type)
     if facts.role is Role.DATA:
         return [] if facts.labels_from is None else list(entry.message.top[facts.labels_from :])
-    return [top for top in entry.message.top[1:] if any(word in top.lower() for word in _PERHAPS_LABELS)]
+    return [top for top in entry.message.top[1:] if is_label_by_name(top)]
+
+
+def is_label_by_name(blob: str) -> bool:
+    """Whether a blob is called as labels usually are."""
+    return any(word in blob.lower() for word in _PERHAPS_LABELS)
 
 
 def known_shape(entry: LayerEntry, top: int, *, has_frames: bool = False) -> PartialShape | None:

@@ -12,7 +12,13 @@ from functools import cached_property
 
 from prototrt.caffe_proto.errors import NetError
 from prototrt.caffe_proto.layer_types import LayerType, Role, layer_type
-from prototrt.caffe_proto.net.data_layers import PartialShape, is_source, known_shape, label_tops
+from prototrt.caffe_proto.net.data_layers import (
+    PartialShape,
+    is_label_by_name,
+    is_source,
+    known_shape,
+    label_tops,
+)
 from prototrt.caffe_proto.net.untangle import Untangled, untangle
 from prototrt.caffe_proto.schema import Message, is_known, message_class
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
@@ -78,6 +84,7 @@ class _Cut:
     wanted: set[str] = field(default_factory=set)
     measured: set[str] = field(default_factory=set)  # values that come from a loss
     labels: set[str] = field(default_factory=set)  # values that come only from labels
+    comparing: set[int] = field(default_factory=set)  # layers of unknown types that end the net with labels
     made: set[str] = field(default_factory=set)  # values of layers that are kept
     helped: dict[int, int] = field(default_factory=dict)  # which loss an auxiliary loss helps to train
     warnings: list[str] = field(default_factory=list)
@@ -90,15 +97,32 @@ class _Cut:
         for index in reversed(range(len(self.entries))):
             self._mark_wanted(index)
         for index, (entry, tops) in enumerate(zip(self.entries, self.names.tops, strict=True)):
-            is_whole = self._is_kept(index) and not is_source(entry) and not _is_measure(entry)
+            is_whole = self._is_kept(index) and not is_source(entry) and not self._measures(index)
             self.made.update(tops if is_whole else self.wanted.intersection(tops))
 
     def _is_kept(self, index: int) -> bool:
         return not self.wanted.isdisjoint(self.names.tops[index])
 
+    def _measures(self, index: int) -> bool:
+        return _is_measure(self.entries[index]) or index in self.comparing
+
+    def _compares(self, index: int) -> bool:
+        """Whether a layer of an unknown type ends the net, and reads labels beside what the net computes."""
+        layer, bottoms = self.entries[index].message, self.names.bottoms[index]
+        if is_known(layer.type) or not self._ends.issuperset(self.names.tops[index]):
+            return False
+        labels = {
+            value
+            for blob, value in zip(layer.bottom, bottoms, strict=True)
+            if value in self.labels or (value in self._fed and is_label_by_name(blob))
+        }
+        return bool(labels) and not self._fed.union(labels).issuperset(bottoms)
+
     def _mark_origins(self, index: int) -> None:
         entry, bottoms, tops = self.entries[index], self.names.bottoms[index], self.names.tops[index]
-        if _is_measure(entry):
+        if self._compares(index):
+            self.comparing.add(index)
+        if self._measures(index):
             self.measured.update(tops[:1] if _facts(entry).shows_answer else tops)
         elif not self.measured.isdisjoint(bottoms):
             self.measured.update(tops)
@@ -135,7 +159,7 @@ class _Cut:
 
     def _mark_wanted(self, index: int) -> None:
         entry, bottoms, tops = self.entries[index], self.names.bottoms[index], self.names.tops[index]
-        if _is_measure(entry):
+        if self._measures(index):
             if not self._helping.issuperset(self._predictions(index)):
                 self.wanted.update(self._predictions(index))
             return
@@ -215,7 +239,7 @@ class _Cut:
         entry, tops = self.entries[index], self.names.tops[index]
         if is_source(entry):
             return self._inputs(index)
-        if _is_measure(entry):
+        if self._measures(index):
             return self._answer(index)
         if _facts(entry).passes_on:
             return self._passed_on(index)

@@ -210,6 +210,40 @@ CASES = {
             'net.prototxt:5: layer "loss" (SoftmaxWithLoss): became a Softmax, which makes "prob"',
         ],
     ),
+    "an unknown metric": (
+        [DATA, FC, layer("PR", "precision", "s y", "precision recall")],
+        ["Input  -> x", "InnerProduct x -> s"],
+        [
+            'net.prototxt:1: layer "in" (Data): dropped its top "y": the deployed net does not need it',
+            'net.prototxt:1: layer "in" (Data): became the input "x"',
+            'net.prototxt:3: layer "precision" (PR): dropped: it only computes a metric',
+        ],
+    ),
+    "an unknown metric with labels of another layer": (
+        [
+            layer("Data", "in", "", "x"),
+            layer("Data", "gt", "", "gt"),
+            FC,
+            layer("PR", "precision", "s gt", "recall"),
+        ],
+        ["Input  -> x", "InnerProduct x -> s"],
+        None,
+    ),
+    "an unknown layer that ends the net with data": (
+        [
+            layer("Data", "in", "", "x"),
+            layer("Data", "in2", "", "info"),
+            FC,
+            layer("Boxes", "boxes", "s info", "b"),
+        ],
+        ["Input  -> x", "Input  -> info", "InnerProduct x -> s", "Boxes s info -> b"],
+        None,
+    ),
+    "an unknown layer with labels in the midst": (
+        [DATA, FC, layer("Margin", "margin", "s y", "m"), layer("TanH", "t", "m", "t")],
+        ["Input  -> x", "Input  -> y", "InnerProduct x -> s", "Margin s y -> m", "TanH m -> t"],
+        None,
+    ),
     "a margin that only training computes": (
         [
             DATA,
