@@ -207,11 +207,20 @@ def _refuse_binary(data: bytes, file: str, what: str, fix: str) -> None:
     """Raise if bytes that should be text are not."""
     if not looks_binary(data):
         return
-    if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+    if data.startswith(_UTF32):
         raise UnreadableFileError("this is UTF-32 text, expected UTF-8", where=file, fix="save it as UTF-8")
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if data.startswith(_UTF16):
         raise UnreadableFileError("this is UTF-16 text, expected UTF-8", where=file, fix="save it as UTF-8")
     raise UnreadableFileError(f"this is a binary file, expected {what} (text)", where=file, fix=fix)
+
+
+_UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def may_be_text(head: bytes) -> bool:
+    """Whether the beginning of a file is text of any encoding. Some binary files also look like that."""
+    return head.startswith(_UTF32 + _UTF16) or not looks_binary(head)
 
 
 def looks_like_text(head: bytes) -> bool:
@@ -224,6 +233,7 @@ def looks_like_text(head: bytes) -> bool:
 
 
 def looks_binary(data: bytes) -> bool:
+    """Whether this is not text, in whatever encoding but those with zero bytes."""
     if b"\0" in data:
         return True
     controls = sum(data.count(bytes([byte])) for byte in (*range(1, 9), *range(14, 32), 127))

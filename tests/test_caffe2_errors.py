@@ -132,7 +132,8 @@ BROKEN: dict[str, tuple[Break, str]] = {
         own_output,
         'predict_net.pb: operator 0 (FC), input "lstm/i2h": no earlier operator writes it, and it is'
         " not an input of the net\n"
-        "  because only this operator writes it, and an operator cannot read its own output",
+        "  because only this operator writes it, and an operator cannot read its own output\n"
+        "  fix: let it read an input of the net, or a blob that an earlier operator writes",
     ),
     "unknown_operator": (
         unknown_operator,

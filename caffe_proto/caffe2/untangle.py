@@ -77,6 +77,7 @@ def refuse_strangers(found: Untangled, accesses: Sequence[Access], describe: Cal
         because, fix = None, None
         if later is not None and later.origin == read.origin:
             because = "only this operator writes it, and an operator cannot read its own output"
+            fix = "let it read an input of the net, or a blob that an earlier operator writes"
         elif later is not None:
             because = f"{describe(later)}, which writes it, comes later"
             fix = "order the operators so that each reads only blobs written before it"

@@ -91,6 +91,7 @@ def _read(walk: _Walk, entry: LayerEntry, blob: str) -> _Value | str:
     because, fix = None, None
     if writer is entry:
         because = "only this layer writes it, and a layer cannot read its own output"
+        fix = "let it read a blob that an earlier layer writes"
     elif writer is not None:
         because = f'layer "{writer.message.name}", which writes it, comes later, in line {writer.line}'
         fix = "order the layers so that each reads only blobs written before it"

@@ -365,10 +365,14 @@ _NUMBERS = (
     FieldDescriptor.CPPTYPE_UINT64,
 )
 _QUOTED_NUMBER = re.compile(r"""(["'])[-+.0-9eE]+\1""")
+_OF_OTHER_TYPES = ("true", "false", "inf", "infinity", "nan")
+"""Words that are values, and not placeholders of a template."""
 _MEND = "correct the text here or just before, or get the file again if it is damaged"
 
 
 def _fix_of_value(known: FieldDescriptor, token: Token) -> str:
+    if known.cpp_type in _NUMBERS and token.text.lower() in _OF_OTHER_TYPES:
+        return "write a number"
     if token.kind is TokenKind.WORD and known.cpp_type in _NUMBERS:
         define = Option("define", {token.text: "VALUE"})
         return Worded("write a number; or fill it in, if this is a template: {}", define)

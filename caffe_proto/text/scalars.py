@@ -137,7 +137,8 @@ def _string(tokens: Tokens) -> str:
 def _bytes(tokens: Tokens) -> bytes:
     token = tokens.take()
     if token.kind is not TokenKind.STRING:
-        fix = f'put it in quotes: "{token.text}"' if token.kind is TokenKind.WORD else None
+        is_value = token.kind in (TokenKind.WORD, TokenKind.INTEGER, TokenKind.FLOAT)
+        fix = f'put it in quotes: "{token.text}"' if is_value else None
         raise BadValueError("a string in quotes", str(token), fix=fix)
     parts = [token]
     while tokens.ahead.kind is TokenKind.STRING:

@@ -19,6 +19,7 @@ from prototrt.caffe_proto.recognition import (
     FileForm,
     kind_of,
     looks_like_text,
+    may_be_text,
     refuse_strangers,
 )
 from prototrt.caffe_proto.weights.wire import Wire, leading_fields
@@ -72,13 +73,15 @@ def _stranger(file: str, size: int, kind: FileForm) -> FileFacts:
     return FileFacts(file, FileKind.OTHER, size, other=kind.words, advice=advice)
 
 
-def _message(file: str, size: int, head: bytes) -> FileFacts:
-    """Binary, and none of the usual kinds: an old caffemodel, a solver state or a blob, else nothing that is known."""
+def _message(file: str, size: int, head: bytes) -> FileFacts | None:
+    """Not UTF-8, and none of the usual kinds: an old caffemodel, a solver state, a blob or text, else nothing known."""
     found = [(item.number, item.wire) for item in leading_fields(head)]
     if _LAYERS in found:
         return (nets.solver_state if found[0] == _ITERATION else nets.caffemodel)(file, size)
     if any(number in _NUMBERS_OF_BLOB and wire is not Wire.VARINT for number, wire in found):
         return arrays.mean_file(file, size)
+    if may_be_text(head):
+        return texts.text(file, size)
     return FileFacts(
         file,
         FileKind.OTHER,

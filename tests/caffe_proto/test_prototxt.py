@@ -195,6 +195,15 @@ MISTAKES = {
         "net.prototxt:1: force_backward is 2, expected true or false\n"
         "  fix: write such a value, or leave force_backward out",
     ),
+    "a number for a name": (
+        'layer { name: "a" type: "ReLU" top: 1 }',
+        'net.prototxt:1: layer "a" (ReLU): top is 1, expected a string in quotes\n  fix: put it in quotes: "1"',
+    ),
+    "no number": (
+        'layer { name: "a" type: "ReLU" relu_param { negative_slope: true } }',
+        'net.prototxt:1: layer "a" (ReLU), relu_param: negative_slope is true, expected a decimal number\n'
+        "  fix: write a number",
+    ),
     "half a character": (
         'name: "\\ud83d"',
         "net.prototxt:1: name is \\ud83d, which is not a character, expected a string\n"

@@ -110,7 +110,8 @@ MISTAKES = {
     "reads itself": (
         ["in: -> x", "a: x y -> y"],
         'net.prototxt:2: layer "a" (DummyLayer), bottom "y": no layer before this one makes it\n'
-        "  because only this layer writes it, and a layer cannot read its own output",
+        "  because only this layer writes it, and a layer cannot read its own output\n"
+        "  fix: let it read a blob that an earlier layer writes",
     ),
     "all at once": (
         ["in: -> x", "a: foo -> y", "b: bar -> y"],

@@ -330,6 +330,21 @@ def test_the_text_of_a_net_is_left_to_the_reader_of_nets(file: str) -> None:
     assert look_at(file) is None
 
 
+@pytest.mark.parametrize("comment", ["# entr\xe9e\n".encode("latin-1"), "# \u8f93\u5165\n".encode("gbk")])
+def test_the_text_of_a_net_in_another_encoding_is_one(comment: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "net.prototxt"
+    path.write_bytes(comment + Path(DEPLOY).read_bytes())
+    assert look_at(path) is None
+
+
+def test_wide_text_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "net.prototxt"
+    path.write_bytes(Path(DEPLOY).read_text().encode("utf-16"))
+    with pytest.raises(ConversionError) as caught:
+        look_at(path)
+    assert str(caught.value) == f"{path}: this is UTF-16 text, expected UTF-8\n  fix: save it as UTF-8"
+
+
 def test_files_beside_it_are_named(tmp_path: Path) -> None:
     """The commands can be run as they are where the usual names are there."""
     for source in (DEPLOY, WEIGHTS, CAFFE2 / "init_net.pb", CAFFE2 / "predict_net.pb"):
