@@ -14,7 +14,7 @@ _WORDS = {"f": "a number", "i": "a whole number", "s": "a text", "n": "a net", "
 
 
 class Arguments:
-    """What the operator states. Each getter takes the value of an argument that it does not state.
+    """The arguments of an operator. Each getter takes a default for an argument that is not stated.
 
     An argument holds one number, text or net, or a list of them; an empty list has no
     payload at all, only a name. Raises ``NetError`` for one of another kind.

@@ -102,7 +102,7 @@ def _records(buffer: Buffer, file: str) -> Iterator[Record]:
 
 
 def _predict_net(buffer: Buffer, record: Record, file: str) -> Message:
-    """The net that computes, of the nets by name in the first record."""
+    """The net for inference, out of the named nets in the first record."""
     nets: dict[str, Message] = {}
     for content in _payloads(buffer, record.start, record.end, _CONTENT):
         for entry in _payloads(buffer, content.start, content.end, _NETS):
@@ -124,7 +124,7 @@ def _predict_net(buffer: Buffer, record: Record, file: str) -> Message:
 
 
 def _refuse_other_fills(init: Message | None, file: str) -> None:
-    """The net that fills the weights does no more than load them from the file."""
+    """Raise if the net that fills the weights does more than load them from the file."""
     others = sorted({operator.type for operator in init.op} - {"Load"}) if init is not None else []
     if others:
         raise UnsupportedLayerError(
@@ -139,7 +139,7 @@ def _payloads(buffer: Buffer, start: int, end: int, number: int) -> list[Field]:
 
 
 def _part(buffer: Buffer, record: Record, file: str) -> BlobPart:
-    """The tensor of a record; its floats are found, not read."""
+    """The tensor in a record. Its floats are located, not read."""
     tensors = _payloads(buffer, record.start, record.end, _TENSOR)
     if not tensors:
         raise WeightsError(
@@ -165,7 +165,7 @@ def _part(buffer: Buffer, record: Record, file: str) -> BlobPart:
 
 
 def _stored(buffer: Buffer, parts: list[BlobPart], file: str, name: str) -> StoredBlob:
-    """The parts of one blob as a whole."""
+    """One blob, put together from its parts."""
     blob, shape = f'blob "{name}"', tuple(int(dim) for dim in parts[0].tensor.dims)
     strange = [part.dtype for part in parts if not part.dtype.startswith(("float", *_INTEGERS))]
     if strange:

@@ -98,7 +98,7 @@ def _is_text_of_netdef(text: str) -> bool:
 
 
 def _outer_names(tokens: Tokens) -> list[str]:
-    """The names of the fields that are in no message."""
+    """The names of the fields at the top level."""
     names, depth = [], 0
     while (token := tokens.take()).kind is not TokenKind.END:
         if token.text in ("{", "<"):
@@ -111,7 +111,7 @@ def _outer_names(tokens: Tokens) -> list[str]:
 
 
 def read_net(file: str, what: str, *, allow_unknown: bool = False) -> ReadNet:
-    """A whole net, as a predict net is: small. ``what``: "a predict net", as the message calls it."""
+    """Read a whole net, which must be small. ``what`` is its name in messages, as in "a predict net"."""
     head = head_of(file, what)
     refuse_strangers(head, file, what, GIVE_BOTH_NETS, NETDEF)
     data = read_small(file, what, GIVE_BOTH_NETS)
@@ -132,7 +132,7 @@ def _text(data: bytes) -> str:
 
 
 def parse_binary(message: Message, data: bytes, file: str) -> None:
-    """Fill a message; raises ``UnreadableFileError`` where the bytes are none."""
+    """Parse the bytes into a message. Raises ``UnreadableFileError``."""
     from google.protobuf.message import DecodeError
 
     try:

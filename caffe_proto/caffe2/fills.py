@@ -30,8 +30,8 @@ _GIVE_INIT_NET = "give the init net of the predict net: prototrt convert predict
 class Fill:
     """One operator of an init net. ``message`` lacks the numbers of ``values`` where they are floats.
 
-    ``read`` gives those; ``count`` is how many there are. Both are None where the values are
-    no floats.
+    ``read`` returns those, and ``count`` is their number. Both are None if the values are not
+    floats.
     """
 
     message: Message
@@ -83,7 +83,7 @@ def _from_binary(buffer: Buffer, file: str) -> list[Fill]:
 
 
 def _fill(buffer: Buffer, item: Field, file: str, index: int) -> Fill:
-    """An operator; its float values are found, not read."""
+    """An operator. Its float values are located, not read."""
     message = message_class("OperatorDef")()
     rest: list[bytes] = []
     runs: list[Run] = []
@@ -99,7 +99,7 @@ def _fill(buffer: Buffer, item: Field, file: str, index: int) -> Fill:
 
 
 def _has_values(buffer: Buffer, argument: Field, runs: list[Run]) -> bool:
-    """Whether this is the argument ``values`` and holds floats; ``runs`` learns where they are."""
+    """Whether this is the argument ``values`` and holds floats. Their places are added to ``runs``."""
     name, found = "", list[Run]()
     for item in _fields_but_numbers(buffer, argument, found):
         if item.number == _ARG_NAME and item.wire is Wire.BYTES:

@@ -99,8 +99,8 @@ def _refuse_again(fill: Fill, computed: Mapping[str, Fill]) -> None:
 
 
 def _is_placeholder(fill: Fill) -> bool:
-    """Whether the operator only makes sure that an input of the net is there: Caffe2's exporter puts
-    one zero in the shape (1, 1) into the init net for each.
+    """Whether the operator is a placeholder for an input: Caffe2's exporter fills each input of the net
+    with a zero of the shape (1, 1).
 
     Source: caffe2 ``python/predictor/mobile_exporter.py``, ``Export``.
     """
@@ -111,8 +111,8 @@ def _is_placeholder(fill: Fill) -> bool:
 
 
 def _is_translators_placeholder(fill: Fill, fills: Sequence[Fill]) -> bool:
-    """Whether the operator stands for the input of the net, as Caffe2's translator of Caffe models writes it
-    behind the weights: zero in the shape (1,).
+    """Whether the operator is a placeholder for the input: Caffe2's translator of Caffe models writes a zero
+    of the shape (1,) after the weights.
 
     Source: caffe2 ``python/caffe_translator.py``, ``ConvertTensorProtosToInitNet``.
     """
@@ -198,7 +198,7 @@ def constant_fill(arguments: Arguments, shape: tuple[int, ...]) -> Array:
 
 
 def narrowed(array: Array, dtype: object) -> Array:
-    """int64 as int32, which engines use."""
+    """The array; int64 becomes int32, the type of whole numbers in engines."""
     if np.dtype(dtype) == np.bool_:  # type: ignore[call-overload]  # any spelling of a dtype
         return array.astype(np.bool_)
     span = np.iinfo(np.int32)

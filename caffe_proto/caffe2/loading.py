@@ -28,7 +28,7 @@ _DEEPEST = 8  # nets inside nets; real ones reach 2
 def load_caffe2(
     predict: str, init: str | None, *, random_weights: int | None = None, allow_unknown: bool = False
 ) -> Model:
-    """Read a net of Caffe2 and, if given, its weights. Every mistake of a user raises a ConversionError."""
+    """Read a net of Caffe2 and, if given, its weights. Raises ``ConversionError``."""
     net, weights = _read(predict, init, random_weights, allow_unknown=allow_unknown)
     computing = [_draft(fill.message, fill.origin, 0) for fill in weights.operators]
     drafts = [*computing, *_drafts(net, predict)]
@@ -54,7 +54,7 @@ def load_caffe2(
 
 
 def with_inputs(model: Model, names: Iterable[str]) -> Model:
-    """The net, where these blobs are inputs although the init net fills them."""
+    """The net with these blobs as inputs, although the init net fills them."""
     fed = [name for name in names if name in model.stored]
     if not fed:
         return model
@@ -89,7 +89,7 @@ def _read(
 
 
 def _refuse_init_net(types: Sequence[str] | None, file: str) -> None:
-    """Raise for the types of a net that fills weights; None where they are not known yet."""
+    """Raise if these are the operators of an init net. ``types`` is None if they are not known yet."""
     if types is None:
         return
     if not types:
@@ -99,7 +99,7 @@ def _refuse_init_net(types: Sequence[str] | None, file: str) -> None:
 
 
 def _drafts(net: ReadNet, file: str) -> list[Operator]:
-    """The operators, their blobs still by the user's names; all that is wrong with them at once."""
+    """The operators, with the user's names of blobs. Raises all errors at once."""
     drafts: list[Operator] = []
     errors: list[ConversionError] = []
     for index, message in enumerate(net.message.op):
@@ -167,7 +167,7 @@ def _inner_origin(outer: Origin, index: int, message: Message) -> Origin:
 
 
 def _outside(recurrence: RecurrentArguments, inputs: Sequence[str]) -> list[str]:
-    """The blobs around a RecurrentNetwork that it reads by name, without their being inputs."""
+    """The blobs that a RecurrentNetwork reads by name although they are not its inputs."""
     buffers = {state.buffer for state in recurrence.states}
     inside = {link.inside for link in recurrence.links} | {recurrence.timestep}
     read = [blob for blob in recurrence.read if blob not in inside]
@@ -184,7 +184,7 @@ def _access(draft: Operator) -> Access:
 
 
 def _outer_read(draft: Operator, blob: str) -> ReadBlob:
-    """Who in a RecurrentNetwork reads a blob that is around it."""
+    """How a RecurrentNetwork reads an outer blob: by a link, by an alias, or by an operator of its step net."""
     recurrence = draft.recurrence
     assert recurrence is not None
     if blob in (link.outside for link in recurrence.links):
@@ -212,7 +212,7 @@ def _named(drafts: Sequence[Operator], found: Untangled) -> list[Operator]:
 def _inputs(
     names: Sequence[str], operators: Sequence[Operator], weights: InitNet, file: str
 ) -> list[Operator]:
-    """What a caller feeds: the inputs of the net that the init net does not fill."""
+    """The external inputs that the init net does not fill."""
 
     def is_integer(blob: str) -> bool | None:
         stored = weights.blobs.get(blob)
@@ -232,7 +232,7 @@ def _input(name: str, is_integer: bool, file: str) -> Operator:
 
 
 def _outputs(net: Message, operators: Sequence[Operator], found: Untangled, file: str) -> tuple[str, ...]:
-    """The external outputs in their order; of a net that lists none, what nobody reads."""
+    """The external outputs in their order. If the net lists none, the blobs that no operator reads."""
     if not net.external_output:
         read = {bottom for operator in operators for bottom in operator.bottoms}
         written = [top for operator in operators for top in operator.tops]

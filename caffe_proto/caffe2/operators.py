@@ -17,7 +17,7 @@ class Operator(Layer):
     """One operator of a Caffe2 net: a layer whose ``message`` is an OperatorDef.
 
     ``reads`` are the user's names of the bottoms: the inputs, and for a RecurrentNetwork
-    also the blobs around it that its step net reads without their being inputs.
+    also the outer blobs that its step net reads although they are not inputs.
     """
 
     reads: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Alias:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecurrentArguments:
-    """What a RecurrentNetwork runs in each step, and how that is tied to the blobs around it.
+    """The step net of a RecurrentNetwork, and its connections to the outer blobs.
 
     ``written`` maps the blobs that the step net writes to their last values in it;
     ``read`` are those it reads before it writes them.

@@ -31,7 +31,7 @@ class PackedArray:
 
 @dataclass(frozen=True)
 class PackedLayout:
-    """The layout for ``inputs`` numbers a step into the first layer."""
+    """The layout for a first layer that reads ``inputs`` numbers in each step."""
 
     mode: str
     inputs: int
@@ -46,7 +46,7 @@ class PackedLayout:
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """The number of elements."""
         return max(array.offset + prod(array.shape) for array in self.arrays.values())
 
     def _walk(self) -> Iterator[PackedArray]:
@@ -65,5 +65,5 @@ class PackedLayout:
                         yield layer, source, f"{gate}_{kind}"
 
     def inputs_of(self, layer: int) -> int:
-        """How many numbers a layer reads per step: the net's inputs, or the outputs of all directions below."""
+        """How many numbers a layer reads in each step: those of the input, or of all directions of the layer below."""
         return self.inputs if layer < self.directions else self.hidden * self.directions

@@ -1,4 +1,4 @@
-"""RecurrentParamSet: one matrix or bias is put into the packed weights of cuDNN's Recurrent."""
+"""RecurrentParamSet: writes one matrix or bias into the packed weights of cuDNN's Recurrent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PackedBlob:
     parts: dict[tuple[int, str, str], StoredBlob] = field(default_factory=dict)
 
     def stored(self) -> StoredBlob:
-        """The whole as one blob. What was not set keeps its number, as far as there was one."""
+        """The packed weights as one blob. What was not set keeps its old number, if there was one."""
         layout = PackedLayout(self.mode, self._inputs(), self.hidden, self.layers, self.directions)
         packed = np.zeros(layout.size, np.float32)
         before = self.before.array.reshape(-1)[: layout.size]

@@ -33,7 +33,7 @@ def step_net_of(arguments: Arguments, origin: Origin) -> Message:
 
 
 def states_of(arguments: Arguments, inputs: Sequence[str]) -> tuple[State, ...]:
-    """The states, each with the input that it starts with."""
+    """The states, each with its initial input."""
     buffers = arguments.texts("recurrent_states")
     initial = arguments.integers("initial_recurrent_state_ids")
     _same_lengths(recurrent_states=buffers, initial_recurrent_state_ids=initial)
@@ -50,7 +50,7 @@ def states_of(arguments: Arguments, inputs: Sequence[str]) -> tuple[State, ...]:
 
 
 def links_of(arguments: Arguments) -> tuple[Link, ...]:
-    """The links; without ``link_window`` each has one row."""
+    """The links. Without ``link_window``, each reads or writes one row."""
     inside, outside = arguments.texts("link_internal"), arguments.texts("link_external")
     offsets, windows = arguments.integers("link_offset"), arguments.integers("link_window")
     windows = windows or (1,) * len(inside)

@@ -18,7 +18,7 @@ from prototrt.caffe_proto.suggestions import choices, close_names
 
 @dataclass(frozen=True, slots=True)
 class ReadBlob:
-    """A blob that is read, by whom, and as what: ``input``, ``link_external``."""
+    """A blob that is read; its reader; and its role there: ``input``, ``link_external``."""
 
     blob: str
     origin: Origin
@@ -27,7 +27,7 @@ class ReadBlob:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one operator reads and writes."""
+    """The blobs that one operator reads and writes."""
 
     origin: Origin
     reads: tuple[ReadBlob, ...]
@@ -47,7 +47,7 @@ class Untangled:
 def untangle(accesses: Sequence[Access], given: Collection[str]) -> Untangled:
     """Name the values of a net. ``strangers`` are blobs that are read, but neither given nor written before.
 
-    A stranger is taken as given from its first read on.
+    From its first read on, a stranger counts as given.
     """
     writes_left = Counter(blob for access in accesses for blob in access.writes)
     names = Names([*given, *writes_left], "@{}")
@@ -69,7 +69,7 @@ def untangle(accesses: Sequence[Access], given: Collection[str]) -> Untangled:
 
 
 def refuse_strangers(found: Untangled, accesses: Sequence[Access], describe: Callable[[Access], str]) -> None:
-    """Raise for all blobs that are read and made by nobody, or made too late."""
+    """Raise for all blobs that are read, but made by no operator, or made too late."""
     errors: list[ConversionError] = []
     known = set(found.last) - set(found.strangers)
     for blob, read in found.strangers.items():

@@ -10,7 +10,7 @@ from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 
 def wrong_counts(entries: Sequence[LayerEntry], file: str) -> dict[LayerEntry, list[ConversionError]]:
-    """By layer, every ``propagate_down`` and ``loss_weight`` that is stated too often or too seldom.
+    """The errors of each layer that states ``propagate_down`` or ``loss_weight`` too often or too rarely.
 
     Source: caffe ``src/caffe/net.cpp``, ``Net::Init``, and ``include/caffe/layer.hpp``, ``SetLossWeights``.
     """
@@ -40,7 +40,7 @@ def _wrong_counts(entry: LayerEntry, read: Collection[str], file: str) -> Iterat
 
 
 def _passes_loss_on(layer: Message, read: Collection[str]) -> bool:
-    """Whether a top that weighs is read further on: Caffe splits it, and counts no weights of the layer any more.
+    """Whether a layer reads a top that has a loss weight: Caffe then splits the top, and does not check the count.
 
     Source: caffe ``src/caffe/util/insert_splits.cpp``.
     """

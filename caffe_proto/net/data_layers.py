@@ -22,7 +22,7 @@ _PERHAPS_LABELS = ("label", "gt")
 
 
 def is_source(entry: LayerEntry) -> bool:
-    """Whether the layer only brings data: by its type, or because it reads nothing and Caffe does not know it."""
+    """Whether the layer only brings data: its type says so, or Caffe does not know the type and it has no bottoms."""
     layer, facts = entry.message, layer_type(entry.message.type)
     if facts.role is not Role.COMPUTES:
         return facts.role is Role.DATA
@@ -45,7 +45,7 @@ def is_label_by_name(blob: str) -> bool:
 def known_shape(entry: LayerEntry, top: int, *, has_frames: bool = False) -> PartialShape | None:
     """The shape of a top, with None for sizes that only the data determine; None if nothing is known.
 
-    With ``has_frames`` the first top holds videos, (N, C, L, H, W), as those of C3D.
+    With ``has_frames`` the first top holds videos, (N, C, L, H, W), as in C3D.
     Source: the ``DataLayerSetUp`` of caffe's ``src/caffe/layers/*_data_layer.cpp``.
     """
     layer, facts = entry.message, layer_type(entry.message.type)
@@ -65,7 +65,7 @@ def known_shape(entry: LayerEntry, top: int, *, has_frames: bool = False) -> Par
 
 
 def _first(stated: Mapping[FieldPath, list[int]], names: Iterable[str]) -> int | None:
-    """The size that the first of these fields states. 0 is what Caffe writes for none."""
+    """The size in the first of these fields that states one. In Caffe, 0 means that none is stated."""
     for name in names:
         for path, numbers in stated.items():
             if _is_named(path, (name,)) and numbers[-1]:
@@ -93,7 +93,7 @@ def _channels(layer: Message, stated: Mapping[FieldPath, list[int]]) -> int | No
 
 
 def transformation(layer: Message) -> str | None:
-    """The transformations that the data layer did, and that the data of the Input in its place still need."""
+    """The transformations of the data layer, which the data for the Input that replaces it still need."""
     transform = layer.transform_param
     steps = []
     if transform.mean_file:

@@ -36,7 +36,7 @@ class Deployed:
 
 
 def cut_training(entries: Sequence[LayerEntry], file: str) -> Deployed:
-    """What is left of a net to deploy. Raises ``NetError`` where that is nothing."""
+    """The deploy net in a net. Raises ``NetError`` if no layer is left."""
     if not any(is_source(entry) or _is_measure(entry) or _facts(entry).passes_on for entry in entries):
         return Deployed(entries)
     cut = _Cut(entries, untangle(entries, file), file)
@@ -49,7 +49,7 @@ def cut_training(entries: Sequence[LayerEntry], file: str) -> Deployed:
 
 
 def _facts(entry: LayerEntry) -> LayerType:
-    """What is known of the type; of code also by the name of its class."""
+    """The facts about the layer's type. For Python layers, the name of the class may say more."""
     facts = layer_type(entry.message.type)
     return layer_type(f"{facts.name} {entry.message.python_param.layer}") if facts.is_code else facts
 
@@ -61,7 +61,7 @@ def _slides_over_frames(layer: Message) -> bool:
 
 
 def _is_measure(entry: LayerEntry) -> bool:
-    """Whether the layer ends the net: by its type, or because an unknown one makes a loss or nothing at all."""
+    """Whether the layer only measures: its type says so, or the type is unknown and it has a loss weight or no tops."""
     facts, layer = _facts(entry), entry.message
     if facts.measures_with is not None and len(layer.bottom) >= facts.measures_with:
         return True
@@ -173,7 +173,7 @@ class _Cut:
             self.wanted.update(bottoms)
 
     def _predictions(self, index: int) -> list[str]:
-        """The bottoms of a measure that the net computes. Some losses do not care about their order."""
+        """The bottoms of a measure that the net computes, not the labels. Some losses take both in any order."""
         bottoms = self.names.bottoms[index]
         count = _facts(self.entries[index]).predictions
         others = (self._fed, self.labels, self.measured)
@@ -182,7 +182,7 @@ class _Cut:
         return [unmasked for value in chosen for unmasked in self._unmasked(value)]
 
     def _unmasked(self, value: str) -> list[str]:
-        """The value; or what an Eltwise made it of together with labels, which only measure."""
+        """The value, or the prediction in it if an Eltwise masked that prediction with labels."""
         index = self._makers.get(value)
         if index is None:  # no layer makes it
             return [value]
@@ -198,12 +198,12 @@ class _Cut:
 
     @cached_property
     def _helping(self) -> frozenset[str]:
-        """What the auxiliary losses look at."""
+        """The values that auxiliary losses read."""
         return frozenset(value for helper in self.helped for value in self._predictions(helper))
 
     @cached_property
     def _makers(self) -> Mapping[str, int]:
-        """By each value, the layer that makes it."""
+        """For each value, the layer that makes it."""
         return {value: index for index, tops in enumerate(self.names.tops) for value in tops}
 
     @cached_property
@@ -219,7 +219,7 @@ class _Cut:
 
     @cached_property
     def _readers(self) -> frozenset[tuple[str, str]]:
-        """Each value that is read, with the type of its reader."""
+        """Each value that a layer reads, with the types of its readers."""
         pairs = zip(self.entries, self.names.bottoms, strict=True)
         return frozenset((value, entry.message.type) for entry, bottoms in pairs for value in bottoms)
 
@@ -231,7 +231,7 @@ class _Cut:
 
     @cached_property
     def _losses(self) -> int:
-        """How many layers are there that become an answer."""
+        """The number of losses that become a prediction."""
         return sum(_facts(entry).answer is not None for entry in self.entries) - len(self.helped)
 
     def replacements(self, index: int) -> list[LayerEntry]:
@@ -276,7 +276,7 @@ class _Cut:
         return LayerEntry(layer, entry.line)
 
     def _passed_on(self, index: int) -> list[LayerEntry]:
-        """What was only changed for training, as it is."""
+        """The bottoms of a layer that only serves training, under the names of its tops."""
         entry, count = self.entries[index], _facts(self.entries[index]).passes_on
         kept = []
         for bottom, top, value in zip(

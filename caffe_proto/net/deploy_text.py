@@ -45,7 +45,7 @@ def deploy_text(model: Model, shapes: Shapes | None = None) -> str:
 
 
 def transformations(model: Model) -> list[str]:
-    """What the user must do to the data before they are fed, a line an input."""
+    """How to prepare the data of each input, in one line for each."""
     inputs = [layer for layer in model.layers if layer.type == "Input"]
     return [f"{layer.origin}: {told}" for layer in inputs if (told := transformation(layer.message))]
 

@@ -28,16 +28,16 @@ class Reading:
 
     @cached_property
     def deployed(self) -> Deployed:
-        """What is left of it to deploy. Raises ``NetError`` where that is nothing."""
+        """The deploy net in it. Raises ``NetError`` if no layer is left."""
         return cut_training(self.entries, self.file)
 
     @cached_property
     def untangled(self) -> Untangled:
-        """The values of what is left. Raises ``NetError`` where nothing is."""
+        """The values of the deploy net. Raises ``NetError`` if no layer is left."""
         return untangle(self.deployed.entries, self.file)
 
     def changes(self, asked: NetState) -> list[Option]:
-        """What to ask for to get this net in the place of the one that was asked for."""
+        """The options that choose this net instead of the requested one."""
         options = []
         if self.state.phase != asked.phase:
             options.append(Option("phase", self.state.phase))
@@ -82,7 +82,7 @@ def chosen(readings: Sequence[Reading]) -> Reading | None:
 
 
 def _is_whole(reading: Reading, made: Collection[str]) -> bool:
-    """Whether something is left to deploy, and nothing is missing in it but what no layer of the file makes."""
+    """Whether there is a deploy net, and no layer of the file makes any blob that it lacks."""
     try:
         errors = reading.untangled.errors if reading.entries else None
     except NetError:  # nothing is left
@@ -106,7 +106,7 @@ def _two_changes(entries: Sequence[LayerEntry], state: NetState) -> Iterator[Net
 
 
 def _other_stages_and_levels(entries: Sequence[LayerEntry], state: NetState) -> Iterator[NetState]:
-    """Each stage and each level that the rules speak of."""
+    """The state with one more stage, or with another level, for each one that the rules name."""
     rules = [rule for entry in entries for rule in chain(entry.message.include, entry.message.exclude)]
     stages = dict.fromkeys(stage for rule in rules for stage in rule.stage)
     yield from (
@@ -122,7 +122,7 @@ def _other_stages_and_levels(entries: Sequence[LayerEntry], state: NetState) -> 
 
 
 def read_instead(reading: Reading, asked: Reading, file: str) -> str:
-    """The warning that another net is read than the one that was asked for."""
+    """The warning that another net is read instead of the requested one."""
     what = "some blobs are made by no layer" if asked.entries else "there are no layers"
     options = Worded.joined(" ", reading.changes(asked.state))
     return Worded("{}: the net is read with {}: with {}, {}", file, options, asked.state, what)
@@ -131,7 +131,7 @@ def read_instead(reading: Reading, asked: Reading, file: str) -> str:
 def explained(
     error: ConversionError, excluded: Sequence[LayerEntry], readings: Sequence[Reading], asked: NetState
 ) -> ConversionError:
-    """The error; where a layer that the state excludes makes the missing blob, with that layer."""
+    """The error. If an excluded layer makes the missing blob, the error names that layer."""
     if not isinstance(error, MissingBlobError):
         return error
     maker = next((entry for entry in excluded if error.bottom in entry.message.top), None)
@@ -148,7 +148,7 @@ def explained(
 
 
 def advice(readings: Sequence[Reading], asked: NetState) -> str:
-    """How to ask for one of the readings."""
+    """A fix: the options that choose one of the readings."""
     options = [Worded.joined(" ", reading.changes(asked)) for reading in readings]
     if options:
         return Worded("choose {}", Worded.joined(" or ", options))

@@ -20,7 +20,7 @@ _WHOLE = {
 
 
 def stated_numbers(entry: LayerEntry) -> dict[FieldPath, list[int]]:
-    """What the layer states, by the names that lead there: ``("data_param", "batch_size")``."""
+    """The integers by the path of field names: ``("data_param", "batch_size")``."""
     found: dict[FieldPath, list[int]] = {}
     for path, number in _known(entry.message, ()):
         found.setdefault(path, []).append(number)
@@ -43,7 +43,7 @@ def _known(message: Message, path: FieldPath) -> Iterator[tuple[FieldPath, int]]
 
 
 def _written(tokens: Sequence[Token], path: FieldPath) -> Iterator[tuple[FieldPath, int]]:
-    """The numbers in the text of a field, which is whole: a value, a list, or a message in brackets."""
+    """The numbers in the text of one field: a value, a list, or a message in brackets."""
     messages: list[FieldPath] = []
     name = path
     for token in _without_signs(tokens):

@@ -29,10 +29,10 @@ class _Value:
 
 @dataclass(frozen=True, slots=True)
 class Untangled:
-    """The names of values, by layer in the order of the net, and what the net makes.
+    """The names of the values of each layer, in the order of the net, and the outputs of the net.
 
-    ``errors`` are what Caffe would refuse, by the layer that is to blame; ``missing`` are blobs that are
-    read and that no layer makes.
+    ``errors`` are what Caffe would refuse, by the layer to blame. ``missing`` are the blobs that some
+    layer reads and no layer makes.
     """
 
     bottoms: list[tuple[str, ...]]
@@ -44,12 +44,12 @@ class Untangled:
 
 
 _MOST_ADVISED = 20
-"""For how many missing blobs similar names are looked for. Where more are missing, they are not misspelt."""
+"""Similar names are searched for this many missing blobs. If more are missing, they are hardly misspelt."""
 
 
 @dataclass(slots=True)
 class _Walk:
-    """Values written so far, by blob, the first one first."""
+    """The values written so far: for each blob a list, the first one first."""
 
     file: str
     first_writers: dict[str, LayerEntry] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class _Walk:
 
 
 def untangle(entries: Sequence[LayerEntry], file: str) -> Untangled:
-    """Name the values of a net. What no layer makes keeps the name of its blob."""
+    """Name the values of a net. A blob that no layer makes keeps its name."""
     walk = _Walk(file)
     for entry in reversed(entries):
         walk.first_writers.update(dict.fromkeys(entry.message.top, entry))
@@ -127,7 +127,7 @@ def _write(walk: _Walk, entry: LayerEntry, blob: str, position: int) -> _Value:
 
 
 def _blame_writers_of_what_others_read(walk: _Walk) -> None:
-    """Layers that work in place on a blob that other layers also read, or that they read a second time."""
+    """Add an error to each in-place layer whose bottom is also read elsewhere, or twice by the layer itself."""
     for blob, values in walk.values.items():
         for old, new in pairwise(values):
             others = list(old.readers)

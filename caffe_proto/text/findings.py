@@ -87,7 +87,7 @@ class Finding:
 
     @property
     def is_of_fork_net(self) -> bool:
-        """Whether this is a field that a fork gives to whole nets, as for the types it computes in."""
+        """Whether a fork of Caffe has this field for whole nets, for example the types that it computes in."""
         return self.layer is None and self.is_unknown and not self.is_misspelt
 
     @property

@@ -37,7 +37,7 @@ def override(entries: Sequence[LayerEntry], overrides: Mapping[str, FieldValue],
 
 
 def _chosen(entries: Sequence[LayerEntry], pattern: str, field: str, where: str) -> Sequence[LayerEntry]:
-    """The layers of this name whose type looks at the field."""
+    """The layers of this name whose type reads the field."""
     named = [entry for entry in entries if _is_named(entry.message.name, pattern)]
     if not named:
         names = [entry.message.name for entry in entries]
@@ -56,7 +56,7 @@ def _chosen(entries: Sequence[LayerEntry], pattern: str, field: str, where: str)
 
 
 def _other_messages(types: Iterable[str]) -> str | None:
-    """Which messages these types read, as advice; None if none."""
+    """Advice: the messages that these types read. None if they read none."""
     known = dict.fromkeys(field for kind in types for field in parameter_fields(kind))
     return f"set a field of {' or '.join(known)}" if known else None
 

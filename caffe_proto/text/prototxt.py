@@ -29,11 +29,11 @@ _ReadOne = Callable[[Message, "_KnownField", Token, FieldPath], None]
 
 _CLOSING = {"{": "}", "<": ">", "[": "]"}
 _ENGINE = "engine"
-"""Which library computes a layer. Forks have their own words for it, and nothing else depends on it."""
+"""The field for the library that computes a layer. Forks add values to it, and no result depends on them."""
 _WITHOUT_EFFECT = (_ENGINE, "strict_dim")
 """Fields of forks that change no result. DeepLab's ``strict_dim`` lets Caffe copy weights of another shape."""
 _OTHER_NAMES = {("ConvolutionParameter", "hole"): "dilation"}
-"""Fields of forks that Caffe later got under another name: DeepLab's holes are between the taps of a kernel."""
+"""Fields of forks that Caffe adopted under another name: DeepLab's ``hole`` is Caffe's ``dilation``."""
 _LAYER_FIELDS = ("layer", "layers")
 
 
@@ -85,7 +85,7 @@ class _Reader:
     layer: OpenLayer | None = None
 
     def read_fields(self, message: Message, closing: str | None, path: FieldPath, opened: int) -> None:
-        """Read fields into ``message`` up to the sign that closes it (None: the end of the file)."""
+        """Read fields into ``message`` up to the closing sign, or to the end of the file if ``closing`` is None."""
         seen: dict[str, Token] = {}
         while not self._closed(closing, path, opened):
             name = self.tokens.take()
@@ -143,7 +143,7 @@ class _Reader:
         )
 
     def _read_known(self, message: Message, known: _KnownField, name: Token, path: FieldPath) -> None:
-        """Read one value, or for a repeated field a list of them in brackets."""
+        """Read one value; for a repeated field, it may be a list in brackets."""
         has_colon = self.tokens.take_if(":")
         if not (has_colon or known.is_message):
             token = self.tokens.ahead
@@ -248,7 +248,7 @@ class _Reader:
         finding.value = self.tokens.since(begin)
 
     def _skip_value(self, path: FieldPath) -> None:
-        """Pass over the value of an unknown field: one scalar, or all up to the sign that closes it."""
+        """Skip the value of an unknown field: a scalar, or a block up to its closing sign."""
         colon = self.tokens.take_if(":")
         token = self.tokens.ahead
         if token.text in _CLOSING:
@@ -384,7 +384,7 @@ def _fix_of_value(known: FieldDescriptor, token: Token) -> str:
 
 
 def _fix_of_mixed_forms(known: FieldDescriptor, token: Token) -> str | None:
-    """Layers of the old and of the new form write their type differently."""
+    """A fix for a type in the notation of the other form: ``RELU`` in ``layers``, ``"ReLU"`` in ``layer``."""
     if known.full_name == "caffe.V1LayerParameter.type" and token.kind is TokenKind.STRING:
         return f"write layer instead of layers, the form whose type is {token}"
     if (

@@ -32,7 +32,7 @@ ScalarReader: TypeAlias = Callable[[Tokens], Scalar]
 
 
 class BadValueError(Exception):
-    """A value does not suit its field. The reader adds where that is."""
+    """A value does not suit its field. The reader adds the place."""
 
     def __init__(self, expected: str, found: str, fix: str | None = None) -> None:
         super().__init__(expected, found, fix)
@@ -173,7 +173,7 @@ def _escaped(match: re.Match[str]) -> bytes:
 
 
 def text_from_bytes(data: bytes) -> str:
-    """The text in UTF-8. Other bytes are read as Latin-1, so that no name is refused or lost."""
+    """The text of bytes in UTF-8. Invalid UTF-8 is read as Latin-1, so that no name is refused or lost."""
     try:
         return data.decode()
     except UnicodeDecodeError:

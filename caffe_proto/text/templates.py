@@ -37,8 +37,8 @@ _STATEMENT = re.compile(r"\{%.*?%\}")
 def filled(text: str, definitions: Mapping[str, str], file: str) -> str:
     """The text with values in place of placeholders.
 
-    ``definitions`` maps their names to values. A name that stands for itself, as ``cls3x`` in ``num_output:
-    cls3x``, is also filled in, unless it is in a string. Raises ``NetError`` for placeholders that have
+    ``definitions`` maps their names to values. A bare name, such as ``cls3x`` in ``num_output: cls3x``, is
+    also filled in, unless it is in a string. Raises ``NetError`` for placeholders that have
     no value, for names that the text lacks, and for statements of a template language.
     """
     if not definitions and not _IN_STRING.search(text) and "{%" not in text:
@@ -55,7 +55,7 @@ def filled(text: str, definitions: Mapping[str, str], file: str) -> str:
 
 
 class _Filling:
-    """The values of names; which of them are used, and which names lack one, with the line where each stands first."""
+    """The values of names; the names used so far; and the names without a value, each with its first line."""
 
     def __init__(self, definitions: Mapping[str, str]) -> None:
         self.definitions = definitions
@@ -63,7 +63,7 @@ class _Filling:
         self.missing: dict[str, int] = {}
 
     def piece(self, match: re.Match[str]) -> str:
-        """What stands in place of a piece of the file."""
+        """The text that replaces a piece of the file."""
         whole = match.group()
         if match.lastgroup == "string":
             return _IN_STRING.sub(lambda inner: self._value(_name(inner), inner.group()), whole)

@@ -48,7 +48,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
-"""A token after blanks. A character that begins none is in no group, so that a search skips nothing."""
+"""A token after blanks. A character that begins no token matches outside the groups, so that none is skipped."""
 _KINDS = {group: TokenKind[name] for name, group in _TOKEN.groupindex.items()}
 
 

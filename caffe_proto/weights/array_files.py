@@ -90,7 +90,7 @@ def check_dtype(dtype: np.dtype[Any], where: str, blob: str) -> None:
 
 @contextmanager
 def damage_of(file: str, what: str) -> Iterator[None]:
-    """Turn them into one message."""
+    """Turn the exceptions for a damaged file into one message. ``what``: "npz", as the message calls the file."""
     try:
         yield
     except (ConversionError, FileNotFoundError, PermissionError):

@@ -136,7 +136,7 @@ def _layer(buffer: Buffer, item: Field, form: _Form) -> _StoredLayer:
 
 
 def _by_name(layers: list[_StoredLayer], file: str) -> tuple[dict[str, list[Field]], tuple[str, ...]]:
-    """Caffe copies layers with the same name one after the other, so the last one remains."""
+    """The layers by name. Caffe copies layers with the same name one after the other, so the last one counts."""
     found: dict[str, list[Field]] = {}
     warnings = []
     for layer in layers:

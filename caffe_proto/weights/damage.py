@@ -33,7 +33,7 @@ SIGNS_OF_DAMAGE = (
 
 @contextmanager
 def damage_told(file: str, size: int, what: str) -> Iterator[None]:
-    """Turn what is wrong with the bytes into messages. ``size``: bytes of the file; ``what``: "caffemodel"."""
+    """Turn a ``WireError`` into a message about a file of ``size`` bytes. ``what`` is its kind, as in "caffemodel"."""
     try:
         yield
     except CutShortError as error:

@@ -140,7 +140,7 @@ def _elsewhere(file: str, path: str, problem: str) -> UnreadableFileError:
 
 
 def _quoted(names: Sequence[str]) -> str:
-    """Each once; of many, the first three."""
+    """The names in quotes, each once, at most three."""
     named = [f'"{name}"' for name in dict.fromkeys(names)]
     return ", ".join(named[:3] + ["..."] * (len(named) > 3))
 

@@ -48,29 +48,29 @@ class Weights(Protocol):
 
     @property
     def file(self) -> str | None:
-        """As the user gave it; None where there is no file."""
+        """The file, as the user named it; None if there is none."""
 
     @property
     def sha256(self) -> str | None:
-        """Of the file, in hexadecimal. Reads it whole."""
+        """The SHA-256 of the file, in hexadecimal. Reads the whole file."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is odd about the file."""
+        """What the user should know about the file."""
 
     @property
     def holds_shared_once(self) -> bool:
         """Whether a blob that layers share is stored with its owner alone, as in Caffe's HDF5 files."""
 
     def stored(self, layer: str) -> Sequence[StoredBlob | None] | None:
-        """The blobs of a layer, or None where the layer has none here. Shared ones may be missing."""
+        """The blobs of a layer, or None if the layer has none here. A blob that another layer owns may be None."""
 
     def names(self) -> Iterable[str]:
         """The layers that have blobs here."""
 
 
 class FromFile:
-    """A base of weights that are read from a file. Pickled, they only say which file it was.
+    """The base class of weights in a file. When pickled, they keep only the name and the digest of the file.
 
     The layers of a model hold their own blobs.
     """
@@ -137,13 +137,13 @@ class RandomWeights(NoWeights):
 
 
 def sha256_of(file: str) -> str:
-    """In hexadecimal. Raises ``UnreadableFileError``."""
+    """The SHA-256 of a file, in hexadecimal. Raises ``UnreadableFileError``."""
     with told_to_the_user(file, "a weights file"), open_regular(file, "a weights file") as stream:
         return sha256_of_stream(stream)
 
 
 def checked_count(shape: tuple[int, ...], found: int, where: str, blob: str) -> None:
-    """Raise where a blob holds another number of elements than its shape says, or has no sound shape."""
+    """Raise ``WeightsError`` if a blob has an invalid shape, or another number of elements than its shape states."""
     fix = "get the weights file again: it is damaged"
     if len(shape) > MOST_AXES:
         problem = f"the stored shape has {len(shape)} axes, expected at most {MOST_AXES}"

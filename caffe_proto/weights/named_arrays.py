@@ -20,13 +20,13 @@ _NPY = b"\x93NUMPY"
 
 
 def announced_in(path: str) -> dict[str, Announced]:
-    """The arrays of an npz file by name, as their headers state them; raises ``UnreadableFileError``."""
+    """The arrays in an npz file by name, as their headers describe them. Raises ``UnreadableFileError``."""
     with _archive(path) as archive:
         return announced_arrays(archive)
 
 
 def load_arrays(path: str, names: Collection[str]) -> dict[str, Array]:
-    """These arrays of an npz file; raises ``UnreadableFileError``."""
+    """Load these arrays of an npz file. Raises ``UnreadableFileError``."""
     with _archive(path) as archive:
         announced_arrays(archive)  # NumPy allocates any size that a header states
         return {name: _array(archive, name) for name in names}
@@ -41,7 +41,7 @@ def _array(archive: zipfile.ZipFile, name: str) -> Array:
 
 @contextmanager
 def _archive(path: str) -> Iterator[zipfile.ZipFile]:
-    """The file, and messages for what is wrong with it."""
+    """The open npz file. Errors in it become messages."""
     try:
         with open_regular(path, "an npz file") as stream:
             if stream.read(len(_NPY)) == _NPY:
@@ -92,5 +92,5 @@ class ArraysOfFile(Mapping[str, Array]):
 
 
 def shape_in(arrays: Mapping[str, Array], name: str) -> tuple[int, ...]:
-    """The shape of one of the arrays. One in a file is not read for that."""
+    """The shape of one of the arrays. An array in a file is not read for it."""
     return arrays.shape_of(name) if isinstance(arrays, ArraysOfFile) else arrays[name].shape

@@ -1,4 +1,4 @@
-"""What npy files, alone or in an npz file, say of themselves: read before their numbers, which may be gigabytes."""
+"""The headers of npy files, alone or in an npz file. They are read before the numbers, which may take gigabytes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Announced(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     size: int
-    """How many numbers there are, by the size of the file."""
+    """The number of elements, computed from the size of the file."""
 
 
 def announced(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Announced:
-    """What the header of a member says. Raises ``ValueError`` and whatever zipfile and numpy raise for damage."""
+    """The header of a member of an npz file. Raises ``ValueError``, and what zipfile and NumPy raise for damage."""
     if member.compress_type not in _METHODS:
         raise ValueError("it is compressed by a method that NumPy does not use")
     with archive.open(member) as stream:
@@ -30,7 +30,7 @@ def announced(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Announced:
 
 
 def announced_by(stream: IO[bytes], size: int) -> Announced:
-    """What the header of an npy file of this many bytes says. Raises whatever numpy raises for damage."""
+    """The header of an npy file of ``size`` bytes. Raises what NumPy raises for damage."""
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(stream)

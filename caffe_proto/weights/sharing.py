@@ -19,7 +19,7 @@ Blobs = Sequence[StoredBlob | None]
 
 
 def find_owners(entries: Sequence[LayerEntry]) -> list[Shared]:
-    """For each blob of each layer that has a ``param``: who owns it, where that is another blob."""
+    """For each layer and each ``param`` of it: the blob that owns this blob; None if it is its own."""
     first: dict[str, Owner] = {}
     owners: list[Shared] = []
     for entry in entries:
@@ -81,7 +81,7 @@ def _with_common(
 def _reshaped(
     common: StoredBlob, own: StoredBlob | None, entry: LayerEntry, index: int, file: str
 ) -> StoredBlob:
-    """The common numbers in the shape that this layer has stored, which PERMISSIVE sharing lets differ."""
+    """The shared numbers in the shape that is stored for this layer: PERMISSIVE sharing allows another shape."""
     if own is None or own.shape == common.shape:
         return common
     if prod(own.shape) != prod(common.shape):

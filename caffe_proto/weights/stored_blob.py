@@ -41,7 +41,7 @@ class _Parts:
 
 
 def stored_blob(buffer: Buffer, start: int, end: int, where: str, blob: str) -> StoredBlob:
-    """Read the frame of the blob in ``buffer[start:end]``; its numbers stay where they are."""
+    """Read the shape of the blob in ``buffer[start:end]``, and find its numbers, which stay in the buffer."""
     parts = _parts(buffer, start, end)
     runs, dtype = _numbers(parts, where, blob)
     count = sum(run.count for run in runs)
@@ -85,7 +85,7 @@ def _dims(buffer: Buffer, shape: Field) -> list[int]:
 
 
 def add_numbers(runs: list[Run], buffer: Buffer, item: Field, end: int, size: int) -> int:
-    """Note the numbers that ``item`` begins; return where they end."""
+    """Note the run of numbers that begins with ``item``; return the offset at which it ends."""
     if item.wire is Wire.BYTES:
         length = item.end - item.start
         if length % size:

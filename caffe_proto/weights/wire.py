@@ -13,7 +13,7 @@ _DEEPEST_GROUP = 32
 
 
 class Wire(IntEnum):
-    """How a field is written."""
+    """The wire types of protobuf: how a field is stored."""
 
     VARINT = 0
     FIXED64 = 1
@@ -52,7 +52,7 @@ class CutShortError(WireError):
 
 
 def fields(buffer: Buffer, start: int, end: int) -> Iterator[Field]:
-    """The fields of the message in ``buffer[start:end]``. Groups are passed over."""
+    """The fields of the message in ``buffer[start:end]``. Groups are skipped."""
     position = start
     while position < end:
         field = _field(buffer, position, end)
@@ -66,9 +66,9 @@ def fields(buffer: Buffer, start: int, end: int) -> Iterator[Field]:
 
 
 def leading_fields(head: bytes) -> Iterator[Field]:
-    """The fields that a message begins with, as far as ``head`` goes; the last one may end where it ends.
+    """The fields at the beginning of a message, of which ``head`` is the first part. The last field may be cut.
 
-    They end at bytes that are not a field, and at a group.
+    Stops at bytes that are not a field, and at a group.
     """
     position = 0
     while position < len(head):
@@ -108,7 +108,7 @@ def _frame(buffer: Buffer, position: int, end: int) -> Field:
 
 
 def _end_of_group(buffer: Buffer, opening: Field, end: int) -> int:
-    """Where the group ends whose begin is ``opening``."""
+    """The offset at which the group that begins with ``opening`` ends."""
     opened = [opening.number]
     position = opening.end
     while opened:
@@ -124,7 +124,7 @@ def _end_of_group(buffer: Buffer, opening: Field, end: int) -> int:
 
 
 def varint(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
-    """The number at ``position`` and the place after it."""
+    """The number at ``position``, and the offset after it."""
     value = shift = 0
     first = position
     while position < end:

@@ -1,4 +1,4 @@
-"""Operators that produce data, or only pass it on."""
+"""Operators that make data, or pass it on unchanged."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def dropout(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 @operator_rule("ConstantFill")
 def constant(build: Builder, operator: Operator, *like: Value) -> list[Value]:
-    """One number in the shape that is stated, or that an input has, or holds with ``input_as_shape``.
+    """One number in the stated shape, in the shape of an input, or with ``input_as_shape`` in the shape that it holds.
 
     Becomes: a constant.
     """
@@ -94,7 +94,7 @@ def given(build: Builder, operator: Operator) -> list[Value]:
 
 @operator_rule("ScatterAssign")
 def scatter_assign(build: Builder, operator: Operator, data: Value, index: Value, rows: Value) -> list[Value]:
-    """A blob with other rows in the places that whole numbers pick; all of them known when the engine is built.
+    """A blob in which the rows at given indices are replaced. All inputs must be known when the engine is built.
 
     Becomes: a constant.
     """

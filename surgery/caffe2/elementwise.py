@@ -1,4 +1,4 @@
-"""Functions of several blobs at the same place, and comparisons."""
+"""Element-wise functions of several blobs, and comparisons."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def binary(build: Builder, operator: Operator, a: Value, b: Value) -> list[Value
     """``a`` and ``b`` element by element; with ``broadcast`` 1 the second is broadcast over the first.
 
     Becomes: Add, Subtract, Multiply, Divide, Greater, Equal, And, Or.
-    Legacy broadcasting: b meets the last axes of a, or those from ``axis`` on, or is one
-    number. Without it, shapes stretch as in NumPy.
+    With it, b is aligned with the last axes of a, or with those from ``axis`` on, or is one
+    number. Without it, shapes broadcast as in NumPy.
     """
     return [build.add(_BINARY[operator.type], *operands(build, operator, a, b))]
 
 
 @operator_rule(*_DERIVED, "NE")
 def comparison(build: Builder, operator: Operator, a: Value, b: Value) -> list[Value]:
-    """Comparisons expressed by others. Broadcasting as for Add.
+    """Comparisons made of others. Broadcasting as for Add.
 
     Becomes: Greater or Equal, Not.
     """
@@ -76,7 +76,7 @@ def negation(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 
 def operands(build: Builder, operator: Operator, a: Value, b: Value) -> tuple[Value, Value]:
-    """Both operands with equally many axes."""
+    """Both operands, with equal numbers of axes."""
     if a.dtype is not b.dtype:
         raise ShapeError(
             f"the inputs hold {a.dtype.value} and {b.dtype.value}, expected one type",
@@ -284,7 +284,7 @@ def cast(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 
 def refuse_mixed_types(*values: Value) -> None:
-    """Raise where values that become one hold different types."""
+    """Raise if values that are combined have different types."""
     if len({value.dtype for value in values}) > 1:
         raise NetError(
             f"inputs hold {', '.join(value.dtype.value for value in values)}, expected one type",

@@ -18,7 +18,7 @@ _RECURRENT = ("InferenceLSTM", "Recurrent", "RecurrentNetwork")
 
 
 class Caffe2(Framework):
-    """Weights are found by blob, and the loader has matched them."""
+    """Nets of Caffe2. Weights are found by the names of blobs, which the loader has matched."""
 
     rules = operator_rule
     kind = "operator"
@@ -30,7 +30,7 @@ class Caffe2(Framework):
         return NO_RULE
 
     def with_inputs(self, model: Model, names: Collection[str]) -> Model:
-        """What the init net fills is an input where it is given a shape."""
+        """A blob that the init net fills becomes an input if the user gives its shape."""
         return with_inputs(model, names)
 
     def missing_shapes(

@@ -21,11 +21,11 @@ from prototrt.surgery.ops import ABS, ADD, DIVIDE, MAXIMUM, MULTIPLY, SQRT, SUBT
 
 @operator_rule("GroupNorm", "InstanceNorm")
 def group_norm(build: Builder, operator: Operator, x: Value, scale: Value, shift: Value) -> list[Value]:
-    """``(x - mean) / sqrt(variance + epsilon)`` over each of ``group`` groups of channels, or each channel,
+    """``(x - mean) / sqrt(variance + epsilon)`` in each of ``group`` groups of channels, or in each channel,
     then scale and shift per channel.
 
     Becomes: Reshape, Reduce, Subtract, Multiply, Add, Sqrt, Divide.
-    Inputs: x (N, C, ...), scale and shift (C,). Outputs: the result, means, and one over the deviations.
+    Inputs: x (N, C, ...), scale and shift (C,). Outputs: the result, means, and reciprocal deviations.
     """
     refuse_order(operator)
     channels = fixed(x.shape[channel_axis(operator, x)], "axis 1 (channels)")
@@ -45,7 +45,7 @@ def group_norm(build: Builder, operator: Operator, x: Value, scale: Value, shift
 
 
 def _centered(build: Builder, x: Value, epsilon: float) -> tuple[Value, Value, Value]:
-    """x without its mean over the last axis and divided by its deviation; mean and deviation."""
+    """``(x - mean) / deviation`` over the last axis, the mean, and the deviation."""
     mean_of = Reduce(ReduceKind.MEAN, (len(x.shape) - 1,))
     mean = build.add(mean_of, x, hint="mean")
     centered = build.add(SUBTRACT, x, mean, hint="centered")
@@ -83,7 +83,7 @@ def rms_norm(build: Builder, operator: Operator, x: Value, scale: Value, shift: 
     """``x / sqrt(mean of squares + eps)`` over the axes from ``axis`` on, then scale and shift.
 
     Becomes: Reshape, Multiply, Reduce, Sqrt, Divide, Add.
-    Inputs: x, scale and shift of as many elements as those axes. Outputs: the result, and one over the roots.
+    Inputs: x, scale and shift with the sizes of those axes. Outputs: the result, and the reciprocal roots.
     """
     axis = axis_of(operator, x.shape, 1)
     rows: Shape = (flattened(x.shape[:axis]), flattened(x.shape[axis:]))

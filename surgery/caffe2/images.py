@@ -19,10 +19,10 @@ from prototrt.surgery.ops import Pad
 
 @operator_rule("ResizeNearest")
 def resize_nearest(build: Builder, operator: Operator, x: Value, scales: Value | None = None) -> list[Value]:
-    """Every element of the result is the element at its place divided by the scale, rounded down.
+    """Resizes by the nearest element: ``y[i] = x[floor(i / scale)]`` along height and width.
 
     Becomes: Transpose, Gather, one per axis.
-    Inputs: x (N, C, H, W), and (height scale, width scale) where they are no arguments.
+    Inputs: x (N, C, H, W), and (height scale, width scale) unless they are arguments.
     """
     for axis, scale in enumerate(_scales(build, operator, x, scales), 2):
         size = fixed(x.shape[axis], f"axis {axis}")
@@ -36,10 +36,10 @@ def resize_nearest(build: Builder, operator: Operator, x: Value, scales: Value |
 def upsample_bilinear(
     build: Builder, operator: Operator, x: Value, scales: Value | None = None
 ) -> list[Value]:
-    """Interpolates linearly between the elements of the input; corners are aligned.
+    """Resizes by linear interpolation, with aligned corners.
 
     Becomes: MatMul, one per axis; Transpose, Gather, Subtract, Multiply, Add for large images.
-    Inputs: x (N, C, H, W), and (height scale, width scale) where they are no arguments.
+    Inputs: x (N, C, H, W), and (height scale, width scale) unless they are arguments.
     """
     of_rows, of_columns = _scales(build, operator, x, scales)
     for axis, scale in ((3, of_columns), (2, of_rows)):
@@ -83,8 +83,8 @@ def _grown(size: int, scale: np.float32) -> int:
 
 @operator_rule("PadImage")
 def pad_image(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """Rows and columns around images: ``value``, or with ``mode`` edge the last ones repeated, or with
-    reflect those inside mirrored.
+    """Pads images with ``value``; with ``mode`` edge, with the outermost rows and columns; with reflect, with
+    the mirrored ones inside.
 
     Becomes: Pad; Transpose, Gather for edge and reflect.
     """

@@ -46,7 +46,7 @@ def fully_connected(build: Builder, operator: Operator, x: Value, weights: Value
 
 @operator_rule("MatMul")
 def matmul(build: Builder, operator: Operator, a: Value, b: Value) -> list[Value]:
-    """``a b`` of two matrices, which ``axis_a`` and ``axis_b`` make of more axes.
+    """``a b`` of two matrices. Blobs with more axes are flattened at ``axis_a`` and ``axis_b``.
 
     Becomes: Transpose, MatMul.
     """
@@ -60,10 +60,10 @@ def matmul(build: Builder, operator: Operator, a: Value, b: Value) -> list[Value
 
 @operator_rule("BatchMatMul")
 def batch_matmul(build: Builder, operator: Operator, a: Value, b: Value) -> list[Value]:
-    """``a b`` for each element of the leading axes, which with ``broadcast`` stretch as in NumPy.
+    """``a b`` for each element of the leading axes, which broadcast as in NumPy with ``broadcast``.
 
     Becomes: Transpose, MatMul.
-    One axis is a row of ``a``, or a column of ``b``, and vanishes from the result.
+    An ``a`` of one axis is a row, a ``b`` of one axis is a column; that axis is dropped from the result.
     """
     matrices = [
         build.reshape(value, (*value.shape, 1) if index else (1, *value.shape))
@@ -92,10 +92,10 @@ def _product(build: Builder, operator: Operator, a: Value, b: Value) -> Value:
 
 @operator_rule("Gather", "BatchGather")
 def gather(build: Builder, operator: Operator, table: Value, index: Value) -> list[Value]:
-    """What whole numbers pick along ``axis``: by default rows, and in BatchGather columns.
+    """The elements at the indices along ``axis`` (by default 0; 1 in BatchGather).
 
     Becomes: Gather; Transpose around it where the axis is not the first.
-    Inputs: table, index of any shape, which stands in the place of the axis.
+    Inputs: table, and indices of any shape, whose axes replace the axis.
     """
     expect_whole_numbers(operator, index, 1)
     axis = axis_of(operator, table.shape, 1 if operator.type == "BatchGather" else 0)
@@ -105,7 +105,7 @@ def gather(build: Builder, operator: Operator, table: Value, index: Value) -> li
 
 
 def _wrapped(build: Builder, table: Value, index: Value) -> Value:
-    """An index that is known, with those from the end counted from the front."""
+    """Constant indices, with negative ones counted from the front."""
     if index.data is None or index.data.min(initial=0) >= 0:
         return index
     rows = fixed(table.shape[0], "axis 0")

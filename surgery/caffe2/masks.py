@@ -26,7 +26,7 @@ _WITH_INPUT = ("sequence", "window")
 
 @operator_rule("SequenceMask")
 def sequence_mask(build: Builder, operator: Operator, x: Value, rows_of: Value | None = None) -> list[Value]:
-    """``x`` with ``fill_val`` (minus infinity) from its row's length on, or elsewhere.
+    """``x`` with ``fill_val`` (by default minus infinity) from the length of its row on, or at other places.
 
     Becomes: Greater, Select; Add and And for windows.
     Inputs: x (rows..., places...), cut at ``axis``; lengths (rows,), int32. With
@@ -69,7 +69,7 @@ def sequence_mask(build: Builder, operator: Operator, x: Value, rows_of: Value |
 
 
 def _kept(build: Builder, operator: Operator, rows_of: Value | None, rows: Dim, places: int) -> Value:
-    """Where x stays: (1, rows, places, 1)."""
+    """True where x is kept: (1, rows, places, 1)."""
     mode = operator.arguments.text("mode", "")
     place = build.reshape(numbers(build, places, "places"), (1, 1, places, 1))
     if rows_of is None:
@@ -82,7 +82,7 @@ def _kept(build: Builder, operator: Operator, rows_of: Value | None, rows: Dim, 
 
 
 def _shared(operator: Operator, shape: Shape, axis: int) -> int:
-    """How many axes at the front share the rows."""
+    """The number of leading axes that share the rows."""
     if not operator.arguments.has("batch"):
         return 0
     batch = axis_of(operator, shape, 0, "batch")
@@ -109,7 +109,7 @@ def _repeated(operator: Operator, shape: Shape, axis: int, mode: str) -> int:
 
 
 def _near(build: Builder, operator: Operator, row: Value, place: Value) -> Value:
-    """Where the place is at most ``radius`` from the number of the row."""
+    """True where the place is at most ``radius`` away from the number of the row."""
     radius = operator.arguments.integer("radius", 10)
     beyond = build.constant(np.full((1, 1, 1, 1), radius + 1, np.int32), "beyond")
     from_below = build.add(GREATER, build.add(ADD, row, beyond), place, hint="is_before_end")
@@ -126,7 +126,7 @@ def _in_triangle(build: Builder, row: Value, place: Value, mode: str) -> Value:
 
 @operator_rule("ReversePackedSegs")
 def reverse_packed_segments(build: Builder, operator: Operator, x: Value, lengths: Value) -> list[Value]:
-    """The first ``lengths[n]`` rows of column n from the last to the first, the rest as it is.
+    """Reverses the first ``lengths[n]`` rows of column n, and leaves the rest.
 
     Becomes: ReverseSequence.
     Inputs: x (T, N, D), lengths (N,), int32, from 0 to T.

@@ -52,8 +52,8 @@ def layer_norm(
     """``(x - mean) / sqrt(variance + epsilon)`` over the axes from ``axis`` on, then scale and shift.
 
     Becomes: Reduce, Subtract, Multiply, Add, Sqrt, Divide.
-    Inputs: x, and with ``elementwise_affine`` scale and shift of the shape of those axes; without
-    it Caffe2 does not look at them.
+    Inputs: x, and scale and shift with the sizes of those axes. Caffe2 ignores both without
+    ``elementwise_affine``.
     Outputs: the result, means, standard deviations.
     """
     arguments, rank = operator.arguments, len(x.shape)

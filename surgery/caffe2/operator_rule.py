@@ -16,7 +16,7 @@ from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.ir.uniform_constants import is_repeated
 
 operator_rule: Registry[str, LayerRule] = Registry("operator rule")
-"""``rule(build, operator, *inputs) -> outputs``. Outputs that are missing at the end are not tensors."""
+"""``rule(build, operator, *inputs) -> outputs``. A rule may omit outputs at the end that are not tensors."""
 
 MOST_COMPUTED = 1 << 23
 NO_RULE = "docs/caffe2.md lists the supported ones"
@@ -38,7 +38,7 @@ def canonical(axis: int, shape: Shape, name: str = "axis") -> int:
 
 
 def flattened(shape: Shape) -> Dim:
-    """Axes as one. One axis keeps its symbol."""
+    """The size of several axes merged into one. A single axis keeps its symbol."""
     sizes = [dim for dim in shape if dim != 1]
     return sizes[0] if len(sizes) == 1 else element_count(shape, "a flattened axis")
 
@@ -57,7 +57,7 @@ def known(build: Builder, operator: Operator, index: int, value: Value) -> Array
 
 
 def _computed(build: Builder, value: Value) -> Array | None:
-    """The data of a constant, or of what nodes make of constants."""
+    """The data of a constant, or of a value that nodes compute from constants."""
     if value.data is not None:
         return np.asarray(value.data)
     node = build.writer(value)
@@ -71,7 +71,7 @@ def _computed(build: Builder, value: Value) -> Array | None:
 
 
 def _refuse_growth(node: Node, inputs: Sequence[Array | None]) -> None:
-    """Weights may be computed from weights. Results that are much larger could take any amount of memory."""
+    """Raise if constants are much larger than the weights they are made from: they could fill any memory."""
     stored = sum(array.size for array in inputs if array is not None and not is_repeated(array))
     written = sum(element_count(value.shape) for value in node.outputs)
     if written > max(MOST_COMPUTED, 4 * stored):

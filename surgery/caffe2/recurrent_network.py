@@ -1,4 +1,4 @@
-"""RecurrentNetwork: a step net that runs T times, tied by links to what is around it."""
+"""RecurrentNetwork: a step net that runs T times. Links connect it with the outer blobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def recurrent_network(build: Builder, operator: Operator, sequence: Value, *othe
     Becomes: Scan over the primitives of the step net; Slice, Concat and Reshape around it.
     Inputs: a sequence (T, N, ...), initial states ((D,), (N, D) or (rows, N, D)), and whatever
     the step net reads. Outputs: what the aliases say, as a rule all states of the T steps
-    (T, N, D) and the last one (1, N, D). The workspaces are no tensor.
+    (T, N, D) and the last one (1, N, D). Workspaces are not tensors.
     Source: caffe2 ``operators/rnn/recurrent_network_op.h``, as observed.
     """
     return Unfolding(build, operator, [sequence, *others]).outputs()
@@ -138,7 +138,7 @@ class Unfolding:
         return parts[0] if len(parts) == 1 else self.build.add(Concat(1), *parts, hint="windows")
 
     def _aliased(self, alias: Alias) -> Value:
-        """``source[offset:]``, of a buffer or of a blob around."""
+        """``source[offset:]`` of a buffer, or of an outer blob."""
         parts = self._parts(alias)
         if len(parts) == 2 and alias.offset == parts[0].shape[0]:
             return parts[1]
@@ -155,7 +155,7 @@ class Unfolding:
         return self._joined([self._from(part, start - before) for part, before in _places(parts, start)])
 
     def _parts(self, alias: Alias) -> list[Value]:
-        """The rows of a buffer: those it begins with, and those that are written."""
+        """The rows of a buffer: the initial ones, then the written ones."""
         if alias.source in self.initial:
             return [self.initial[alias.source], self.written[alias.source]]
         return [self.around[alias.source]]
@@ -189,14 +189,14 @@ class Unfolding:
         self.build.expose_state(before, after)
 
     def _fed(self, value: Value) -> Value:
-        """The value that this one copies, or whose elements it has in another shape."""
+        """The value that this one copies or reshapes."""
         while (node := self.build.writer(value)) is not None and isinstance(node.op, Identity | Reshape):
             value = node.inputs[0]
         return value
 
 
 def _places(parts: list[Value], start: int) -> list[tuple[Value, int]]:
-    """The parts that reach past ``start``, each with the number of rows before it."""
+    """The parts that end after row ``start``, each with the number of rows before it."""
     found, before = [], 0
     for part in parts:
         size = fixed(part.shape[0], "the number of rows")

@@ -30,7 +30,7 @@ def reshape(build: Builder, operator: Operator, x: Value, shape: Value | None = 
 
 @operator_rule("Flatten", "FlattenToVec")
 def flatten(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """Two axes: those before ``axis`` and those from it on. FlattenToVec makes one of all.
+    """Two axes: those before ``axis``, and those from it on. FlattenToVec merges all axes into one.
 
     Becomes: Reshape.
     """
@@ -47,7 +47,7 @@ def flatten(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 @operator_rule("Squeeze")
 def squeeze(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """Without the axes ``dims``, which have the size 1.
+    """Removes the axes ``dims``, which have size 1.
 
     Becomes: Reshape.
     """
@@ -113,7 +113,7 @@ def resize_like(build: Builder, operator: Operator, x: Value, like: Value) -> li
 
 @operator_rule("PrependDim")
 def prepend_dim(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """The first axis cut into two, the first of them of the size ``dim_size``.
+    """Splits the first axis into two, the first of size ``dim_size``.
 
     Becomes: Reshape.
     """
@@ -143,7 +143,7 @@ def merge_dim(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 @operator_rule("Expand")
 def expand(build: Builder, operator: Operator, x: Value, shape: Value) -> list[Value]:
-    """Axes of size 1 repeated up to a shape, broadcast as in NumPy; where it has ones, x keeps its size.
+    """Broadcasts x to a shape as in NumPy. Where the shape has ones, x keeps its sizes.
 
     Becomes: Reshape, Tile.
     """

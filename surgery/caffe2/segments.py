@@ -30,10 +30,10 @@ from prototrt.surgery.recurrent.counting import numbers
 
 @operator_rule("LengthsSum", "LengthsMean")
 def lengths_sum(build: Builder, operator: Operator, rows: Value, lengths: Value) -> list[Value]:
-    """The sum, or the mean, of each segment of rows; of one without rows 0.
+    """The sum, or the mean, of each segment of rows; 0 for a segment without rows.
 
     Becomes: Cast, Reduce, Greater, And, Select, MatMul; Divide for means.
-    Inputs: rows (L, ...), lengths (N,), int32, which sum up to L. Outputs: (N, ...).
+    Inputs: rows (L, ...), lengths (N,), int32, whose sum is L. Outputs: (N, ...).
     """
     return [_bagged(build, operator, rows, lengths, 1)]
 
@@ -42,10 +42,10 @@ def lengths_sum(build: Builder, operator: Operator, rows: Value, lengths: Value)
 def sparse_lengths_sum(
     build: Builder, operator: Operator, table: Value, index: Value, lengths: Value
 ) -> list[Value]:
-    """The sum, or the mean, of the rows of a table that each segment of whole numbers picks.
+    """The sum, or the mean, of the rows of a table at the indices of each segment.
 
     Becomes: Gather, and what LengthsSum becomes.
-    Inputs: table (K, ...), index (L,), lengths (N,), which sum up to L. Outputs: (N, ...).
+    Inputs: table (K, ...), indices (L,), lengths (N,), whose sum is L. Outputs: (N, ...).
     """
     expect_whole_numbers(operator, index, 1)
     return [_bagged(build, operator, build.add(Gather(), table, index, hint="picked"), lengths, 2)]
@@ -55,10 +55,10 @@ def sparse_lengths_sum(
 def sparse_lengths_weighted_sum(
     build: Builder, operator: Operator, table: Value, weights: Value, index: Value, lengths: Value
 ) -> list[Value]:
-    """The weighted sum of the rows of a table that each segment of whole numbers picks.
+    """The weighted sum of the rows of a table at the indices of each segment.
 
     Becomes: Gather, Multiply, and what LengthsSum becomes.
-    Inputs: table (K, ...), weights and index (L,), lengths (N,), which sum up to L. Outputs: (N, ...).
+    Inputs: table (K, ...), weights and indices (L,), lengths (N,), whose sum is L. Outputs: (N, ...).
     """
     expect_whole_numbers(operator, index, 2)
     if weights.shape != index.shape:

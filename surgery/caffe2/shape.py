@@ -117,7 +117,7 @@ def transpose(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 @operator_rule("NCHW2NHWC", "NHWC2NCHW")
 def reorder(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """The channels last, or first again.
+    """Moves the channels to the last axis, or back to axis 1.
 
     Becomes: Transpose.
     """
@@ -135,10 +135,10 @@ def reorder(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 @operator_rule("Tile")
 def tile(build: Builder, operator: Operator, x: Value, *stated: Value) -> list[Value]:
-    """``tiles`` copies along ``axis``; inputs may hold either.
+    """``tiles`` copies along ``axis``.
 
     Becomes: Tile.
-    Inputs: x, then one number of tiles, then the axis; both are else arguments.
+    Inputs: x, and optionally the number of tiles and the axis, which are arguments otherwise.
     """
     numbers = dict(
         zip(("tiles", "axis"), (_number(build, operator, stated, index) for index in (0, 1)), strict=True)
@@ -190,7 +190,7 @@ def channel_shuffle(build: Builder, operator: Operator, x: Value) -> list[Value]
 
 
 def _adds_axis(build: Builder, operator: Operator) -> bool:
-    """Whether the parts lack the axis along which the whole has them."""
+    """Whether the parts are joined along a new axis."""
     if not operator.arguments.flag("add_axis"):
         return False
     if not operator.arguments.has("axis"):
@@ -199,7 +199,7 @@ def _adds_axis(build: Builder, operator: Operator) -> bool:
 
 
 def _axis_of_parts(operator: Operator, shape: Shape) -> int:
-    """The ``axis`` that is cut or joined, or that of the channels in an ``order``."""
+    """The ``axis`` to cut or join; without it, the axis of the channels in ``order``."""
     arguments = operator.arguments
     if arguments.has("axis") and arguments.has("order"):
         raise NetError("states both axis and order, expected one of them", fix="remove the argument order")

@@ -87,7 +87,7 @@ def recurrent(
     Becomes: MatMul, Add; one Scan a layer and direction.
     Inputs: x (T, N, D), h and c (layers * directions, N, H), the packed weights. Outputs: y
     (T, N, directions * H), last h, and for an LSTM last c. Scratch memory and the states of
-    dropout are no tensors; ``dropout`` and ``seed`` mean nothing at inference.
+    dropout are not tensors. ``dropout`` and ``seed`` have no effect at inference.
     """
     layout = _packed_layout(operator, x)
     packed = known(build, operator, 3, weights).reshape(-1)

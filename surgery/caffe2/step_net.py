@@ -24,7 +24,7 @@ from prototrt.surgery.recurrent.scan import Step, StepFunction
 
 
 class StepNet:
-    """Which links read and which write, and the operators that the states depend on.
+    """The links that read, the links that write, and the operators that the states depend on.
 
     A state is carried as a window of its buffer: the rows that are known before the step.
     """
@@ -67,7 +67,7 @@ class StepNet:
         return cell
 
     def _run(self, body: Builder, blobs: dict[str, Value]) -> None:
-        """Run the operators; ``blobs`` learns what they write."""
+        """Run the operators, and add what they write to ``blobs``."""
         for operator in self.operators:
             body.origin = operator.origin
             rule = operator_rule.get(operator.type)

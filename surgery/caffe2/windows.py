@@ -1,4 +1,4 @@
-"""The geometry of windows: kernels, strides, pads and dilations in all the ways to state them."""
+"""The geometry of windows: kernels, strides, pads and dilations, in every form that Caffe2 accepts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTSET, VALID, SAME, CAFFE_POOLING = range(4)
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """One entry a spatial axis; ``before`` and ``after`` are padding."""
+    """One entry for each spatial axis; ``before`` and ``after`` are padding, in elements."""
 
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
@@ -33,7 +33,7 @@ class Geometry:
 
 
 def geometry_of(build: Builder, operator: Operator, shape: Shape) -> Geometry:
-    """What the operator states for an input (N, C, ...). Raises ``NetError``.
+    """The geometry that the operator states for an input (N, C, ...). Raises ``NetError``.
 
     Source: caffe2 ``operators/conv_pool_op_base.h``, ``ConvPoolOpBase`` and ``ComputeSizeAndPad``.
     """
@@ -81,7 +81,7 @@ def transposed_geometry_of(build: Builder, operator: Operator, shape: Shape) -> 
 
 
 def cropped(build: Builder, geometry: Geometry, x: Value) -> tuple[Geometry, Value]:
-    """Both without negative padding, which ``legacy_pad`` 2 gives for strides larger than the kernel."""
+    """Value and geometry without negative padding, which ``legacy_pad`` 2 makes if strides exceed the kernel."""
     before, after = ([min(pad, 0) for pad in pads] for pads in (geometry.before, geometry.after))
     if not any((*before, *after)):
         return geometry, x
@@ -181,7 +181,7 @@ def pads_of(build: Builder, operator: Operator, axes: int) -> tuple[tuple[int, .
 
 
 def _all_or_none(build: Builder, operator: Operator, names: tuple[str, ...]) -> bool:
-    """Whether all of these are stated; Caffe2 does not look at some of them."""
+    """Whether all of these are stated; Caffe2 ignores some of them alone."""
     stated = [name for name in names if operator.arguments.has(name)]
     if stated and len(stated) < len(names):
         build.warn(
@@ -191,7 +191,7 @@ def _all_or_none(build: Builder, operator: Operator, names: tuple[str, ...]) -> 
 
 
 def _only(forms: dict[str, tuple[int, ...]], axes: int, ends: int) -> tuple[int, ...]:
-    """The entries of the one form that is stated, ``ends`` an axis, or none."""
+    """The entries of the one form that is stated, with ``ends`` for each axis; none if no form is."""
     stated = {name: entries for name, entries in forms.items() if entries}
     if len(stated) > 1:
         raise NetError(
