@@ -346,6 +346,9 @@ def _explain_unknown(finding: Finding, name: str, descriptor: Descriptor) -> Non
 def _fix_of_unknown(name: str, names: list[str], *, is_of_net: bool, can_be_dropped: bool) -> str:
     if close_names(name, names):
         return f"write {choices(name, names)}"
+    longer = [each for each in names if each.startswith(f"{name}_")]
+    if longer and not (is_of_net or can_be_dropped):
+        return f"write {choices(name, longer)}, if you mean that"
     fix = (
         Worded("go on without it with {}", Option("allow_unknown", True))
         if can_be_dropped or is_of_net

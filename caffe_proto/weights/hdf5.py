@@ -26,6 +26,7 @@ from prototrt.caffe_proto.weights.array_files import (
 )
 from prototrt.caffe_proto.weights.interface import Array, StoredBlob, checked_count
 
+_OF_KERAS = "keras_version"  # an attribute of the whole file
 _MOST_PACKED = 1100  # bytes from one: no filter of HDF5 packs better
 _OWN_FILTERS = (
     "DEFLATE",
@@ -45,6 +46,11 @@ def open_hdf5(file: str) -> ArrayFileWeights:
     with told_to_the_user(file, "an HDF5 file"), damage_of(file, "HDF5"), h5py.File(file, "r") as store:
         data = _member(h5py, file, store, b"data") if store.id.links.exists(b"data") else None
         if not isinstance(data, h5py.Group):
+            if _OF_KERAS in store.attrs:
+                fix = "save the model as ONNX with tf2onnx, and build an engine from it with trtexec"
+                raise UnreadableFileError(
+                    "this is a Keras file, expected weights of Caffe", where=file, fix=fix
+                )
             fix = "give the .caffemodel.h5 that Caffe saved (a .solverstate.h5 holds no weights)"
             raise UnreadableFileError('there is no group "data", expected one', where=file, fix=fix)
         if not len(data):

@@ -66,7 +66,7 @@ def _datasets(file: str, size: int, refusal: ConversionError) -> FileFacts:
         for name in store:
             if isinstance(store.get(name, getlink=True), h5py.HardLink):
                 rows.append((name, *_described(h5py, store[name])))
-    if not rows:
+    if all(kind == "group" for _, kind, _ in rows):
         raise refusal
     return FileFacts(file, FileKind.HDF5, size, {}, Rows("contents", _COLUMNS, rows))
 

@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto import ConversionError, load
+from prototrt.caffe_proto.errors import UnreadableFileError
+from prototrt.caffe_proto.weights.hdf5 import open_hdf5
+from prototrt.converter.glance.look import look_at
 
 h5py = pytest.importorskip("h5py")
 
@@ -174,3 +177,19 @@ def test_one_dataset_may_have_two_names(write: Write) -> None:
     assert layer.blobs is not None
     assert len(layer.blobs) == 2
     np.testing.assert_array_equal(layer.blobs[1].array, NUMBERS)
+
+
+@pytest.mark.parametrize("read", [open_hdf5, look_at])
+def test_files_of_keras_are_told(
+    read: Callable[[str], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("keras.h5", "w") as store:
+        store.attrs["keras_version"] = "2.3.1"
+        store.create_dataset("model_weights/dense/kernel:0", data=np.zeros((3, 4), np.float32))
+    with pytest.raises(UnreadableFileError) as caught:
+        read("keras.h5")
+    assert str(caught.value) == (
+        "keras.h5: this is a Keras file, expected weights of Caffe\n"
+        "  fix: save the model as ONNX with tf2onnx, and build an engine from it with trtexec"
+    )

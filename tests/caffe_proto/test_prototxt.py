@@ -180,6 +180,11 @@ MISTAKES = {
         "force_backward, input, input_dim, input_shape, layer, layers, name or state\n"
         "3 problems",
     ),
+    "the beginning of a field": (
+        'layer { name: "a" type: "Convolution" convolution_param { kernel: 3 } }',
+        'net.prototxt:1: layer "a" (Convolution), convolution_param: there is no field "kernel"\n'
+        "  fix: write kernel_depth, kernel_h, kernel_shape, kernel_size or kernel_w, if you mean that",
+    ),
     "unknown field in a V1 layer": (
         'layers { name: "a" type: RELU strid: 1 }',
         'net.prototxt:1: layer "a" (RELU): there is no field "strid"\n'
