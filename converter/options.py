@@ -72,8 +72,8 @@ class BuildOptions(Options):
 
     ``backend`` is ``"rtx"``, ``"enterprise"``, or ``"auto"``: ``tensorrt`` where it can build, else RTX.
     ``tf32`` lets float32 matrix products round their factors to 10 bits. ``tile`` says what becomes of
-    the Tiles that are left in the graph: our ``"plugin"``, which RTX does not take, or else ``"native"``
-    layers. ``progress`` hears how the build goes on.
+    the Tiles that are left in the graph: ``"native"`` layers, or our ``"plugin"``, which RTX does not load.
+    ``progress`` is called with the progress of the build.
 
     The others are options of TensorRT's builder, which not every backend has: see docs/building.md.
     ``profiles`` are ranges of sizes, each with its own kernels, as in ``{"N": (1, 1, 1)}``: smallest, usual, largest.
@@ -170,7 +170,7 @@ class DataOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions(DataOptions):
-    """In which ways a net is computed, and what is compared.
+    """The ways to compute a net, and what is compared.
 
     Without ``inputs`` and ``data_loader``, inputs are random, from ``seed``. ``expect`` is an npz file of outputs that
     every way must give. ``rewriting`` says how the net is rewritten, and ``progress`` hears how long it takes to
@@ -214,7 +214,7 @@ class VerifyOptions(DataOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrateOptions(DataOptions):
-    """What the ranges of a net's values are measured on, and how.
+    """The data on which the ranges of values are measured, and the method.
 
     ``method`` makes a range of what was counted: ``"max"``, ``"percentile:99.99"``, ``"mse"`` or ``"entropy"``.
     ``rewriting`` says how the net is rewritten, and ``progress`` hears how the data are read.

@@ -95,7 +95,7 @@ def draw(
     verification: PathLike | None = None,
     options: RewriteOptions | None = None,
 ) -> Picture | None:
-    """Draw a net, or a graph; without ``file``, give the picture.
+    """Draw a net or a graph into a file; without ``file``, return the picture.
 
     The suffix of the file chooses the format: .dot, .svg, .png, .pdf, or .html for a page. ``stage`` is ``"parsed"``
     for the net as it is written, ``"rewritten"`` for its graph, and ``"lowered"`` for what the backend ``reader``
@@ -204,7 +204,7 @@ def triton(
 
 
 def survey(*paths: PathLike) -> Survey:
-    """Try each net, and all below each folder, without building anything: which convert, and what stops the others."""
+    """Try each net, and each net below a folder, without building anything: which convert, and what stops the rest."""
     from prototrt.converter.survey.survey import nets_below, survey
 
     files = nets_below(os.fsdecode(path) for path in paths)
@@ -260,8 +260,7 @@ def _bytes(name: str, size: int | str | None) -> int | None:
 
 
 def bench(source: Graph | Session, calls: int = 100, *, profile: bool = False) -> Benchmark:
-    """Time the calls of a graph: as an engine, or without a GPU on all ways to compute it on the CPU; or of a session
-    on an engine.
+    """Time the calls of a graph, or of a session on an engine. Without a GPU, time each way to compute on the CPU.
 
     ``profile`` also times each layer of TensorRT. Raises ``ConversionError``.
     """
@@ -283,7 +282,7 @@ def layers() -> list[LayerSupport]:
 
 
 def doctor() -> Diagnosis:
-    """What is installed here, and what it can build and run."""
+    """The versions of what is installed, and what this machine can build and run."""
     from prototrt.converter.doctor import diagnose
 
     return diagnose()

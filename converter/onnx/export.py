@@ -32,7 +32,7 @@ def export_onnx(
     notes: Mapping[str, Any] | None = None,
     header: str | os.PathLike[str] | None = None,
 ) -> dict[str, Any]:
-    """Write a graph as an ONNX model, and its manifest as ``PATH.json``; gives the manifest.
+    """Write a graph as an ONNX model, and its manifest as ``PATH.json``; return the manifest.
 
     ``onnx_lstm`` writes an LSTM operator where a recurrence is exactly that. ``notes`` are
     added to the manifest. ``header`` is a file for constants of C++ with its content. More than

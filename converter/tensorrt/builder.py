@@ -35,7 +35,7 @@ from prototrt.surgery.pipeline import lowered
 
 @dataclass(frozen=True)
 class Plan:
-    """A serialized engine, and what a caller must know to run it."""
+    """A serialized engine with its manifest: inputs, outputs, recurrent pairs."""
 
     plan: memoryview
     facts: Mapping[str, Any]
@@ -66,7 +66,7 @@ class Plan:
         sign: str | os.PathLike[str] | None = None,
         header: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Write the plan, and the manifest as ``PATH.json``; all or nothing.
+        """Write the plan, and the manifest as ``PATH.json``: both files, or none.
 
         ``sign`` is a file with an Ed25519 private key. ``header`` is a file for constants of C++ with the content of
         the manifest. Raises ``ConversionError`` for what cannot be written or read.
@@ -90,7 +90,7 @@ STREAMED_FROM = 1 << 28
 
 @takes_options(BuildOptions)
 def build(graph: Graph, options: BuildOptions) -> Plan:
-    """Build a serialized engine from a graph, with the types of the graph. Raises ``BuildError``."""
+    """Build a serialized engine from a graph, which computes in the types of the graph. Raises ``BuildError``."""
     refuse_other("build", graph, Graph)
     with _prepared(graph, options) as job:
         plan = job.serialized()
