@@ -52,6 +52,9 @@ class LayerType:
     reads_ids: bool = False
     """Each number of its bottom becomes a row: its top has one axis more."""
 
+    states: int = 0
+    """Of a recurrent layer: how many states its last bottoms hold with expose_hidden, as in ``1xNxH``."""
+
     is_code: bool = False
     """The computation is in code outside the net. If the layer has no bottoms, its tops become inputs."""
 
@@ -101,13 +104,13 @@ _ROWS = (
     # Images and how each pixel moves.
     LayerType("Warp", example=("NxCxHxW", "Nx2xHxW")),
     # Recurrent: x, cont, and what every step reads.
-    LayerType("GRU", ("recurrent_param",), example=_STEPS),
-    LayerType("LSTM", ("recurrent_param",), example=_STEPS),
-    LayerType("LSTMController", ("recurrent_param",), example=_STEPS),
-    LayerType("LSTMTopic", ("recurrent_param",), example=_STEPS),
+    LayerType("GRU", ("recurrent_param",), example=_STEPS, states=1),
+    LayerType("LSTM", ("recurrent_param",), example=_STEPS, states=2),
+    LayerType("LSTMController", ("recurrent_param",), example=_STEPS, states=2),
+    LayerType("LSTMTopic", ("recurrent_param",), example=_STEPS, states=2),
     LayerType("Lstm", example=_STEPS),
-    LayerType("RNN", ("recurrent_param",), example=_STEPS),
-    LayerType("VanillaRNN", ("recurrent_param",), example=_STEPS),
+    LayerType("RNN", ("recurrent_param",), example=_STEPS, states=1),
+    LayerType("VanillaRNN", ("recurrent_param",), example=_STEPS, states=1),
     # Rows and ids.
     LayerType("Embed", reads_ids=True),
     LayerType("InnerProduct", reads_rows=True, in_place=InPlace.OVERWRITES),

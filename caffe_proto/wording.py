@@ -20,12 +20,18 @@ OptionValue: TypeAlias = (
 )
 
 
+class Varying(str):
+    """The name of a size that varies, or a formula of such names, in the shape that an option states."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """An option by its name in Python, and a value for it; without a value, it means the option itself.
 
-    Shapes are mappings from inputs to sizes. A size that the user must know is a letter. Other mappings are
-    from names to texts.
+    Shapes are mappings from inputs to sizes. A size that the user must know is a letter, one that varies is
+    ``Varying``. Other mappings are from names to texts.
     """
 
     name: str
@@ -125,4 +131,5 @@ def _in_python(value: OptionValue) -> str:
 def _tuple(sizes: Sequence[int | str]) -> str:
     if isinstance(sizes, str):
         return json.dumps(sizes)
-    return f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"
+    texts = [json.dumps(size) if isinstance(size, Varying) else str(size) for size in sizes]
+    return f"({', '.join(texts)}{',' * (len(sizes) == 1)})"

@@ -11,6 +11,7 @@ from prototrt.caffe_proto.wording import Option
 
 _STEPS = "TxNxI"
 _IMAGES = "NxCxHxW"
+_STATES = "1xNxH"
 
 
 def shape_option(blob: str, layers: Sequence[Layer]) -> Option:
@@ -38,6 +39,8 @@ def _axes(blob: str, layers: Sequence[Layer]) -> str:
                 return "TxN" if _axes(layer.tops[0], layers) == _STEPS else "N"
             if facts.reads_rows:
                 return {1: "NxI", 2: _STEPS}.get(layer.param.axis, _IMAGES)
+            if facts.states and index >= len(layer.bottoms) - facts.states and layer.param.expose_hidden:
+                return _STATES
             if not facts.keeps_axes:
                 return facts.example[min(index, len(facts.example) - 1)]
             alike.update(layer.tops)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from prototrt.caffe_proto.wording import Option, OptionValue, worded
+from prototrt.caffe_proto.wording import Option, OptionValue, Varying, worded
 from prototrt.surgery.ir import Graph
 
 
@@ -18,7 +18,9 @@ def command_line_words(option: Option) -> str:
     if parameter is None:
         return f"--{option.name.replace('_', '-')}"
     spelling = parameter.opts[0] if isinstance(parameter, click.Option) else option.name.upper()
-    return " ".join(_given(spelling, option.value, repeats=parameter.multiple))
+    return " ".join(
+        _given(spelling, option.value, repeats=parameter.multiple, is_range=option.name == "sizes")
+    )
 
 
 def in_command_line_words(facts: Any) -> Any:
@@ -52,12 +54,12 @@ def _with_those_below(command: click.Command) -> Iterator[click.Parameter]:
             yield from _with_those_below(below)
 
 
-def _given(spelling: str, value: OptionValue | None, *, repeats: bool) -> Iterator[str]:
+def _given(spelling: str, value: OptionValue | None, *, repeats: bool, is_range: bool) -> Iterator[str]:
     """The option as it is written with this value: once for each part of it if the option repeats."""
     if value is None or value is True:
         yield spelling
         return
-    texts = [shlex.quote(text) for text in _texts(value)]
+    texts = [shlex.quote(text) for text in (_ranges(value) if is_range else _texts(value))]
     for text in texts if repeats else [",".join(texts)]:
         yield f"{spelling} {text}"
 
@@ -65,7 +67,15 @@ def _given(spelling: str, value: OptionValue | None, *, repeats: bool) -> Iterat
 def _texts(value: OptionValue) -> list[str]:
     if isinstance(value, Mapping):
         return [
-            f"{name}={sizes}" if isinstance(sizes, str) else f"{name}:{'x'.join(map(str, sizes))}"
+            f"{name}={sizes}" if isinstance(sizes, str) else f"{name}:{'x'.join(map(_size, sizes))}"
             for name, sizes in value.items()
         ]
     return [str(value)] if isinstance(value, int | float | str) else list(value)
+
+
+def _ranges(value: Any) -> list[str]:
+    return [f"{name}={'..'.join(map(str, sizes))}" for name, sizes in value.items()]
+
+
+def _size(size: int | str) -> str:
+    return f"[{size}]" if isinstance(size, Varying) else str(size)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
 
 import prototrt.surgery.layers  # noqa: F401  says where its rules are
 from prototrt.caffe_proto import Layer, Model
@@ -119,7 +118,7 @@ class Caffe(Framework):
         example = example_shape(name, layers)
         if len(example) != axes and example[:2] != ["T", "N"]:
             return ()
-        return [str(letter) for letter in takewhile(("T", "N").__contains__, example[:axes])]
+        return [str(letter) if letter in ("T", "N") else "" for letter in example[:axes]]
 
     def whole_numbers(self, layers: Sequence[Layer]) -> frozenset[str]:
         """Recurrent layers read the lengths of sequences from one of their bottoms."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import TypeAlias
 
 from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.surgery.ir import Range
+from prototrt.caffe_proto.naming import Names
+from prototrt.caffe_proto.wording import Option, Varying, Worded
+from prototrt.surgery.ir import OpenSize, Range, Shape, Size
 from prototrt.surgery.ir.profiles import Profile, Sizes
 from prototrt.surgery.ir.shapes import ranges as told_ranges
 from prototrt.surgery.options import RewriteOptions
@@ -14,42 +16,86 @@ from prototrt.surgery.options import RewriteOptions
 _LARGEST = {"N": 16, "T": 64}
 """Streams and steps, unless the net states more."""
 _MEANT = {"batch": "N", "time": "T", "size": "HW"}
+_ROWS = "T*N"
+_IMAGE = "NCHW"
+Letters: TypeAlias = Callable[[str, int], Sequence[str]]
 
 
 def with_dynamic_sizes(
-    profile: Profile,
-    options: RewriteOptions,
-    stated: Mapping[str, Sizes],
-    letters: Callable[[str, int], Sequence[str]],
-) -> Profile:
+    profile: Profile, options: RewriteOptions, stated: Mapping[str, Sizes], letters: Letters
+) -> tuple[Profile, dict[str, Shape]]:
     """The profile, and ranges of what ``options.dynamic`` names, for inputs that have no ranges yet.
 
-    ``stated`` are the usual shapes of inputs, ``letters`` the names of their first axes, as far as they are T and N.
+    Also the shapes of inputs where the net has one with a row for each stream of each step, (T*N, ...).
+    ``stated`` are the usual shapes of inputs, ``letters`` are T and N, or "" for others, of their first axes.
     Raises ``OptionsError`` if no input has such an axis.
     """
     if not options.dynamic:
-        return profile
+        return profile, {}
+    axes = {name: _axes(letters(name, len(shape)), len(shape)) for name, shape in stated.items()}
+    rows = _with_rows(axes, stated)
     wanted = {letter for word in options.dynamic for letter in _MEANT[word]}
-    found: set[str] = set()
-    ranges: dict[str, list[Range]] = {}
-    for name, shape in stated.items():
-        axes = _axes(letters(name, len(shape)), len(shape))
-        open_axes = [letter if letter in wanted else "" for letter in axes]
-        found.update(open_axes)
-        if name not in profile.names():
-            ranges[name] = [_range(*axis) for axis in zip(open_axes, shape, strict=True)]
     for word in options.dynamic:
-        if not found.intersection(_MEANT[word]):
-            raise OptionsError(
-                Worded("{} is given, but no input has such an axis", Option("dynamic", [word])),
-                fix=Worded("state ranges with {} and {}", Option("min_shapes"), Option("max_shapes")),
-            )
+        if not any({*_MEANT[word]}.intersection(letters) for letters in axes.values()):
+            raise _without_axis(word, stated)
+    others = {name: shape for name, shape in stated.items() if name not in profile.names()}
+    if rows:
+        if len(others) < len(stated):
+            raise _beside_rows(rows[0], stated[rows[0]])
+        return profile, _formulas(axes, stated, wanted)
+    ranges = {name: _ranges(axes[name], shape, wanted) for name, shape in others.items()}
     varying = {name: spans for name, spans in ranges.items() if any(span.varies for span in spans)}
     return Profile(
         {**profile.min, **{name: tuple(span.min for span in spans) for name, spans in varying.items()}},
         {**profile.opt, **{name: tuple(span.opt for span in spans) for name, spans in varying.items()}},
         {**profile.max, **{name: tuple(span.max for span in spans) for name, spans in varying.items()}},
-    )
+    ), {}
+
+
+def _with_rows(axes: dict[str, list[str]], stated: Mapping[str, Sizes]) -> list[str]:
+    """The inputs whose first axis has a row for each stream of each step; their letter becomes T*N.
+
+    They state as many rows as the sequences have steps and streams together.
+    """
+    steps, streams = _steps_and_streams(axes, stated)
+    found = [
+        name
+        for name, letters in axes.items()
+        if letters[:1] == ["N"] and steps > 1 and stated[name][0] == steps * streams
+    ]
+    for name in found:
+        axes[name][0] = _ROWS
+    return found
+
+
+def _steps_and_streams(axes: Mapping[str, Sequence[str]], stated: Mapping[str, Sizes]) -> Sizes:
+    """The usual numbers of steps and streams; one step of one stream if no input says."""
+    return next((stated[name][:2] for name, letters in axes.items() if letters[:2] == ["T", "N"]), (1, 1))
+
+
+def _formulas(
+    axes: Mapping[str, Sequence[str]], stated: Mapping[str, Sizes], wanted: Container[str]
+) -> dict[str, Shape]:
+    """The shapes of all inputs in which something varies. Equal ranges of one letter are one size."""
+    names, symbols = Names(), dict[tuple[str, Range], OpenSize]()
+
+    def size(letter: str, usual: int) -> Size:
+        span = _range(letter if letter in wanted else "", usual)
+        if not span.varies:
+            return usual
+        if (letter, span) not in symbols:
+            symbols[letter, span] = OpenSize.symbol(names.free(letter), span)
+        return symbols[letter, span]
+
+    steps, streams = map(size, "TN", _steps_and_streams(axes, stated))
+    shapes = {
+        name: tuple(
+            steps * streams if letter == _ROWS else size(letter, usual)
+            for letter, usual in zip(axes[name], shape, strict=True)
+        )
+        for name, shape in stated.items()
+    }
+    return {name: shape for name, shape in shapes.items() if any(isinstance(dim, OpenSize) for dim in shape)}
 
 
 def told_sizes(options: RewriteOptions, symbols: Mapping[str, Range]) -> str:
@@ -59,12 +105,44 @@ def told_sizes(options: RewriteOptions, symbols: Mapping[str, Range]) -> str:
 
 def _axes(first: Sequence[str], rank: int) -> list[str]:
     """The letters of all axes, "" for one that has none. An image (N, C, H, W) has four axes."""
-    if rank == 4 and "T" not in first:
-        return [*(first or [""]), "", "H", "W"][-4:]
-    return [*first, *[""] * (rank - len(first))]
+    letters = [*first, *[""] * (rank - len(first))]
+    return [*letters[:2], "H", "W"] if rank == len(_IMAGE) and "T" not in first else letters
+
+
+def _ranges(letters: Sequence[str], shape: Sizes, wanted: Container[str]) -> list[Range]:
+    return [
+        _range(letter if letter in wanted else "", size) for letter, size in zip(letters, shape, strict=True)
+    ]
 
 
 def _range(letter: str, size: int) -> Range:
     if letter in _LARGEST:
         return Range(1, size, max(size, _LARGEST[letter]))
     return Range(max(size // 2, 1), size, 2 * size) if letter else Range(size, size, size)
+
+
+def _without_axis(word: str, stated: Mapping[str, Sizes]) -> OptionsError:
+    """The error for a net whose inputs have no such axis. It says how to name the size of another one."""
+    place, letter = (-1, "W") if word == "size" else (0, _MEANT[word])
+    named = next(((name, shape) for name, shape in stated.items() if shape), None)
+    fix = Worded("name the size that varies with {} and {}", Option("shapes"), Option("sizes"))
+    if named is not None:
+        name, shape = named
+        sizes: list[int | str] = list(shape)
+        sizes[place] = Varying(letter)
+        span = _range(letter, shape[place])
+        shown = Option("shapes", {name: sizes}), Option("sizes", {letter: (span.min, span.opt, span.max)})
+        fix = Worded("name the size that varies, as in {} {}", *shown)
+    return OptionsError(
+        Worded("{} is given, but no input has such an axis", Option("dynamic", [word])), fix=fix
+    )
+
+
+def _beside_rows(name: str, shape: Sizes) -> OptionsError:
+    """The error for ranges of some inputs, where others are to be products of sizes without a name."""
+    rows = Option("shapes", {name: (Varying(_ROWS), *shape[1:])})
+    return OptionsError(
+        Worded('{} cannot tell how many rows "{}" has', Option("dynamic"), name),
+        because="it has a row for each stream of each step, and the ranges of other inputs are given without names",
+        fix=Worded("name the sizes of all inputs, as in {}, and their ranges with {}", rows, Option("sizes")),
+    )

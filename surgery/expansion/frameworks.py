@@ -83,20 +83,21 @@ class Framework(ABC):
 
     @abstractmethod
     def letters(self, layers: Sequence[Layer], name: str, axes: int) -> Sequence[str]:
-        """The names of the first axes of an input with this number of axes, as far as they are T and N."""
+        """T and N, or "" for others, of the first axes of an input with this number of axes."""
 
     def known_inputs(self, layers: Sequence[Layer], options: RewriteOptions) -> KnownInputs:
         """What the user and the file say about the inputs that these layers read. Raises ``OptionsError``."""
         given, formulas = given_shapes(options), open_shapes(options)
         stated, letters = self.stated_shapes(layers), partial(self.letters, layers)
         fixed = {name: shape for name, shape in {**stated, **given}.items() if name not in formulas}
+        profile, dynamic = with_dynamic_sizes(profile_of(options), options, fixed, letters)
         return KnownInputs(
             given,
-            with_dynamic_sizes(profile_of(options), options, fixed, letters),
+            profile,
             self.whole_numbers(layers),
             partial(shape_option, layers=layers),
             letters,
-            formulas,
+            {**formulas, **dynamic},
             stated,
         )
 

@@ -19,8 +19,8 @@ from prototrt.surgery.options import RewriteOptions
 class KnownInputs:
     """Shapes that override those of the file, ranges, and the inputs that hold int32 (``whole_numbers``).
 
-    ``example`` returns an option that states the shape of an input. ``letters(input, number of axes)`` are the names of
-    its first axes, as far as they are T and N. ``formulas`` are shapes with names of sizes that the user gave them;
+    ``example`` returns an option that states the shape of an input. ``letters(input, number of axes)`` are T and N, or
+    "" for others, of its first axes. ``formulas`` are shapes with names of sizes;
     ``shapes`` has their usual sizes. ``stated`` are the shapes of the file.
     """
 

@@ -81,7 +81,7 @@ class SizeNames:
 
     Others are called after the input and the axis, as in ``data.0``.
 
-    ``letters(input, number of axes)`` are the letters of an input's first axes, as far as they are T and N;
+    ``letters(input, number of axes)`` are T and N, or "" for others, of an input's first axes;
     ``expected`` are the ranges of inputs that come later.
     """
 
@@ -95,7 +95,12 @@ class SizeNames:
         for name in sorted(expected, key=lambda name: "T" not in letters(name, len(expected[name]))):
             spans = expected[name]
             for letter, span in zip(letters(name, len(spans)), spans, strict=False):
-                if span.varies and span not in self._claimed and letter not in self._claimed.values():
+                if (
+                    letter
+                    and span.varies
+                    and span not in self._claimed
+                    and letter not in self._claimed.values()
+                ):
                     self._claimed[span] = letter
 
     def symbolic(self, name: str, ranges: Sequence[Range], symbols: dict[str, Range]) -> Shape:
