@@ -222,6 +222,10 @@ def test_the_command_line(tmp_path: Path) -> None:
 
     (x,) = onnx.load(target).graph.input
     assert [dim.dim_param or dim.dim_value for dim in x.type.tensor_type.shape.dim] == ["2*N", 3, 8, "W"]
+    missing = run("convert", net, "--dynamic", "time", "-o", str(target), "--random-weights", "0").output
+    assert "fix: name the size that varies, as in --shape 'x:[T]x3x8x8' --size T=1..4..64" in " ".join(
+        missing.split()
+    )
     told = done("convert", net, "--dynamic", "batch,size", "-o", str(target), "--random-weights", "0").stderr
     assert "with --dynamic batch,size, N is 1 to 16, usually 4; H is 4 to 16, usually 8" in " ".join(
         told.split()
@@ -249,6 +253,11 @@ DYNAMIC: dict[str, tuple[tuple[VaryingSize, ...], list[tuple[int | str, ...]], s
         [(5, "N", 4), (5, "N"), ("N", 3), (1, "N", 6), (1, "N", 6)],
         'with dynamic=["batch"], N is 1 to 16, usually 2',
     ),
+    "lstm_expose": (
+        ("batch",),
+        [(5, "N", 4), (5, "N"), (1, "N", 6), (1, "N", 6)],
+        'with dynamic=["batch"], N is 1 to 16, usually 2',
+    ),
     "net_fcn": (
         ("size",),
         [(1, 3, "H", "W")],
@@ -260,6 +269,51 @@ DYNAMIC: dict[str, tuple[tuple[VaryingSize, ...], list[tuple[int | str, ...]], s
         'with dynamic=["batch"], N is 1 to 16, usually 1',
     ),
 }
+
+
+DYNAMIC_ROWS = {
+    ("time",): [("2*T", 3, 12, 12), ("T", 2)],
+    ("batch",): [("5*N", 3, 12, 12), (5, "N")],
+    ("batch", "time"): [("N*T", 3, 12, 12), ("T", "N")],
+}
+
+
+@pytest.mark.parametrize("dynamic", DYNAMIC_ROWS)
+def test_rows_of_steps_and_streams_vary(dynamic: tuple[str, ...]) -> None:
+    """Frames are as many as steps and streams together: one step of each stream, and twice as many streams."""
+    graph = prototrt.rewrite(LRCN.load(), dynamic=dynamic)
+    assert [value.shape for value in graph.inputs[:2]] == DYNAMIC_ROWS[dynamic]
+    inputs, wanted = LRCN.arrays("inputs")[0], LRCN.arrays("outputs")[0]["prob"]
+    session = prototrt.Session(graph)
+    np.testing.assert_allclose(session.run(inputs)["prob"], wanted, *LRCN.tolerance("prob"))
+    frames, cont = inputs["frames"].reshape(5, 2, 3, 12, 12), inputs["cont"]
+    if "time" in dynamic:
+        frames, cont, wanted = frames[:1], cont[:1], wanted[:1]
+    if "batch" in dynamic:
+        frames, cont, wanted = (np.concatenate([array, array], 1) for array in (frames, cont, wanted))
+    session.reset()
+    found = session.run({"frames": frames.reshape(-1, 3, 12, 12), "cont": cont})["prob"]
+    np.testing.assert_allclose(found, wanted, *LRCN.tolerance("prob"))
+
+
+def test_rows_vary_with_every_size_of_an_image() -> None:
+    """Equal ranges are one size, others have names of their own."""
+    images = {"x": (6, 1, 8, 8), "y": (6, 1, 8, 4), "cont": (3, 2)}
+    layers = ""
+    for name in "xy":
+        mean, rows = f"{name}_mean", f"{name}_rows"
+        pooling = op("Pooling", "pooling_param { global_pooling: true }", (name,), (mean,))
+        reshape = op("Reshape", "reshape_param { shape { dim: 3 dim: 2 dim: 1 } }", (mean,), (rows,))
+        layers += pooling.replace('"op"', f'"{mean}"') + reshape.replace('"op"', f'"{rows}"')
+    layers += op("LSTM", "recurrent_param { num_output: 2 }", ("x_rows", "cont"), ("h",))
+    layers += op("Concat", "concat_param { axis: 2 }", ("h", "y_rows"), ("z",)).replace('"op"', '"joined"')
+    blobs = stored("op", [numbers(8, 1), numbers(8), numbers(8, 2)])
+    graph = rewritten(layers, images, blobs, dynamic=("batch", "time", "size"))
+    assert [value.shape for value in graph.inputs[:3]] == [
+        ("N*T", 1, "H", "W"),
+        ("N*T", 1, "H", "W_2"),
+        ("T", "N"),
+    ]
 
 
 @pytest.mark.parametrize("name", DYNAMIC)
@@ -277,6 +331,16 @@ def test_ranges_of_the_user_come_first() -> None:
     assert graph.symbols == {"T": Range(1, 5, 7)}
 
 
+def test_rows_beside_ranges_without_names() -> None:
+    with pytest.raises(ConversionError) as caught:
+        prototrt.rewrite(LRCN.load(), dynamic=("time",), max_shapes={"cont": (9, 2)})
+    assert str(caught.value) == (
+        'dynamic cannot tell how many rows "frames" has\n'
+        "  because it has a row for each stream of each step, and the ranges of other inputs are given without names\n"
+        '  fix: name the sizes of all inputs, as in shapes={"frames": ("T*N", 3, 12, 12)}, and their ranges with sizes'
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "dynamic", "message"),
     [
@@ -284,7 +348,8 @@ def test_ranges_of_the_user_come_first() -> None:
             "net_lenet",
             ("batch", "time"),
             'dynamic=["time"] is given, but no input has such an axis\n'
-            "  fix: state ranges with min_shapes and max_shapes",
+            "  fix: name the size that varies, as in"
+            ' shapes={"data": ("T", 1, 28, 28)} sizes={"T": (1, 1, 64)}',
         ),
         (
             "net_lenet",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, expect_axes, layer_rule
 from prototrt.surgery.expansion.limits import refuse_too_many
-from prototrt.surgery.ir import DType, Value, fixed
+from prototrt.surgery.ir import DType, Size, Value, computable, fixed, range_of
+from prototrt.surgery.layers.recurrent.indicator import indicator
 from prototrt.surgery.ops import (
     ABS,
     ADD,
@@ -17,7 +16,6 @@ from prototrt.surgery.ops import (
     SUBTRACT,
     Cast,
     Clip,
-    Concat,
     MatMul,
     Pad,
     Reduce,
@@ -36,22 +34,22 @@ def continuation_indicator(build: LayerBuilder, layer: Layer, like: Value | None
     """cont for sequences that begin with each call: 0 in the first row, 1 elsewhere. From warpctc-caffe.
 
     Becomes: a constant, or Concat of two.
-    Bottoms: none; in some forks one, whose axis ``axis`` is N, by default its first. Top: (time_step, batch_size).
+    Bottoms: none; in some forks one, whose axis ``axis`` is N, by default its first. Top: (time_step, batch_size). For
+    a recurrent layer whose steps or streams vary, and usually are as many, the top has the sizes of that layer.
     Source: warpctc-caffe and jolibrain/caffe ``src/caffe/layers/continuation_indicator_layer.cpp``.
     """
     steps, streams = int(layer.param.time_step), int(layer.param.batch_size)
+    size: Size = streams
     if like is not None and not streams:
         axis = canonical_axis(layer.param.axis, like.shape, "axis") if like.shape else 0
-        streams = fixed((*like.shape, 1)[axis], "the batch size")
-    if steps < 1 or streams < 1:
+        size = computable((*like.shape, 1)[axis], "the batch size")
+    if steps < 1 or range_of(size).min < 1:
         raise NetError(
-            f"time_step is {steps} and batch_size {streams}, expected at least 1",
+            f"time_step is {steps} and batch_size {size}, expected at least 1",
             fix="set both in continuation_indicator_param",
         )
-    refuse_too_many(steps * streams, (steps, streams), f'top "{layer.top_blob(0)}"')
-    later = build.constant(np.broadcast_to(np.float32(1), (steps - 1, streams)), "continuing")
-    first = build.constant(np.broadcast_to(np.float32(0), (1, streams)), "beginning")
-    return [build.add(Concat(0), first, later) if steps > 1 else first]
+    refuse_too_many(steps * range_of(size).max, (steps, size), f'top "{layer.top_blob(0)}"')
+    return [indicator(build, steps, size)]
 
 
 @layer_rule("ReverseTime")
@@ -88,10 +86,13 @@ def ctc_greedy_decoder(build: LayerBuilder, layer: Layer, x: Value) -> list[Valu
     Source: caffe_ocr ``src/caffe/layers/ctc_decoder_layer.cpp``.
     """
     expect_axes(layer, 0, x, "(T, N, C)", 3)
-    steps, classes = fixed(x.shape[0], "the number of steps T"), fixed(x.shape[2], "the number of classes")
-    refuse_too_many(steps * steps, (steps, steps), "what is compared, each step with each other")
+    steps, classes = (
+        computable(x.shape[0], "the number of steps T"),
+        fixed(x.shape[2], "the number of classes"),
+    )
+    refuse_too_many(range_of(steps).max ** 2, (steps, steps), "what is compared, each step with each other")
     best = _best(build, x, classes)
-    said = _is_said(build, layer, best, steps)
+    said = _is_said(build, layer, best)
     # The place of each class in its row is the number of classes before it. Sums of 0 and 1 are exact.
     number = numbers(build, steps, "steps")
     is_before = build.add(GREATER, build.aligned(number, 3, 1), build.aligned(number, 3), hint="is_before")
@@ -116,7 +117,7 @@ def _best(build: LayerBuilder, x: Value, classes: int) -> Value:
     return build.add(Transpose((1, 2, 0)), number, hint="class_rows")
 
 
-def _is_said(build: LayerBuilder, layer: Layer, best: Value, steps: int) -> Value:
+def _is_said(build: LayerBuilder, layer: Layer, best: Value) -> Value:
     """1 where a class is neither blank nor a repetition, otherwise 0: (N, 1, T)."""
     blank = build.add(SUBTRACT, best, build.scalar(int(layer.param.blank_index), 3), hint="from_blank")
     said = _is_nonzero(build, blank)

@@ -1,4 +1,4 @@
-"""0, 1, 2, ...: a constant if they are few; a Scan counts if they are many, or their number is a symbol."""
+"""0, 1, 2, ...: a constant if they are few, counted by a Scan if they are many, and from a size that varies."""
 
 from __future__ import annotations
 
@@ -6,27 +6,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from prototrt.surgery.ir import DType, Value
+from prototrt.surgery.ir import DType, Size, Value, computable
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.uniform_constants import MOST_WRITTEN_OUT
 from prototrt.surgery.ops import ADD
 from prototrt.surgery.recurrent.scan import Step, scan
 
 
-def numbers(build: Builder, count: int, hint: str) -> Value:
+def numbers(build: Builder, count: Size, hint: str) -> Value:
     """The numbers from 0 to before ``count``: (count,), int32."""
-    if count <= MOST_WRITTEN_OUT:
-        return build.constant(np.arange(count, dtype=np.int32), hint)
+    if not isinstance(count, int) or count <= MOST_WRITTEN_OUT:
+        return build.counted_numbers(count, hint)
     nothing = build.constant(np.broadcast_to(np.int32(0), (count, 1)), "nothing")
     return build.reshape(_counted_along(build, nothing), (count,), hint=hint)
 
 
 def numbered_steps(build: Builder, x: Value) -> Value:
     """The numbers of the steps of a sequence (T, ...): (T, 1, 1), int32."""
-    steps = x.shape[0]
-    if isinstance(steps, int):
-        return build.aligned(numbers(build, steps, "steps"), 3, 0)
-    return _counted_along(build, x)
+    return build.aligned(numbers(build, computable(x.shape[0], "the number of steps"), "steps"), 3, 0)
 
 
 def _counted_along(build: Builder, sequence: Value) -> Value:

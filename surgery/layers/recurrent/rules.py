@@ -11,6 +11,7 @@ from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Value, element_count
 from prototrt.surgery.layers.recurrent.bottoms import Bottoms, Expected, read_bottoms
 from prototrt.surgery.layers.recurrent.families import FAMILIES, Family
+from prototrt.surgery.layers.recurrent.indicator import fitted_indicator
 from prototrt.surgery.layers.recurrent.options import (
     check_options,
     directions,
@@ -93,6 +94,7 @@ def recurrent(
     check_options(layer, family.options)
     states = family.form.states if param.expose_hidden else ()
     expected = Expected(family.statics, bool(param.sequence_lengths), states)
+    cont = fitted_indicator(build, cont, x.shape[:2])
     bottoms = read_bottoms(layer, x, cont, others, expected, drops_cont=build.options.cont == "drop")
     stack = _stack(StoredBlobs(build, layer), family, bottoms)
     _check_initial(bottoms, stack)

@@ -8,7 +8,21 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.surgery.ir import Array, Graph
-from prototrt.tests.small_nets import WAYS, builds, failure, has_engine, numbers, op, refusal, rewritten, run
+from prototrt.tests.small_nets import (
+    WAYS,
+    Blobs,
+    Shapes,
+    builds,
+    failure,
+    has_engine,
+    numbers,
+    op,
+    refusal,
+    rewritten,
+    run,
+    stored,
+    told,
+)
 
 
 def result(kind: str, fields: str, on: Way, **inputs: Array) -> Array:
@@ -125,6 +139,65 @@ def test_ctc_greedy_decoder(blank: int, merges: bool, on: Way) -> None:
     np.testing.assert_array_equal(
         result("CTCGreedyDecoder", fields, on, x=scores), decoded(scores, blank, merges)
     )
+
+
+def any_steps(layers: str, inputs: Shapes, blobs: Blobs | None = None) -> Graph:
+    """A net over ``x`` (T, N, 3) of 1 to 12 steps, usually 4, and of 1 to 5 streams, usually 2."""
+    return rewritten(
+        layers, inputs, blobs, shapes={"x": ("T", "N", 3)}, sizes={"T": (1, 4, 12), "N": (1, 2, 5)}
+    )
+
+
+CALLS = ((4, 2), (1, 1), (12, 5), (1, 5), (7, 3))
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("merges", [True, False])
+def test_ctc_greedy_decoder_of_any_number_of_steps_and_streams(merges: bool, on: str) -> None:
+    fields = f"ctc_decoder_param {{ blank_index: 2 ctc_merge_repeated: {str(merges).lower()} }}"
+    session = prototrt.Session(any_steps(op("CTCGreedyDecoder", fields), {"x": (4, 2, 3)}), on=on)
+    for steps, streams in CALLS:
+        scores = np.random.default_rng(steps).integers(0, 4, (steps, streams, 3)).astype(np.float32)
+        np.testing.assert_array_equal(session.run({"x": scores})["y"], decoded(scores, 2, merges))
+
+
+INDICATED = (
+    'layer { name: "cont" type: "ContinuationIndicator" top: "cont"'
+    " continuation_indicator_param { time_step: %d batch_size: %d } }\n"
+    + op("LSTM", "recurrent_param { num_output: 4 }", ("x", "cont"))
+)
+BLOBS = stored("op", [numbers(16, 3, seed=1), numbers(16, seed=2), numbers(16, 4, seed=3)])
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_an_indicator_of_usual_sizes(on: str) -> None:
+    graph = any_steps(INDICATED % (4, 2), {"x": (4, 2, 3)}, blobs=BLOBS)
+    assert [told(warning) for warning in graph.warnings] == [
+        'net.prototxt:3: layer "op" (LSTM): "cont" states usual sizes, which vary: 4 is T and 2 is N'
+    ]
+    session = prototrt.Session(graph, on=on)
+    for steps, streams in CALLS:
+        x = numbers(steps, streams, 3, seed=steps)
+        fixed = prototrt.Session(rewritten(INDICATED % (steps, streams), {"x": x.shape}, BLOBS))
+        session.reset()
+        for _ in range(2):  # the second call begins anew, too
+            np.testing.assert_allclose(session.run({"x": x})["y"], fixed.run({"x": x})["y"], 1e-5, 1e-6)
+
+
+def test_an_indicator_of_other_sizes() -> None:
+    told_of = failure(lambda: any_steps(INDICATED % (5, 2), {"x": (4, 2, 3)}, blobs=BLOBS))
+    assert told_of == (
+        'net.prototxt:3: layer "op" (LSTM), bottom "cont": shape is (5, 2), expected (T, N)\n'
+        '  because T varies and N varies, the first dimensions of bottom "x"\n'
+        "  fix: give both bottoms the same sizes, in shapes or in a Reshape before this layer; or, if each call"
+        ' holds whole sequences, convert with cont="drop" and state="zero"'
+    )
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("layers", [op("CTCGreedyDecoder"), INDICATED % (4, 2)])
+def test_of_any_number_of_steps_they_build(layers: str) -> None:
+    assert has_engine(any_steps(layers, {"x": (4, 2, 3)}, blobs=BLOBS if "LSTM" in layers else None))
 
 
 @pytest.mark.trt

@@ -13,6 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import prototrt
+from prototrt.caffe_proto.layer_types import layer_type
 from prototrt.caffe_proto.schema import message_class, parameter_fields
 from prototrt.surgery.expansion.layer_builder import layer_rule
 from prototrt.surgery.ir import Array
@@ -54,6 +55,12 @@ def test_every_field_of_ours_is_an_option() -> None:
 def test_every_recurrent_layer_type_has_a_family() -> None:
     types = {kind for kind in layer_rule.rules if "recurrent_param" in parameter_fields(kind)}
     assert types == FAMILIES.keys()
+
+
+def test_bottoms_that_hold_states_are_known() -> None:
+    assert {kind: layer_type(kind).states for kind in FAMILIES} == {
+        kind: len(family.form.states) for kind, family in FAMILIES.items()
+    }
 
 
 def test_some_family_has_every_option() -> None:
