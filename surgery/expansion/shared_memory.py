@@ -6,21 +6,42 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from prototrt.caffe_proto import Layer
-from prototrt.surgery.ir import Value
+from prototrt.surgery.ir import DType, OpenSize, Shape, Value
 from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ops import Identity
+from prototrt.surgery.ops import GREATER, Identity, Select, Slice
 
 
 @dataclass(slots=True, eq=False)
 class SharedPlace:
     """The contents of one place in memory: tops, by the names of their values, and states, by number.
 
-    ``told`` is a warning for layers that write there: ``works in place on``, then this text.
+    ``told`` is a warning for layers that write there: ``works in place on``, then this text. ``sometimes`` are other
+    places that are the same one at some sizes. ``part_of`` is the place that this one was joined with.
     """
 
     tops: set[str] = field(default_factory=set)
     states: set[int] = field(default_factory=set)
     told: str | None = None
+    sometimes: list[Sometimes] = field(default_factory=list)
+    part_of: SharedPlace | None = None
+
+    @property
+    def whole(self) -> SharedPlace:
+        """This place with all that it was joined with."""
+        return self if self.part_of is None else self.part_of.whole
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sometimes:
+    """A place that is also another one where ``size`` is 1: then this blob, ``(size, ...)``, lies there too.
+
+    ``own`` is the shape of the blob in the place itself, ``others`` that of the blob in the other place.
+    """
+
+    size: OpenSize
+    own: Shape
+    place: SharedPlace
+    others: Shape
 
 
 class SharedMemory:
@@ -44,8 +65,23 @@ class SharedMemory:
                 names |= place.tops
                 joined.states |= place.states
                 joined.told = joined.told or place.told
+                joined.sometimes += place.sometimes
+                place.part_of = joined
         joined.tops |= names
         self._place_of.update(dict.fromkeys(names, joined))
+
+    def share_where_one(
+        self, size: OpenSize, top: str, shape: Shape, other: str | int, others: Shape
+    ) -> None:
+        """Record that a top shares the place of another top, or of the state with a number, where a size is 1."""
+        own = self._place_of.setdefault(top, SharedPlace({top}))
+        place = (
+            SharedPlace(states={other})
+            if isinstance(other, int)
+            else self._place_of.setdefault(other, SharedPlace({other}))
+        )
+        own.sometimes.append(Sometimes(size, shape, place, others))
+        place.sometimes.append(Sometimes(size, others, own, shape))
 
     def tell(self, tops: Iterable[str], text: str) -> None:
         """Add a warning for in-place layers on one of these tops: ``works in place on``, then this text."""
@@ -63,6 +99,8 @@ class SharedMemory:
                 if place.told:
                     build.warn(f"works in place on {place.told}")
                 _overwrite(build, place, {bottom, top}, values[top], values)
+                for link in place.sometimes:
+                    _overwrite_where_one(build, link, values[top], values)
             place.tops.discard(bottom)
             place.tops.add(top)
             self._place_of[top] = place
@@ -82,3 +120,22 @@ def _overwrite(
     for number in sorted(place.states):
         state = build.recurrences[number].output
         build.overwritten(state, build.reshape(new, state.shape))
+
+
+def _overwrite_where_one(build: Builder, link: Sometimes, new: Value, values: dict[str, Value]) -> None:
+    """Update what lies in the other place: chosen in each call, by the size."""
+    written, rank = build.reshape(new, link.own), len(link.own)
+    first = written if link.own[0] == 1 else build.add(Slice(0, 0, 1), written, hint="first_step")
+    sizes = (build.scalar(2, rank, DType.INT32), build.scalar(link.size, rank, DType.INT32))
+    is_one = build.add(GREATER, *sizes, hint="is_one_step")
+
+    def chosen(old: Value) -> Value:
+        kept = build.reshape(old, link.others)
+        return build.reshape(build.add(Select(), is_one, first, kept, hint="carried"), old.shape)
+
+    place = link.place.whole
+    for name in sorted(place.tops):
+        values[name] = build.overwritten(values[name], chosen(values[name]))
+    for number in sorted(place.states):
+        state = build.recurrences[number].output
+        build.overwritten(state, chosen(state))

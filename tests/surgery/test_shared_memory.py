@@ -7,8 +7,8 @@ import pytest
 
 import prototrt
 from prototrt import Way
-from prototrt.surgery.ir import Array
-from prototrt.tests.small_nets import WAYS, numbers, rewritten, run
+from prototrt.surgery.ir import Array, Graph
+from prototrt.tests.small_nets import WAYS, has_engine, numbers, rewritten, run
 
 H, D = 3, 2
 WEIGHTS = {"lstm/0": numbers(4 * H, D), "lstm/1": numbers(4 * H, seed=1), "lstm/2": numbers(4 * H, H, seed=2)}
@@ -124,34 +124,49 @@ def test_exposed_tops_of_one_step_share_memory(on: Way, written: str, other: str
         np.testing.assert_allclose(results[name][0, 0], expected, 1e-5, 1e-6, err_msg=name)
 
 
-TOLD = (
-    'works in place on the top of LSTM "lstm": in Caffe that changes the state where T is 1,'
-    " here it never does, because T varies"
-)
+ANY_STEPS = [
+    LSTM + HALVE,
+    LSTM + HALVE + DROP + HALVE.replace('"halve"', '"again"'),
+    LSTM + FLAT + HALVE.replace('"h"', '"f"'),
+    LSTM + DROP,
+    LSTM + HALVE.replace('top: "h"', 'top: "other"'),
+    EXPOSED + HALVE,
+    EXPOSED + HALVE.replace('"h"', '"hT"'),
+]
+"""Nets whose number of steps varies: one step shares memory with the state, more do not."""
 
 
-@pytest.mark.parametrize(
-    ("layers", "least", "told"),
-    [
-        (LSTM + HALVE, 1, ["halve"]),
-        (LSTM + HALVE + HALVE.replace('"halve"', '"again"'), 1, ["halve", "again"]),
-        (LSTM + FLAT + HALVE.replace('"h"', '"f"'), 1, ["halve"]),
-        (EXPOSED + HALVE.replace('"h"', '"hT"'), 1, ["halve"]),
-        (LSTM + HALVE, 2, []),
-        (LSTM + DROP, 1, []),
-        (LSTM + HALVE.replace('top: "h"', 'top: "other"'), 1, []),
-    ],
-)  # fmt: skip
-def test_in_place_where_the_number_of_steps_varies(layers: str, least: int, told: list[str]) -> None:
-    """With one step it would change the state, with more it does not: one graph cannot do both."""
+def of_any_steps(layers: str) -> Graph:
     shapes = {name: shape for name, shape in EXPOSED_SHAPES.items() if "h0" in layers or len(name) != 2}
-    ranges = [{"x": (steps, 1, D), "cont": (steps, 1)} for steps in (least, 5)]
-    graph = rewritten(
+    ranges = [{"x": (steps, 1, D), "cont": (steps, 1)} for steps in (1, 5)]
+    return rewritten(
         layers, shapes, WEIGHTS, min_shapes=ranges[0], opt_shapes=ranges[1], max_shapes=ranges[1]
     )
-    assert [warning.split("layer ", 1)[1] for warning in graph.warnings] == [
-        f'"{name}" (Power): {TOLD}' for name in told
-    ]
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("layers", ANY_STEPS)
+def test_in_place_where_the_number_of_steps_varies(layers: str, on: Way) -> None:
+    """One step, two, and again one: each as the net of that number of steps, from the state before."""
+    graph = of_any_steps(layers)
+    assert not graph.warnings
+    session, carried = prototrt.Session(graph, on=on), dict[str, Array]()
+    for steps in (1, 2, 1, 5, 1):
+        feeds = {"x": numbers(steps, 1, D, seed=steps), "cont": np.ones((steps, 1), np.float32)}
+        if "h0" in layers:
+            feeds |= {"h0": numbers(1, 1, H, seed=6), "c0": numbers(1, 1, H, seed=7)}
+        fixed = rewritten(layers, {name: array.shape for name, array in feeds.items()}, WEIGHTS)
+        of_steps = prototrt.Session(fixed)
+        of_steps.set_state(carried)
+        wanted, found = of_steps.run(feeds), session.run(feeds)
+        carried = of_steps.get_state()
+        for name, array in wanted.items():
+            np.testing.assert_allclose(found[name], array, 1e-5, 1e-6, err_msg=f"{name} at {steps} steps")
+
+
+@pytest.mark.trt
+def test_in_place_where_the_number_of_steps_varies_builds() -> None:
+    assert has_engine(of_any_steps(LSTM + HALVE))
 
 
 @pytest.mark.parametrize("on", WAYS)

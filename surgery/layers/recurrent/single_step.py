@@ -13,19 +13,20 @@ def share_single_step(build: LayerBuilder, layer: Layer, tops: list[Value], stat
     The top is a Concat of the h of all steps, and a Concat of one blob copies nothing. ``state``
     is the number of the recurrence of h. With expose_hidden there is none, and the second top, h_T, also
     shares that memory. An RNN does not do this: it computes its top from h.
-    If T varies, one graph cannot do both, and a warning says so.
+    If T varies, the graph chooses in each call.
     Source: caffe ``lstm_layer.cpp``, ``recurrent_layer.cpp``, ``concat_layer.cpp``.
     """
-    steps = tops[0].shape[0]
+    steps, *rest = tops[0].shape
+    of_step = (1, *rest)
+    carried = state < len(build.recurrences) and build.recurrences[state].output.shape == of_step
     if isinstance(steps, OpenSize) and steps.range.min == 1:
-        build.memory.tell(
-            layer.tops[:2],
-            f'the top of LSTM "{layer.name}": in Caffe that changes the state where T is 1,'
-            " here it never does, because T varies",
-        )
+        if len(tops) > 1:
+            build.memory.share_where_one(steps, layer.tops[0], tops[0].shape, layer.tops[1], of_step)
+        elif carried:
+            build.memory.share_where_one(steps, layer.tops[0], tops[0].shape, state, of_step)
     if steps != 1:
         return
     if len(tops) > 1:
         build.memory.share(layer.tops[:2])
-    elif state < len(build.recurrences) and build.recurrences[state].output.shape == tops[0].shape:
+    elif carried:
         build.memory.share(layer.tops[:1], [state])
