@@ -271,7 +271,7 @@ DYNAMIC: dict[str, tuple[tuple[VaryingSize, ...], list[tuple[int | str, ...]], s
 }
 
 
-DYNAMIC_ROWS = {
+DYNAMIC_ROWS: dict[tuple[VaryingSize, ...], list[tuple[int | str, ...]]] = {
     ("time",): [("2*T", 3, 12, 12), ("T", 2)],
     ("batch",): [("5*N", 3, 12, 12), (5, "N")],
     ("batch", "time"): [("N*T", 3, 12, 12), ("T", "N")],
@@ -279,7 +279,7 @@ DYNAMIC_ROWS = {
 
 
 @pytest.mark.parametrize("dynamic", DYNAMIC_ROWS)
-def test_rows_of_steps_and_streams_vary(dynamic: tuple[str, ...]) -> None:
+def test_rows_of_steps_and_streams_vary(dynamic: tuple[VaryingSize, ...]) -> None:
     """Frames are as many as steps and streams together: one step of each stream, and twice as many streams."""
     graph = prototrt.rewrite(LRCN.load(), dynamic=dynamic)
     assert [value.shape for value in graph.inputs[:2]] == DYNAMIC_ROWS[dynamic]

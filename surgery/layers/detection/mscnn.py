@@ -12,8 +12,19 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
 from prototrt.surgery.expansion.arity import counted
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.ir import Array, Value, element_count, fixed
-from prototrt.surgery.ir.expression import Expression, concatenated
+from prototrt.surgery.ir import (
+    Array,
+    DType,
+    Size,
+    Value,
+    computable,
+    divided,
+    element_count,
+    fixed,
+    range_of,
+)
+from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.ir.expression import Expression, as_number, concatenated
 from prototrt.surgery.layers.detection.bottoms import exact, misfit, overlap_threshold
 from prototrt.surgery.layers.detection.overlaps import Boxes, of_corner_and_sides, of_pixel_corners_in
 from prototrt.surgery.layers.detection.rows import Rows, beside, chosen_rows, counted_tops
@@ -103,15 +114,16 @@ def _proposed(
     corners_of: Callable[[Boxes], Boxes],
 ) -> list[Value]:
     """The tops: what is left of the boxes (N, n) of each image, as corners."""
-    images, count = (fixed(dim, "the number of boxes") for dim in score.shape)
-    before = min(layer.param.max_nms_num or count, count)
+    images, largest = computable(score.shape[0]), range_of(computable(score.shape[1])).max
+    before = min(layer.param.max_nms_num or largest, largest)
     most = min(layer.param.max_post_nms_num or before, before)
     kept = suppressed(score, is_candidate, boxes, rule, before=before, most=most)
     corners = corners_of(boxes.map(lambda part: picked(part, kept.index)))
     shape = (images, fixed(kept.score.shape[1], "the number of boxes"))
-    image = np.broadcast_to(np.arange(images, dtype=np.float32)[:, None], shape)
-    table = beside([Expression(build, build.constant(image, "image")), *corners.parts, kept.score])
-    rows = chosen_rows(kept.is_kept.reshape(shape[0] * shape[1]), images * most)
+    number = build.aligned(build.counted_numbers(images, "image", dtype=DType.FLOAT32), 2, 0)
+    image = Expression(build, build.broadcast(number, shape, "image"))
+    table = beside([image, *corners.parts, kept.score])
+    rows = chosen_rows(kept.is_kept.reshape(shape[0] * shape[1]), range_of(images).max * most)
     return _tops(build, layer, rows, rows.filled(table))
 
 
@@ -127,7 +139,8 @@ def _of_map(build: LayerBuilder, layer: Layer, index: int, x: Value) -> tuple[Bo
             because="a place has scores, the background's first, and four coordinates",
             fix="give it the maps that the net was trained with",
         )
-    images, channels, height, width = (fixed(dim, "a size of a map") for dim in x.shape)
+    images, _, height, width = (computable(dim, "a map") for dim in x.shape)
+    channels = fixed(x.shape[1], "the number of channels")
     classes, stride = channels - _COORDINATES, param.downsample_rate[index]
     given = exact(build, x).reshape(images, channels, height * width)
     best = given.slice(1, 1, classes - 1).largest(1)
@@ -137,7 +150,7 @@ def _of_map(build: LayerBuilder, layer: Layer, index: int, x: Value) -> tuple[Bo
         layer, moves, (height, width), (param.field_w[index], param.field_h[index]), stride
     )
     starts = [corner.at_least(0) for corner in corners]
-    ends = (width * stride, height * stride)
+    ends = [as_number(build, size * stride, 2) for size in (width, height)]
     cut = [side.at_most(end - start) for side, end, start in zip(sides, ends, starts, strict=True)]
     return Boxes(*starts, *cut), score
 
@@ -152,18 +165,19 @@ def _of_group(
             f"box_group_param states {anchors} widths and {len(group.field_h)} heights of anchors",
             fix="state field_w and field_h for each anchor",
         )
-    if len(score.shape) != 4 or fixed(score.shape[0], "the number of maps") % anchors:
+    images = divided(computable(score.shape[0]), anchors) if len(score.shape) == 4 else None
+    if images is None:
         because = f"there are {anchors} anchors at each place"
         expected, fix = f"({anchors} N, C, H, W)", "put a Reshape in front of it"
         raise misfit(layer, index, score, expected, because=because, fix=fix)
-    maps, classes, height, width = (fixed(dim, "a size of a map") for dim in score.shape)
+    maps, classes, height, width = (computable(dim, "a map") for dim in score.shape)
     if code.shape != (maps, _COORDINATES, height, width):
         expected = str((maps, _COORDINATES, height, width))
         because = f'bottom "{layer.bottom_blob(index)}" has the shape {score.shape}'
         raise misfit(
             layer, index + 1, code, expected, because=because, fix="give it the codes of these scores"
         )
-    images, places = maps // anchors, height * width
+    places = height * width
     moves = [
         part.reshape(images, anchors, places)
         for part in exact(build, code).reshape(maps, _COORDINATES, places).split(1)
@@ -184,7 +198,7 @@ def _of_group(
 def _decoded(
     layer: Layer,
     codes: list[Expression],
-    plane: tuple[int, int],
+    plane: tuple[Size, Size],
     fields: tuple[Expression, Expression] | tuple[int, int],
     stride: int,
 ) -> tuple[list[Expression], list[Expression]]:
@@ -198,16 +212,25 @@ def _decoded(
             )
     moves = _as_learned(layer, codes)
     reach, stretch = 1 / param.field_xyr, math.log(param.field_whr)
-    y, x = np.meshgrid(np.arange(plane[0]), np.arange(plane[1]), indexing="ij")
     corners, sides = [], []
-    for axis, places in enumerate((x, y)):
-        middles = ((places.reshape(-1) + 0.5) * stride).astype(np.float32)
-        middle = Expression(build, build.constant(middles[(None,) * (len(codes[0].shape) - 1)], "places"))
+    for axis, size in enumerate(plane[::-1]):
+        middles = _middles(build, size, stride)
+        everywhere = build.broadcast(build.aligned(middles, 2, 1 - axis), plane, "places")
+        row = build.reshape(everywhere, (plane[0] * plane[1],))
+        middle = Expression(build, build.aligned(row, len(codes[0].shape)))
         centre = moves[axis].at_least(-reach).at_most(reach) * fields[axis] + middle
         side = moves[2 + axis].at_least(-stretch).at_most(stretch).exp() * fields[axis]
         corners.append(centre - side / 2)
         sides.append(side)
     return corners, sides
+
+
+def _middles(build: Builder, size: Size, stride: int) -> Value:
+    """The middles of the places along an axis, in pixels: (size,)."""
+    if isinstance(size, int):
+        return build.constant(((np.arange(size) + 0.5) * stride).astype(np.float32), "places")
+    places = build.counted_numbers(size, "places", dtype=DType.FLOAT32)
+    return ((Expression(build, places) + 0.5) * stride).value
 
 
 @layer_rule("DecodeBBox")

@@ -153,7 +153,7 @@ CALLS = ((4, 2), (1, 1), (12, 5), (1, 5), (7, 3))
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("merges", [True, False])
-def test_ctc_greedy_decoder_of_any_number_of_steps_and_streams(merges: bool, on: str) -> None:
+def test_ctc_greedy_decoder_of_any_number_of_steps_and_streams(merges: bool, on: Way) -> None:
     fields = f"ctc_decoder_param {{ blank_index: 2 ctc_merge_repeated: {str(merges).lower()} }}"
     session = prototrt.Session(any_steps(op("CTCGreedyDecoder", fields), {"x": (4, 2, 3)}), on=on)
     for steps, streams in CALLS:
@@ -170,7 +170,7 @@ BLOBS = stored("op", [numbers(16, 3, seed=1), numbers(16, seed=2), numbers(16, 4
 
 
 @pytest.mark.parametrize("on", WAYS)
-def test_an_indicator_of_usual_sizes(on: str) -> None:
+def test_an_indicator_of_usual_sizes(on: Way) -> None:
     graph = any_steps(INDICATED % (4, 2), {"x": (4, 2, 3)}, blobs=BLOBS)
     assert [told(warning) for warning in graph.warnings] == [
         'net.prototxt:3: layer "op" (LSTM): "cont" states usual sizes, which vary: 4 is T and 2 is N'

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
 
 import prototrt
 from prototrt import Way
-from prototrt.surgery.ir import Array
+from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.small_nets import WAYS, has_engine, op, rewritten
 
 FIELDS, STRIDES, LEAST_SCORE, LEAST_SIZE = ((24, 32), (40, 48)), (8, 16), 0.2, 10
@@ -22,9 +22,22 @@ NORMALIZATION = "bbox_reg_param {{ {} }}".format(
 )
 
 
-def maps(seed: int) -> list[Array]:
+Planes = Sequence[tuple[int, int]]
+PLANES: Planes = ((5, 7), (3, 4))
+OTHER_PLANES: Sequence[Planes] = (
+    PLANES,
+    ((1, 2), (1, 1)),
+    ((9, 3), (5, 2)),
+    ((4, 12), (2, 6)),
+    ((9, 12), (5, 6)),
+)
+OPEN_PLANES = {0: ("H", "W"), 1: ("(H+1)//2", "(W+1)//2")}
+OPEN_SIZES = {"H": (1, 5, 9), "W": (1, 7, 12)}
+
+
+def maps(seed: int, planes: Planes = PLANES) -> list[Array]:
     random = np.random.default_rng(seed)
-    shapes = ((BATCH, CLASSES + 4, 5, 7), (BATCH, CLASSES + 4, 3, 4))
+    shapes = [(BATCH, CLASSES + 4, *plane) for plane in planes]
     return [random.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
@@ -72,7 +85,7 @@ def overlap(a: list[float], b: list[float], mode: str) -> float:
 
 
 def rows_of_the_fork(bottoms: list[Array], mode: str, before: int, most: int) -> list[list[float]]:
-    rows = []
+    rows: list[list[float]] = []
     for image in range(BATCH):
         kept: list[tuple[float, int, list[float]]] = []
         for box in sorted(boxes_of_the_fork(bottoms, image), reverse=True)[:before]:
@@ -97,6 +110,23 @@ def test_box_output(mode: str, before: int, most: int, on: Way) -> None:
     expected = np.array(rows_of_the_fork(bottoms, mode, before, most), np.float32)
     np.testing.assert_allclose(found["scored"][..., 0, 0], expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(found["rois"][..., 0, 0], expected[:, :5], rtol=1e-4, atol=1e-4)
+
+
+def box_output_of_any_size() -> Graph:
+    shapes = {f"b{index}": (BATCH, CLASSES + 4, *plane) for index, plane in OPEN_PLANES.items()}
+    usual = {name: array.shape for name, array in zip(shapes, maps(3), strict=True)}
+    layer = box_output('iou_thr: 0.4 nms_type: "IOU" max_nms_num: 30')
+    return rewritten(layer, usual, shapes=shapes, sizes=OPEN_SIZES)
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_box_output_of_any_size(on: Way) -> None:
+    session = prototrt.Session(box_output_of_any_size(), on=on, cut=True)
+    for seed, planes in enumerate(OTHER_PLANES):
+        bottoms = maps(seed, planes)
+        expected = rows_of_the_fork(bottoms, "IOU", 30, 1000) or [[0, 1, 1, 10, 10, 0]]
+        found = session.run({"b0": bottoms[0], "b1": bottoms[1]})["rois"][..., 0, 0]
+        np.testing.assert_allclose(found, np.array(expected)[:, :5], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("on", WAYS)
@@ -126,9 +156,8 @@ def box_group_output(fields: str) -> str:
     return op("BoxGroupOutput", f"{param} {NORMALIZATION}", ["s0", "c0", "s1", "c1"], ["rois", "scored"])
 
 
-def grouped_maps(seed: int) -> dict[str, Array]:
+def grouped_maps(seed: int, planes: Planes = PLANES) -> dict[str, Array]:
     random = np.random.default_rng(seed)
-    planes = ((5, 7), (3, 4))
     maps = {}
     for index, (plane, anchors) in enumerate(zip(planes, GROUPS, strict=True)):
         count = BATCH * len(anchors)
@@ -171,17 +200,46 @@ def pixel_overlap(a: list[float], b: list[float], mode: str) -> float:
     return common / whole
 
 
-@pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize(("mode", "most"), [("IOU", 1000), ("IOMU", 1000), ("IOFU", 4)])
-def test_box_group_output(mode: str, most: int, on: Way) -> None:
-    inputs = grouped_maps(1)
-    expected = []
+def group_rows_of_the_fork(inputs: dict[str, Array], mode: str, most: int) -> list[list[float]]:
+    rows: list[list[float]] = []
     for image in range(BATCH):
         kept: list[tuple[float, list[float]]] = []
         for box in sorted(corners_of_the_fork(inputs, image), reverse=True)[:60]:
             if all(pixel_overlap(other[1], box[1], mode) <= 0.4 for other in kept):
                 kept.append(box)
-        expected += [[image, *corners, score] for score, corners in kept[:most]]
+        rows += [[image, *corners, score] for score, corners in kept[:most]]
+    return rows
+
+
+def box_group_output_of_any_size() -> Graph:
+    usual = {name: array.shape for name, array in grouped_maps(1).items()}
+    shapes = {name: (*shape[:2], *OPEN_PLANES[int(name[1])]) for name, shape in usual.items()}
+    layer = box_group_output('iou_thr: 0.4 nms_type: "IOU" max_nms_num: 60')
+    return rewritten(layer, usual, shapes=shapes, sizes=OPEN_SIZES)
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_box_group_output_of_any_size(on: Way) -> None:
+    session = prototrt.Session(box_group_output_of_any_size(), on=on, cut=True)
+    for seed, planes in enumerate(OTHER_PLANES):
+        inputs = grouped_maps(seed, planes)
+        expected = group_rows_of_the_fork(inputs, "IOU", 1000) or [[0, 1, 1, 10, 10, 0]]
+        found = session.run(inputs)["rois"][..., 0, 0]
+        np.testing.assert_allclose(found, np.array(expected)[:, :5], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.trt
+@pytest.mark.slow
+def test_of_any_size_they_build() -> None:
+    assert has_engine(box_output_of_any_size())
+    assert has_engine(box_group_output_of_any_size())
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize(("mode", "most"), [("IOU", 1000), ("IOMU", 1000), ("IOFU", 4)])
+def test_box_group_output(mode: str, most: int, on: Way) -> None:
+    inputs = grouped_maps(1)
+    expected = group_rows_of_the_fork(inputs, mode, most)
     layer = box_group_output(f'iou_thr: 0.4 nms_type: "{mode}" max_nms_num: 60 max_post_nms_num: {most}')
     graph = rewritten(layer, {name: array.shape for name, array in inputs.items()})
     found = prototrt.Session(graph, on=on, cut=True).run(inputs)
