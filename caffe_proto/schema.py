@@ -86,6 +86,7 @@ def is_known(layer_type: str) -> bool:
     return layer_type in LAYER_TYPES or bool(parameter_fields(layer_type))
 
 
+@cache
 def is_read_by(layer_type: str, field: str) -> bool:
     """Whether a layer of this type reads a field of LayerParameter. Fields that are not parameters are for all."""
     return not field.endswith("_param") or field in (*parameter_fields(layer_type), *_OF_ANY_LAYER)

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import inspect
 from functools import cache
+from typing import NamedTuple
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
 from prototrt.surgery.expansion.layer_builder import LayerRule
 
 
+class _Bottoms(NamedTuple):
+    """The bottoms that a rule takes: their names, and how many; ``most`` is None where there is no limit."""
+
+    names: tuple[str, ...]
+    least: int
+    most: int | None
+
+
 def check_bottoms(rule: LayerRule, layer: Layer) -> None:
     """The rule's signature says which bottoms a layer has."""
-    _, _, *parameters = _signature(rule)
-    named = [item for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
-    least = sum(item.default is item.empty for item in named)
-    most = len(named) if len(named) == len(parameters) else None
+    named, least, most = _bottoms_of(rule)
     count = len(layer.bottoms)
     if count < least or (most is not None and count > most):
         span = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
-        names = ", ".join(item.name for item in named)
+        names = ", ".join(named)
         word = layer.bottom_word
         raise NetError(
             f"has {counted(count, word)}, expected {span}",
@@ -29,9 +35,13 @@ def check_bottoms(rule: LayerRule, layer: Layer) -> None:
 
 
 @cache
-def _signature(rule: LayerRule) -> tuple[inspect.Parameter, ...]:
+def _bottoms_of(rule: LayerRule) -> _Bottoms:
     """Read once for each rule: a net has many layers of few types."""
-    return tuple(inspect.signature(rule).parameters.values())
+    _, _, *parameters = inspect.signature(rule).parameters.values()
+    named = [item for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
+    least = sum(item.default is item.empty for item in named)
+    most = len(named) if len(named) == len(parameters) else None
+    return _Bottoms(tuple(item.name for item in named), least, most)
 
 
 def counted(count: int, thing: str) -> str:

@@ -32,7 +32,7 @@ def larger_smallest(size: Size, otherwise: str) -> Worded | str:
 
 def windows_that_fit(size: Size, extent: int, stride: int, axis: int) -> Size:
     """How many windows fit into an axis with its padding. Raises ``ShapeError`` if none does."""
-    if extent > range_of(size).min:
+    if extent > (size if isinstance(size, int) else size.range.min):
         raise ShapeError(
             f"the kernel covers {extent} elements of axis {axis}, which has {sizes_of(size)} with its padding",
             fix=larger_smallest(size, "use a smaller kernel or a larger input"),
