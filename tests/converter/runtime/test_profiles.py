@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 import prototrt
 from prototrt.caffe_proto.errors import EngineError
-from prototrt.surgery.ir import Range
+from prototrt.converter.runtime.bindings import signature_of_engine
+from prototrt.surgery.ir import DType, Range
 from prototrt.tests.converter.runtime.fake_gpu import FakeEngine, contexts_of, fake_engine
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
 
@@ -39,6 +43,22 @@ def test_the_state_survives_another_number_of_steps(session: prototrt.Session) -
     for steps in (2, 8, 1):
         feeds = continuing(steps, 4, seed=steps)
         np.testing.assert_allclose(session.run(feeds)["h"], reference.run(feeds)["h"], 1e-6, 1e-6)
+
+
+def test_sizes_are_those_of_all_profiles_and_usually_of_the_first() -> None:
+    profiles = {"x": [[(5, 1, 6), (5, 1, 6), (5, 2, 6)], [(5, 4, 6), (5, 7, 6), (5, 7, 6)]]}
+    engine = SimpleNamespace(
+        num_io_tensors=1,
+        num_optimization_profiles=2,
+        get_tensor_name=lambda index: "x",
+        get_tensor_location=lambda name: SimpleNamespace(name="DEVICE"),
+        get_tensor_mode=lambda name: SimpleNamespace(name="INPUT"),
+        get_tensor_dtype=lambda name: DType.FLOAT32,
+        get_tensor_shape=lambda name: (5, -1, 6),
+        get_tensor_profile_shape=lambda name, profile: profiles[name][profile],
+    )
+    backend: Any = SimpleNamespace(dtype=lambda dtype: dtype)
+    assert signature_of_engine(engine, backend).symbols == {"x.1": Range(1, 1, 7)}
 
 
 def test_shapes_between_the_profiles_are_refused(session: prototrt.Session) -> None:
