@@ -26,6 +26,7 @@ CONTENTS = {
         "docs/caffe2",
         "docs/forks",
         "docs/running",
+        "docs/sizes",
         "docs/precision",
         "docs/calibration",
         "docs/onnx",

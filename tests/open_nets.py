@@ -128,7 +128,7 @@ OPEN_NETS = {
         stated={"seq.reshape_param.shape.dim": "{T},{N},12"},
     ),
     "digits": OpenNet(
-        "the sample: windows of a strip, for several strips at once",
+        "the sample of this project, several strips at once",
         (DIGITS / "deploy.prototxt").read_text(),
         DIGITS / "digits.caffemodel",
         outputs=["prob"],
@@ -147,7 +147,7 @@ OPEN_NETS = {
         options={"cont": "drop", "state": "zero"},
     ),
     "FCN": OpenNet(
-        "segmentation: a class for each pixel",
+        "segmentation, a class for each pixel",
         *_of_golden("net_fcn"),
         outputs=["prob"],
         shapes={"data": ("N", 3, "H", "W")},
@@ -163,7 +163,7 @@ OPEN_NETS = {
         calls=_images((1, 48, 48), (2, 32, 64), (1, 49, 33), (3, 95, 40), (4, 64, 96)),
     ),
     "waifu2x": OpenNet(
-        "super-resolution: convolutions without padding",
+        "super-resolution by convolutions without padding",
         _waifu2x(),
         None,
         outputs=["conv7"],

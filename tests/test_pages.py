@@ -28,6 +28,7 @@ PAGES = [
     "how-it-works.md",
     "other-tools.md",
     "preprocessing.md",
+    "sizes.md",
     "troubleshooting.md",
     "tutorial.md",
 ]

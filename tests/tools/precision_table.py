@@ -25,15 +25,15 @@ from prototrt import Precision
 from prototrt.caffe_proto import Model
 from prototrt.converter.calibration.calibration import calibrate
 from prototrt.converter.data.data import Call
-from prototrt.converter.files import atomic_write
 from prototrt.converter.options import CalibrateOptions
 from prototrt.converter.verification.quantization import Truth
 from prototrt.surgery.ir import Array, element_count
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.scales.scales_file import Scales
 from prototrt.tests.npz import write_npz
+from prototrt.tests.tools.page_table import replace_table
 
-BEGIN, END = "<!-- made by make precision -->\n", "<!-- end -->\n"
+BEGIN = "<!-- made by make precision -->\n"
 CALIBRATED, MEASURED = 32, 16
 """How many images there are for each purpose."""
 DIGITS = Path(__file__).parents[2] / "samples" / "digits"
@@ -125,13 +125,7 @@ def main(models: Path, page: Path | None, only: tuple[str, ...]) -> None:
     if page is None:
         click.echo(table, nl=False)
         return
-    text = page.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise click.UsageError(f"{page} has no place for the table")
-    with atomic_write(page) as stream:
-        stream.write(f"{before}{BEGIN}{table}{END}{after}".encode())
+    replace_table(page, BEGIN, table)
 
 
 def _rows(models: Path) -> Iterator[tuple[str, Any]]:

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from prototrt.tests.tools import precision_table
-from prototrt.tests.tools.precision_table import BEGIN, END, HEAD, NETS, main
+from prototrt.tests.tools.page_table import END
+from prototrt.tests.tools.precision_table import BEGIN, HEAD, NETS, main
 
 PAGE = Path(__file__).parents[2] / "docs" / "precision.md"
 
