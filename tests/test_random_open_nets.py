@@ -13,6 +13,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import prototrt
+from prototrt import Way
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.small_nets import WAYS, numbers, op, rewritten, stored
@@ -139,7 +140,7 @@ def graph_of(net: Net, *shape: int | str) -> Graph:
         st.tuples(*(st.integers(least, most) for least, _, most in SIZES.values())), min_size=2, max_size=3
     ),
 )
-def test_as_for_that_size_alone(on: str, net: Net, sizes: list[tuple[int, int, int]]) -> None:
+def test_as_for_that_size_alone(on: Way, net: Net, sizes: list[tuple[int, int, int]]) -> None:
     try:
         graph = graph_of(net, "N", CHANNELS, "H", "W")
     except ConversionError as error:
