@@ -391,6 +391,7 @@ def test_message_of_a_reshape(dims: str, message: str) -> None:
         (("T", "N", 6), {"T": 40, "N": 2}, (-1, 2, 6), "(T, N, 6)"),
         (("T", "N", 6), {"T": 40, "N": 1}, (-1, 1, 6), "(N*T, 1, 6)"),
         (("T", "N", 6), {"T": 40, "N": 1}, (-1, 6), "(N*T, 6)"),
+        ((24, "N", 6), {"N": 1}, (24, 1, 6), "(24, N, 6)"),
     ],
 )
 def test_rows_as_usual_sizes(

@@ -118,16 +118,18 @@ def _fitting(shape: Shape, first: int, last: int, dims: Sequence[int]) -> dict[S
 
     The most numbers are usual sizes: of rows of T steps of 1 stream, ``40 1 64`` means (T, N, 64), not (T*N, 1, 64).
     The fewest axes become one: of (N, 64, W), ``1 64 40`` means (N, 64, W), not (1, 64*N, W).
+    The most of them are symbols: of (24*N, 64), ``24 1 64`` means (24, N, 64), not (24*N, 1, 64).
     """
     meant: dict[Shape, Sequence[Dim]] = {}
-    best = (0, 0)
+    best = (0, 0, 0)
     varying = _usual_sizes(shape)
     choices: list[list[Dim]] = [[dim, *(size for size in varying if size.range.opt == dim)] for dim in dims]
     if prod(map(len, choices)) > _MOST_READINGS:
         return {}
     for sizes in product(*choices):
         replaced = [size for size in sizes if isinstance(size, OpenSize)]
-        rank = (len(replaced), -sum(varying[size] for size in replaced))
+        symbols = sum(size in size.symbols for size in replaced)
+        rank = (len(replaced), -sum(varying[size] for size in replaced), symbols)
         if rank < best:
             continue
         with suppress(ShapeError):

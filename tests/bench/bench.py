@@ -26,6 +26,17 @@ from prototrt.tests.bench.tape import record
 NETWORKS = ("vgg16", "resnet50", "googlenet", "crnn", "lrcn", "alexnet")
 PARTS = ("import", "TensorRT's import", "load", "rewrite", "lower", "facts", "write", "other")
 STEPS = (16, 1024)
+OPEN_SIZES = {
+    "googlenet": ["--shape=data:[N]x3x224x224", "--size=N=1..1..8"],
+    "crnn": ["--shape=data:[N]x1x32x100", "--shape=cont:24x[N]", "--size=N=1..1..8"],
+    "lrcn": [
+        "--shape=data:[T*N]x3x227x227",
+        "--shape=cont:[T]x[N]",
+        "--size=T=1..16..64",
+        "--size=N=1..1..4",
+    ],
+}
+"""By network: which sizes vary; the usual ones are those of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +124,33 @@ def _conversion(network: str, folder: Path, runs: int) -> tuple[dict[str, Any], 
     assert plan.read_bytes() == same, "by hand, the network is another"
     plan.unlink()
     return ours, hand
+
+
+def open_sizes(networks: Sequence[str], folder: Path, runs: int) -> Section:
+    """``prototrt convert`` for sizes that vary, against the same network with the usual ones."""
+    rows, numbers, targets = [], {}, []
+    for network, options in OPEN_SIZES.items():
+        if network not in networks:
+            continue
+        weights, plan = caffemodel(network, folder), folder / f"{network}.plan"
+        found = {
+            way: measured("conversion", prototxt(network), weights, plan, *given, runs=runs, makes=plan)
+            for way, given in (("fixed", []), ("open", options))
+        }
+        plan.unlink()
+        for way, one in found.items():
+            parts = (1e3 * one["parts"][part] for part in ("rewrite", "lower", "builder"))
+            ratio = one["own_cpu"] / found["fixed"]["own_cpu"]
+            rows.append((f"{network}, {way}", *parts, one["bytes"] / 1e6, one["own_cpu"], ratio))
+        numbers[network] = found
+        ratio = found["open"]["own_cpu"] / found["fixed"]["own_cpu"]
+        targets.append(
+            Target(f"{network}: CPU seconds with open sizes, of those with fixed ones", ratio, 1.5)
+        )
+    headers = ("", "rewrite ms", "lower ms", "builder ms", "plan MB", "CPU s", "ratio")
+    return Section(
+        "Sizes that vary; CPU s: outside of TensorRT's builder", table(headers, rows), numbers, targets
+    )
 
 
 def loops(runs: int) -> Section:
@@ -207,6 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sections = [
         loading(networks[0], folder, runs),
         *conversions(networks, folder, runs),
+        open_sizes(networks, folder, runs),
         loops(runs),
         recurrent(["cont"] if options.quick else VARIANTS, runs),
         launches(["LSTM"] if options.quick else list(LAYERS)),

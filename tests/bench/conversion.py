@@ -20,13 +20,13 @@ PARTS = {
 }
 
 
-def main(started: str, prototxt: str, caffemodel: str, target: str) -> None:
+def main(started: str, prototxt: str, caffemodel: str, target: str, *options: str) -> None:
     stopwatch = Stopwatch(float(started))
     with stopwatch.part("import"):
         import prototrt.cli
     for name, (owner, function) in PARTS.items():
         stopwatch.timing(_found(stopwatch, owner), function, name)
-    command = ["convert", prototxt, caffemodel, "-o", target, "--backend", "rtx", "--quiet"]
+    command = ["convert", prototxt, caffemodel, "-o", target, "--backend", "rtx", "--quiet", *options]
     prototrt.cli.main(command, standalone_mode=False)
     total, parts = stopwatch.total(), stopwatch.parts
     own, own_cpu = total - parts["builder"], time.process_time() - stopwatch.cpu["builder"]
