@@ -6,7 +6,7 @@ numbers for different messages, and a caffemodel usually holds the training net.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -77,14 +77,15 @@ def open_caffemodel(file: str) -> CaffemodelWeights:
     """Map the file and find its blobs. No number is read before an array is asked for."""
     buffer = _mapped(file)
     with damage_told(file, len(buffer), "caffemodel"):
-        layers = list(_layers(buffer))
+        layers, ignored = _layers(buffer, file)
     if not layers:
         raise UnreadableFileError(
             "the file holds no layers, expected a caffemodel",
             where=file,
             fix="give the file with the weights (a mean file or a solver state has none)",
         )
-    return CaffemodelWeights(file, buffer, *_by_name(layers, file))
+    found, repeated = _by_name(layers, file)
+    return CaffemodelWeights(file, buffer, found, ignored + repeated)
 
 
 def _mapped(file: str) -> Buffer:
@@ -107,12 +108,22 @@ def _refuse_text(head: bytes, file: str) -> None:
     )
 
 
-def _layers(buffer: Buffer) -> Iterator[_StoredLayer]:
+def _layers(buffer: Buffer, file: str) -> tuple[list[_StoredLayer], tuple[str, ...]]:
+    """The layers that Caffe reads, and warnings. Beside layers of an old form it ignores those of today's.
+
+    Source: ``UpgradeV1Net`` in BVLC Caffe's ``upgrade_proto.cpp``.
+    """
+    present, old = [], []
     for item in fields(buffer, 0, len(buffer)):
         if item.wire is Wire.BYTES and item.number == _LAYER:
-            yield _layer(buffer, item, _PRESENT)
+            present.append(_layer(buffer, item, _PRESENT))
         elif item.wire is Wire.BYTES and item.number == _LAYERS:
-            yield _old_layer(buffer, item)
+            old.append(_old_layer(buffer, item))
+    if not (present and old):
+        return present or old, ()
+    return old, (
+        f"{file}: the file has layers of the old form (V1) and of today's; the old ones are read, as in Caffe",
+    )
 
 
 def _old_layer(buffer: Buffer, item: Field) -> _StoredLayer:

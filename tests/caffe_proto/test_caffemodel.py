@@ -151,6 +151,18 @@ def test_the_last_layer_of_a_name_counts(write: Write) -> None:
     assert weights.warnings == ('m.caffemodel: there are two layers "fc"; the last one is used, as in Caffe',)
 
 
+@pytest.mark.parametrize("order", [1, -1], ids=["old-last", "old-first"])
+def test_old_layers_count_beside_those_of_today(write: Write, order: int) -> None:
+    parts = [present(blob(data=[1])), v1(blob(data=[2]))]
+    weights = caffemodel.open_caffemodel(write(b"".join(parts[::order]), "m.caffemodel"))
+    stored = weights.stored("fc")
+    assert stored is not None
+    assert stored[0].array == 2
+    assert weights.warnings == (
+        "m.caffemodel: the file has layers of the old form (V1) and of today's; the old ones are read, as in Caffe",
+    )
+
+
 def test_names_that_are_not_utf8(write: Write) -> None:
     content = present(blob(data=[1]), name="XY").replace(b"XY", b"\xe9Y")
     assert list(caffemodel.open_caffemodel(write(content, "m")).names()) == ["éY"]
