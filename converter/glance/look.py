@@ -1,4 +1,7 @@
-"""From a file to its facts; the content says what it is, not the name."""
+"""From a file to its facts; the content says what it is, not the name.
+
+Readers are imported when a file needs them, since ``inspect`` begins here for nets, too.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +26,8 @@ from prototrt.caffe_proto.recognition import (
     refuse_strangers,
 )
 from prototrt.caffe_proto.weights.wire import Wire, leading_fields
-from prototrt.converter.glance import arrays, nets, plans, texts
 from prototrt.converter.glance.facts import FileFacts, FileKind
 
-_READERS: dict[FileForm, Callable[[str, int], FileFacts]] = {
-    CAFFEMODEL: nets.caffemodel,
-    DATABASE: nets.minidb,
-    HDF5: arrays.hdf5,
-    NETDEF: nets.caffe2_net,
-    NPY: arrays.npy,
-    NPZ: arrays.npz,
-    ONNX: nets.onnx_model,
-}
 _WHAT = "a model or its data"
 # Fields of NetParameter, SolverState and BlobProto.
 _LAYERS = (2, Wire.BYTES)
@@ -55,15 +48,36 @@ def look_at(path: str | os.PathLike[str]) -> FileFacts | None:
         size = os.stat(file).st_size
         kind = kind_of(head)
         if kind is PLAN:
+            from prototrt.converter.glance import plans
+
             return plans.plan(file, size, head)
-        if kind in _READERS:
-            return _READERS[kind](file, size)
         if kind is not None:
-            return _stranger(file, size, kind)
+            reader = _readers().get(kind)
+            return reader(file, size) if reader else _stranger(file, size, kind)
         refuse_strangers(head, file, _WHAT, "get the file again")
         if looks_like_text(head):
-            return nets.caffe2_net(file, size) if is_netdef(file) else texts.text(file, size)
+            return _readers()[NETDEF](file, size) if is_netdef(file) else _text(file, size)
         return _message(file, size, head)
+
+
+def _readers() -> dict[FileForm, Callable[[str, int], FileFacts]]:
+    from prototrt.converter.glance import arrays, nets
+
+    return {
+        CAFFEMODEL: nets.caffemodel,
+        DATABASE: nets.minidb,
+        HDF5: arrays.hdf5,
+        NETDEF: nets.caffe2_net,
+        NPY: arrays.npy,
+        NPZ: arrays.npz,
+        ONNX: nets.onnx_model,
+    }
+
+
+def _text(file: str, size: int) -> FileFacts | None:
+    from prototrt.converter.glance import texts
+
+    return texts.text(file, size)
 
 
 def _stranger(file: str, size: int, kind: FileForm) -> FileFacts:
@@ -75,13 +89,15 @@ def _stranger(file: str, size: int, kind: FileForm) -> FileFacts:
 
 def _message(file: str, size: int, head: bytes) -> FileFacts | None:
     """Not UTF-8, and none of the usual kinds: an old caffemodel, a solver state, a blob or text, else nothing known."""
+    from prototrt.converter.glance import arrays, nets
+
     found = [(item.number, item.wire) for item in leading_fields(head)]
     if _LAYERS in found:
         return (nets.solver_state if found[0] == _ITERATION else nets.caffemodel)(file, size)
     if any(number in _NUMBERS_OF_BLOB and wire is not Wire.VARINT for number, wire in found):
         return arrays.mean_file(file, size)
     if may_be_text(head):
-        return texts.text(file, size)
+        return _text(file, size)
     return FileFacts(
         file,
         FileKind.OTHER,
