@@ -279,7 +279,7 @@ def _of_training(entries: Sequence[LayerEntry], state: NetState, file: str) -> l
 
 
 def _enumerated(names: Sequence[str]) -> str:
-    shown = [f'"{name}"' for name in names[:5]]
-    if len(names) > len(shown):
-        shown.append(f"{len(names) - len(shown)} others")
+    shown = [f'"{name}"' for name in names]
+    if len(shown) > 6:  # never "1 others"
+        shown[5:] = [f"{len(shown) - 5} others"]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -72,6 +72,6 @@ def choices(name: str, known: Iterable[str]) -> str:
     """``MAX or AVE``: similar names; without any, all names if there are few."""
     names = sorted(set(known))
     names = close_names(name, names) or names
-    if len(names) > MOST_NAMES:
+    if len(names) > MOST_NAMES + 1:  # never "1 others"
         names = [*names[:MOST_NAMES], f"{len(names) - MOST_NAMES} others"]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

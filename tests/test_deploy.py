@@ -65,7 +65,7 @@ def test_every_input_needs_a_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert os.listdir(tmp_path) == []
     assert result.stderr == (
         'error: train_val.prototxt: a shape is given for "image", which is not an input\n'
-        "  fix: the inputs are data, cont\n"
+        "  fix: name one of the inputs: data, cont\n"
         'train_val.prototxt:21: layer "data" (Input), top "data": the file states no shape\n'
         "  fix: give one: --shape data:NxCxHxW\n"
         'train_val.prototxt:21: layer "cont" (Input), top "cont": the file states no shape\n'

@@ -58,7 +58,9 @@ def _problems(model: Model, given: Shapes) -> Iterator[ConversionError]:
     for name in given:
         if name not in blobs:
             problem = f'a shape is given for "{name}", which is not an input'
-            fix = f"the inputs are {', '.join(blobs) or 'none'}"
+            fix = (
+                f"name one of the inputs: {', '.join(blobs)}" if blobs else "remove it: the net has no inputs"
+            )
             yield NetError(problem, where=model.file, fix=fix)
     for layer in inputs:
         yield from _without_shape(layer, given, model.layers)

@@ -62,4 +62,4 @@ def _lines(fact: Fact) -> Sequence[str]:
     """A list of many has a line for each, up to a limit; ``--json`` has all."""
     if isinstance(fact, str | int) or len(fact) <= _FEW:
         return [_text(fact)]
-    return fact if len(fact) <= _MOST else [*fact[:_MOST], f"{len(fact) - _MOST} others"]
+    return fact if len(fact) <= _MOST + 1 else [*fact[:_MOST], f"{len(fact) - _MOST} others"]

@@ -109,7 +109,9 @@ def shapes_of_nothing(model: Model, names: Collection[str]) -> list[ConversionEr
         NetError(
             f'a shape is given for "{name}", which is not an input',
             where=model.file,
-            fix=Worded("the inputs are {}", listed(inputs) or "none"),
+            fix=Worded("name one of the inputs: {}", listed(inputs))
+            if inputs
+            else "remove it: the net has no inputs",
         )
         for name in sorted(names)
         if name not in inputs
@@ -136,14 +138,17 @@ def refuse_states_of_nothing(model: Model, given: Mapping[str, Array], known: Co
             raise NetError(
                 f'an initial state is given for "{name}", which is not a state',
                 where=model.file,
-                fix=Worded("the states are {}", listed(sorted(known)) or "none"),
+                fix=Worded("name one of the states: {}", listed(sorted(known)))
+                if known
+                else "remove it: the net has no states",
             )
 
 
 def refuse_missing_weights(model: Model, names: Collection[str]) -> None:
     if names:
+        need = "layer needs" if len(names) == 1 else "layers need"
         raise WeightsError(
-            Worded("no weights are given, but {} layers need them: {}", f"{len(names):,}", listed([*names])),
+            Worded("no weights are given, but {} {} them: {}", f"{len(names):,}", need, listed([*names])),
             where=model.file,
             fix=Worded("give the .caffemodel, or {} to try the topology alone", Option("random_weights", 0)),
         )

@@ -165,7 +165,7 @@ def test_constant_states_that_do_not_fit(tmp_path: Path) -> None:
         (
             {"rnn_h_0": h, "rnn_c_0": c, "rnn_d_0": c},
             f'{file}: an initial state is given for "rnn_d_0", which is not a state\n'
-            "  fix: the states are rnn_c_0, rnn_h_0",
+            "  fix: name one of the states: rnn_c_0, rnn_h_0",
         ),
     ):
         with pytest.raises(ConversionError) as caught:
