@@ -70,7 +70,8 @@ def print_survey(survey: Survey) -> None:
         table.show()
         show()
     counts = ", ".join(_counted(verdict, survey.count(verdict)) for verdict in Verdict)
-    show(f"{len(survey.nets)} nets: {counts}")
+    number = len(survey.nets)
+    show(f"{number} net{'s' if number != 1 else ''}: {counts}")
 
 
 _OF_SEVERAL = {

@@ -357,13 +357,11 @@ def _known(attribute: Any, sizes: Mapping[str, int]) -> Any:
     return attribute
 
 
-def symbols_in(op: Op) -> Iterator[str]:
+def symbols_in(op: Op) -> frozenset[str]:
     """The symbols of the open sizes among an op's attributes."""
-    for item in fields(op):
-        attribute = getattr(op, item.name)
-        for size in attribute if isinstance(attribute, tuple) else (attribute,):
-            if isinstance(size, OpenSize):
-                yield from size.symbols
+    attributes = [getattr(op, item.name) for item in fields(op)]
+    sizes = [size for found in attributes for size in (found if isinstance(found, tuple) else (found,))]
+    return frozenset(symbol for size in sizes if isinstance(size, OpenSize) for symbol in size.symbols)
 
 
 def read(value: Value, held: Mapping[Value, Array]) -> Array:

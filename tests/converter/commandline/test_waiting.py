@@ -111,6 +111,8 @@ def test_a_long_command_tells_that_it_works_and_leaves_a_clean_terminal(tmp_path
         env={**os.environ, "PYTHONPATH": str(ROOT / ".dev"), "TERM": "xterm"},
         stderr=theirs,
         start_new_session=True,
+        # A shell's background process, and what it starts, inherit that Ctrl-C is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     os.close(theirs)
     seen = b""

@@ -591,5 +591,6 @@ def test_checks_that_are_not_there(tmp_path: Path) -> None:
     result = dot(DEPLOY, "-o", str(tmp_path / "net.html"), "--verification", "nowhere.json")
     assert (result.exit_code, result.stderr) == (
         3,
-        "error: nowhere.json: there is no such file\n",
+        "error: nowhere.json: there is no such file\n"
+        f"  fix: check the path; the current folder is {Path.cwd()}\n",
     )

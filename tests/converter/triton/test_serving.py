@@ -128,7 +128,7 @@ def test_a_wrong_request_leaves_the_others_alone() -> None:
     server = serving(STREAMS["together"])
     wrong = Request({"x": np.zeros((1, 2), np.float32), "cont": START}, 9, starts=True)
     first, second, third = server.answer([frame("x", 0, 0), wrong, frame("x", 1, 0)])
-    assert refusal(second).splitlines()[0] == 'input "x" has the shape (1, 2), expected (1, 3)'
+    assert refusal(second).splitlines()[0] == 'input "x" has the shape (1, 2), expected (N, 3)'
     for found, sequence in zip(outputs([first, third]), (0, 1), strict=True):
         np.testing.assert_allclose(found, ALONE["together"][sequence][0], rtol=1e-5, atol=1e-6)
     assert server.sequences == 2
