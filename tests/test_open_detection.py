@@ -12,6 +12,7 @@ import pytest
 
 import prototrt
 from prototrt import Way
+from prototrt.caffe_proto.errors import ShapeError
 from prototrt.surgery.ir import Array, Graph, Range, size_at, size_from_text
 from prototrt.surgery.layers.detection import suppression
 from prototrt.surgery.ops import NonMaxSuppression
@@ -23,10 +24,14 @@ Span = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Opened:
-    """What varies in a golden: the shapes with the names of sizes, and their ranges. The middle one is the golden's."""
+    """What varies in a golden: the shapes with the names of sizes, and their ranges. The middle one is the golden's.
+
+    ``spread`` is the standard deviation of the numbers that other sizes are fed.
+    """
 
     shapes: Mapping[str, tuple[int | str, ...]]
     sizes: Mapping[str, Span]
+    spread: float = 0.4
 
     def places(self) -> list[dict[str, int]]:
         """Four calls: all sizes at their smallest and largest, and two mixed ones between."""
@@ -123,6 +128,16 @@ OPEN: Mapping[str, Opened] = {
     ),
     "net_ssd": Opened({"data": ("N", 3, "H", "W")}, {"N": (1, 1, 3), "H": (40, 48, 77), "W": (33, 48, 90)}),
     "net_refinedet": Opened({"data": (1, 3, "16*H", "16*W")}, {"H": (2, 3, 5), "W": (3, 3, 4)}),
+    "yolov2_output": Opened({"data": ("N", 24, "S", "S")}, {"N": (1, 1, 3), "S": (1, 5, 9)}, spread=1.5),
+    "yolov3_output": Opened(
+        {"a": ("N", 14, "H", "W"), "b": ("N", 14, "2*H", "2*W")},
+        {"N": (1, 1, 3), "H": (1, 3, 7), "W": (2, 3, 6)},
+        spread=1.5,
+    ),
+    "net_yolov2": Opened({"data": ("N", 3, "16*S", "16*S")}, {"N": (1, 1, 3), "S": (1, 2, 5)}, spread=1.5),
+    "net_yolov3": Opened(
+        {"data": ("N", 3, "16*H", "16*W")}, {"N": (1, 1, 2), "H": (2, 4, 6), "W": (3, 4, 5)}, spread=1.5
+    ),
 }
 
 
@@ -137,7 +152,9 @@ def settings_of(case: Case) -> dict[str, Any]:
     return {"settings": case.facts.get("settings", {}).get("json", {})}
 
 
-def _fed(blob: str, shapes: Mapping[str, tuple[int, ...]], random: np.random.Generator) -> Array:
+def _fed(
+    blob: str, shapes: Mapping[str, tuple[int, ...]], spread: float, random: np.random.Generator
+) -> Array:
     """Numbers around 0.3; the sides of the image for im_info; regions on the map and beyond for rois."""
     shape = shapes[blob]
     if blob == "im_info":
@@ -149,7 +166,7 @@ def _fed(blob: str, shapes: Mapping[str, tuple[int, ...]], random: np.random.Gen
         places = random.uniform(-20, 20 * max(height, width), (2, shape[0], 2))
         image = random.integers(0, images, (shape[0], 1))
         return np.concatenate([image, places.min(0), places.max(0)], 1).astype(np.float32)
-    return random.normal(0.3, 0.4, shape).astype(np.float32)
+    return random.normal(0.3, spread, shape).astype(np.float32)
 
 
 @cache
@@ -161,7 +178,7 @@ def fixed_runs(name: str) -> list[tuple[dict[str, Array], dict[str, Array]]]:
     for seed, sizes in enumerate(how.places()):
         shapes = how.shapes_at(sizes)
         random = np.random.default_rng(seed)
-        feeds = {blob: _fed(blob, shapes, random) for blob in shapes}
+        feeds = {blob: _fed(blob, shapes, how.spread, random) for blob in shapes}
         graph = prototrt.rewrite(case.load(), outputs=outputs, shapes=shapes, **settings_of(case))
         found = prototrt.Session(graph, cut=True).run(feeds)
         runs.append((feeds, {blob: found[blob] for blob in outputs}))
@@ -188,6 +205,8 @@ QUICK = (
     "net_ssd",
     "proposal_python",
     "roi_pooling",
+    "yolov2_output",
+    "yolov3_output",
 )
 
 
@@ -201,7 +220,7 @@ def test_five_sizes(name: str, on: Way) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize("name", ["det_corner_default", "det_eta", "refinedet_cascade"])
+@pytest.mark.parametrize("name", ["det_corner_default", "det_eta", "refinedet_cascade", "yolov3_output"])
 def test_boxes_one_by_one(name: str, on: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     """As for lists of many boxes, whose pairs do not fit into memory."""
     monkeypatch.setattr(suppression, "MOST_PAIRS", 0)
@@ -217,6 +236,25 @@ def test_native_suppression(name: str) -> None:
     check(name, graph, "onnx")
 
 
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        ((1, 24, "H", "W"), "(1, 24, H, W)"),
+        ((1, 24, 5, "W"), "(1, 24, 5, W)"),
+        ((1, 24, "W-1", "W"), "(1, 24, W-1, W)"),
+    ],
+)
+def test_maps_that_may_be_wider_than_high(shape: tuple[int | str, ...], told: str) -> None:
+    sizes: dict[str, Span] = {name: (3, 5, 9) for name in ("H", "W") if name in shape}
+    with pytest.raises(ShapeError) as caught:
+        prototrt.rewrite(case_called("yolov2_output").load(), shapes={"data": shape}, sizes=sizes)
+    assert str(caught.value).partition(": ")[2] == (
+        f'layer "op" (YoloDetectionOutput), bottom "data": shape is {told}, expected a square map\n'
+        "  because the fork takes the width for both sides, and reads past the end of a wider map\n"
+        "  fix: name the same size for the image's height and width"
+    )
+
+
 @pytest.mark.trt
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -229,6 +267,8 @@ def test_native_suppression(name: str) -> None:
         "roi_align_makefile",
         "psroi_pooling",
         "psroi_align",
+        "yolov2_output",
+        "yolov3_output",
     ],
 )
 def test_plans_build(name: str) -> None:

@@ -11,7 +11,8 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, UnsupportedLayerError
 from prototrt.surgery.expansion.arity import counted
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.ir import Array, DType, Value, fixed
+from prototrt.surgery.ir import Array, DType, OpenSize, Size, Value, computable, fixed, range_of
+from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.expression import Expression, concatenated
 from prototrt.surgery.layers.detection.bottoms import exact, misfit, overlap_threshold
 from prototrt.surgery.layers.detection.overlaps import Boxes, of_centres
@@ -52,7 +53,7 @@ def yolo_detection_output(
     maps = [x] if second is None else [x, second]
     anchors = np.array(param.biases[: 2 * param.num_box], np.float32).reshape(-1, 2)
     parts = [_of_best_class(build, layer, index, each, anchors) for index, each in enumerate(maps)]
-    return _detected(build, layer, parts, fixed(x.shape[0], "the number of images"))
+    return _detected(build, layer, parts, computable(x.shape[0], "the number of images"))
 
 
 @layer_rule("Yolov3DetectionOutput")
@@ -85,7 +86,7 @@ def yolov3_detection_output(build: LayerBuilder, layer: Layer, x: Value, *others
         pairs = np.array(param.biases, np.float32)[: len(param.biases) // 2 * 2].reshape(-1, 2)
         scale = param.anchors_scale[index]
         parts.append(_of_all_classes(build, layer, index, bottom, pairs[mask], scale))
-    return _detected(build, layer, parts, fixed(x.shape[0], "the number of images"))
+    return _detected(build, layer, parts, computable(x.shape[0], "the number of images"))
 
 
 def _mask(layer: Layer, first: int) -> list[int]:
@@ -113,15 +114,16 @@ def _refuse_too_few(layer: Layer, field: str, count: int, expected: int, each: s
 def _of_best_class(build: LayerBuilder, layer: Layer, index: int, x: Value, anchors: Array) -> _Candidates:
     """YOLO v2: the width of a map is used for both sides, and only the best class of a box counts."""
     maps = _numbers_of_boxes(build, layer, index, x)
-    images, boxes, _, height, width = (fixed(dim, "a size") for dim in maps.shape)
-    if height < width:
+    images, boxes, _, height, width = (computable(dim) for dim in maps.shape)
+    if range_of(height - width).min < 0:
+        varies = isinstance(height, OpenSize) or isinstance(width, OpenSize)
         raise misfit(
             layer,
             index,
             x,
             "a square map",
             because="the fork takes the width for both sides, and reads past the end of a wider map",
-            fix="use a square image",
+            fix="name the same size for the image's height and width" if varies else "use a square image",
         )
     square = maps.slice(3, 0, width)
     places = images * boxes * width * width
@@ -143,19 +145,18 @@ def _of_all_classes(
 ) -> _Candidates:
     """YOLO v3: each class is a separate candidate; anchors are in pixels of the net's input."""
     maps = _numbers_of_boxes(build, layer, index, x)
-    images, boxes, _, height, width = (fixed(dim, "a size") for dim in maps.shape)
+    images, boxes, _, height, width = (computable(dim) for dim in maps.shape)
     classes = layer.param.num_classes
     net = (width * scale, height * scale)
     score = maps.slice(2, 4).sigmoid() * maps.slice(2, _ROW, classes).sigmoid()
     count = images * boxes * classes * height * width
-    label = np.broadcast_to(
-        np.arange(classes, dtype=np.float32)[:, None, None], (images, boxes, classes, height, width)
-    )
+    numbers = build.counted_numbers(classes, "label", dtype=DType.FLOAT32)
+    label = build.broadcast(build.aligned(numbers, 5, 2), (images, boxes, classes, height, width), "label")
     every = Expression(build, build.constant(np.ones((1, 1, classes, 1, 1), np.float32), "every_class"))
     score = score.reshape(count, 1)
     return _Candidates(
         _located(maps, anchors, net).map(lambda part: (part * every).reshape(count, 1)),
-        Expression(build, build.constant(label.reshape(count, 1), "label")),
+        Expression(build, label).reshape(count, 1),
         score,
         score > layer.param.confidence_threshold,
     )
@@ -176,31 +177,37 @@ def _numbers_of_boxes(build: LayerBuilder, layer: Layer, index: int, x: Value) -
             because=f"num_box is {param.num_box}, and a box has 5 numbers and {param.num_classes} classes",
             fix="state the num_box and the num_classes that the net was trained with",
         )
-    images, _, height, width = (fixed(dim, "a size of a map") for dim in x.shape)
+    images, _, height, width = (computable(dim, "a map") for dim in x.shape)
     return exact(build, x).reshape(images, param.num_box, _ROW + param.num_classes, height, width)
 
 
-def _located(maps: Expression, anchors: Array, whole: tuple[int, int]) -> Boxes:
+def _located(maps: Expression, anchors: Array, whole: tuple[Size, Size]) -> Boxes:
     """Centre and sides (N, B, 1, H, W) of the boxes, relative to the image.
 
     ``anchors`` (B, 2) are widths and heights; ``whole`` is what the image measures in their unit.
     """
 
-    def constant(numbers: Array, hint: str) -> Expression:
-        return Expression(maps.build, maps.build.constant(numbers.astype(np.float32), hint))
-
-    height, width = (fixed(dim, "a size") for dim in maps.shape[3:])
+    build = maps.build
+    height, width = (computable(dim) for dim in maps.shape[3:])
     x, y, across, down = (maps.slice(2, place) for place in range(4))
-    wide, high = (anchors[:, side].reshape(1, -1, 1, 1, 1) for side in range(2))
+    wide, high = (
+        Expression(build, build.constant(anchors[:, side].reshape(1, -1, 1, 1, 1), hint))
+        for side, hint in enumerate(("anchor_widths", "anchor_heights"))
+    )
     return Boxes(
-        (x.sigmoid() + constant(np.arange(width).reshape(1, 1, 1, 1, width), "columns")) / width,
-        (y.sigmoid() + constant(np.arange(height).reshape(1, 1, 1, height, 1), "rows")) / height,
-        across.exp() * constant(wide, "anchor_widths") / whole[0],
-        down.exp() * constant(high, "anchor_heights") / whole[1],
+        (x.sigmoid() + _places(build, width, "columns", 4)) / width,
+        (y.sigmoid() + _places(build, height, "rows", 3)) / height,
+        across.exp() * wide / whole[0],
+        down.exp() * high / whole[1],
     )
 
 
-def _detected(build: LayerBuilder, layer: Layer, parts: Sequence[_Candidates], images: int) -> list[Value]:
+def _places(build: Builder, size: Size, hint: str, axis: int) -> Expression:
+    """0, 1, 2, ... along one of the five axes of a map."""
+    return Expression(build, build.aligned(build.counted_numbers(size, hint, dtype=DType.FLOAT32), 5, axis))
+
+
+def _detected(build: LayerBuilder, layer: Layer, parts: Sequence[_Candidates], images: Size) -> list[Value]:
     """The top: the candidates of all bottoms in one list."""
     rule = Suppression(
         overlap_threshold(layer.param.nms_threshold, "nms_threshold"), of_centres, drops_equal=True
@@ -212,20 +219,22 @@ def _detected(build: LayerBuilder, layer: Layer, parts: Sequence[_Candidates], i
     boxes = Boxes(
         *(concatenated(list(same), 0) for same in zip(*(p.boxes.parts for p in parts), strict=True))
     )
-    count = fixed(score.shape[0], "the number of boxes")
-    if count > MOST_DETECTIONS:
+    count = computable(score.shape[0], "the number of boxes")
+    largest = range_of(count).max
+    if largest > MOST_DETECTIONS:
         build.warn(f"gives at most {MOST_DETECTIONS} detections, the best ones; the fork gives all")
     kept = suppressed(
         score.reshape(1, count),
         is_candidate.reshape(1, count),
         boxes.map(lambda part: part.reshape(1, count)),
         rule,
-        before=count,
+        before=largest,
         most=MOST_DETECTIONS,
     )
     x, y, width, height = boxes.parts
     corners = [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
-    image = Expression(build, build.constant(np.zeros(count, np.float32), "image"))
+    zero = build.constant(np.zeros(1, np.float32), "image")
+    image = Expression(build, build.broadcast(zero, (count,), "image"))
     places = fixed(kept.index.shape[1], "the number of boxes")
     table = gathered(beside([image, label + 1, score, *corners]), kept.index.reshape(places))
     rows = chosen_rows(kept.is_kept.reshape(places), MOST_DETECTIONS)
