@@ -55,7 +55,9 @@ def test_a_narrow_terminal_folds_text_alone(columns: str, monkeypatch: pytest.Mo
     words = " ".join(lines).split()
     assert {"Convolution", "multiply-adds", "13,271,040", "40x12x32x16"} <= set(words)
     assert any("19 layers" in line for line in lines)
-    table = lines[: next(place for place, line in enumerate(lines) if line.startswith("inputs"))]
+    table = [line.rstrip() for line in lines][
+        : next(place for place, line in enumerate(lines) if line.startswith("inputs"))
+    ]
     assert max(map(len, table)) == {"200": 92, "80": 80, "20": 80}[columns]
 
 

@@ -23,7 +23,7 @@ from prototrt.converter.commandline.stopping import Stopped, was_interrupted
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.commandline.waiting import waiting
 
-HELP = {"help_option_names": ["-h", "--help"]}
+HELP = {"help_option_names": ["--help", "-h"]}
 """The settings of click for a program."""
 
 EXIT_CODES = """\b

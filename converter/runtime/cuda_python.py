@@ -65,8 +65,8 @@ class CudaPythonDevice:
         try:
             with self.current():
                 pass
-        except EngineError as error:
-            # CUDA reports "insufficient driver" even where no driver is installed.
+        except (EngineError, RuntimeError) as error:
+            # Where no driver is installed, CUDA reports "insufficient driver", and cuda-python 12 raises RuntimeError.
             if find_driver() is None:
                 raise EngineError(NO_DRIVER, fix=INSTALL_A_DRIVER) from error
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -178,8 +179,7 @@ WRONG_KEYS: dict[str, tuple[Callable[[str], object], bytes, str]] = {
     "a public key to sign with": (
         Signer,
         public(),
-        "key: holds no Ed25519 private key\n  because Valid PEM but no BEGIN/END delimiters for a private key found."
-        " Are you sure this is a private key?\n" + MAKE,
+        "key: holds no Ed25519 private key\n  because CRYPTOGRAPHY\n" + MAKE,
     ),
     "a private key to trust": (TrustedKeys, private(), EXPORT),
     "no key": (TrustedKeys, b"", "key: holds no Ed25519 public key\n" + EXPORT),
@@ -205,7 +205,9 @@ def test_wrong_keys(folder: Path, case: str) -> None:
         read("key")
     text = str(caught.value)
     assert text.startswith("key: ")
-    assert text.endswith(message.format(file="key"))
+    # What the package says differs from release to release.
+    pattern = re.escape(message.format(file="key")).replace("CRYPTOGRAPHY", ".+")
+    assert re.search(rf"{pattern}\Z", text)
 
 
 def test_without_cryptography(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,7 +135,8 @@ PICKS = [
     Case("GatherElements", [POSITIVE], [integers([4, 0], [1, -2])], {"axis": 1}),
     Case("GatherND", [IMAGE], [integers([[0, 1], [1, 3]])], note="blocks"),
     Case("GatherND", [IMAGE], [integers([[0, 1]], [[3, 8]])], {"batch_dims": 1}, note="batch"),
-    Case("ReverseSequence", [numbers(5, 3, 2)], [integers(5, 0, 3)], {"time_axis": 0, "batch_axis": 1}),
+    # No length of 0: onnxruntime up to 1.23 leaves numbers unwritten there.
+    Case("ReverseSequence", [numbers(5, 3, 2)], [integers(5, 1, 3)], {"time_axis": 0, "batch_axis": 1}),
     Case(
         "ReverseSequence",
         [numbers(3, 5, 2)],
