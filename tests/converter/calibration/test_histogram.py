@@ -70,7 +70,7 @@ def test_a_histogram_that_was_written_down_is_the_same(numbers: list[float]) -> 
 def test_every_number_is_counted_in_the_bin_that_holds_it(numbers: list[float], limit: float) -> None:
     histogram = counted(numbers)
     edge = histogram.width * int(limit * BINS)
-    beyond = sum(abs(np.float32(number)) >= edge for number in numbers)
+    beyond = sum(abs(float(np.float32(number))) >= edge for number in numbers)
     assert histogram.total == len(numbers)
     assert histogram.beyond(edge) == (beyond if edge < histogram.largest else 0)
 
