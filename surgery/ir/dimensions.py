@@ -74,7 +74,7 @@ class OpenSize(str):
         added, subtracted = (
             tuple(term for term in self.terms if (term[1] > 0) is is_added) for is_added in (True, False)
         )
-        if added and subtracted and len(self.symbols) == 1 and all(len(term[0]) < 2 for term in self.terms):
+        if added and subtracted and len(self.symbols) == 1 and _is_linear(self.terms):
             return self._range_over_periods(self.at(usual))
         return Range(
             _total(added, least) + _total(subtracted, most),
@@ -257,6 +257,15 @@ def _terms(size: Size) -> Terms:
     if isinstance(size, OpenSize):
         return size.terms
     return (((), size),) if size else ()
+
+
+def _is_linear(terms: Terms) -> bool:
+    """Whether no symbols are multiplied with each other, in quotients neither."""
+    return all(
+        len(monomial) < 2
+        and all(_is_linear(atom.dividend.terms) for atom in monomial if isinstance(atom, Quotient))
+        for monomial, _ in terms
+    )
 
 
 def _names(atom: Atom) -> Iterable[str]:

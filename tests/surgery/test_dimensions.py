@@ -113,6 +113,7 @@ def test_a_product_is_divided_by_its_factor(left: Pair, right: Pair) -> None:
     [
         ((H - 1) // 2 + 1, "(H+1)//2", Range(1, 3, 5)),
         (((H - 1) // 2 + 1 - 2) // 3, "(H+3)//6-1", Range(-1, 0, 1)),
+        ((H - 2) * (H - 4) // 2, "(H*H)//2+4-3*H", Range(-23, 1, 41)),
         (T * N * 6 // 3, "2*N*T", Range(0, 4, 24)),
         ((4 * H + 2) // 8, "H//2", Range(0, 2, 4)),
         ((32 * H + 1) // 2, "16*H", Range(16, 80, 144)),
