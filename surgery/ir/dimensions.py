@@ -167,17 +167,60 @@ def range_of(size: Size) -> Range:
 
 def divided(dividend: Size, divisor: Size) -> Size | None:
     """The exact quotient, or None if the division leaves a rest for some sizes."""
-    quotient: Size = 0
-    leading, leading_factor = _terms(divisor)[0] if divisor else ((), 0)
-    while dividend and leading_factor:
-        monomial, factor = _terms(dividend)[0]
+    rest, by = _independent(_terms(dividend)), _independent(_terms(divisor))
+    if not by:
+        return None
+    leading = min(by, key=_order)
+    quotient: list[tuple[Monomial, int]] = []
+    while rest:
+        monomial = min(rest, key=_order)
         left, taken = Counter(monomial), Counter(leading)
-        if factor % leading_factor or taken - left:
+        if rest[monomial] % by[leading] or taken - left:
             return None
-        atoms = tuple(sorted((left - taken).elements(), key=str))
-        part = _size([(atoms, factor // leading_factor)], dividend, divisor)
-        quotient, dividend = quotient + part, dividend - part * divisor
-    return None if dividend else quotient
+        part, factor = _product(*(left - taken).elements()), rest[monomial] // by[leading]
+        quotient.append((part, factor))
+        rest = _sum(
+            [*rest.items(), *((_product(*part, *each), -factor * other) for each, other in by.items())]
+        )
+    return _size(quotient, dividend, divisor)
+
+
+def _independent(terms: Terms) -> dict[Monomial, int]:
+    """The form in which equal sizes have equal terms: of the quotients that add up to x, it has not the last.
+
+    ``_shortest`` reads better, but a product in it need not have the terms of its factors.
+    """
+    found = _sum(terms)
+    while last := next(((monomial, each) for monomial in found for each in _last_quotients(monomial)), None):
+        monomial, (others, whole, divisor) = last
+        factor = found.pop(monomial)
+        quotients = [
+            ((*others, Quotient(_plus(whole, place), divisor)), -factor) for place in range(divisor - 1)
+        ]
+        products = [((*others, *each), factor * number) for each, number in whole.terms]
+        found = _sum(
+            [*found.items(), *((_product(*atoms), number) for atoms, number in quotients + products)]
+        )
+    return found
+
+
+def _last_quotients(monomial: Monomial) -> Iterator[tuple[Monomial, OpenSize, int]]:
+    for others, whole, divisor in _families(monomial):
+        if _product(*others, Quotient(_plus(whole, divisor - 1), divisor)) == monomial:
+            yield others, whole, divisor
+
+
+def _sum(terms: Iterable[tuple[Monomial, int]]) -> dict[Monomial, int]:
+    """Equal products together, and none that cancel out."""
+    total: Counter[Monomial] = Counter()
+    for monomial, factor in terms:
+        total[monomial] += factor
+    return {monomial: factor for monomial, factor in total.items() if factor}
+
+
+def _order(monomial: Monomial) -> tuple[int, list[str]]:
+    """The largest products first."""
+    return -len(monomial), [str(atom) for atom in monomial]
 
 
 def _rounded(dividend: OpenSize, divisor: int) -> Size:
@@ -197,17 +240,14 @@ def _rounded(dividend: OpenSize, divisor: int) -> Size:
 
 def _size(terms: Iterable[tuple[Monomial, int]], *parts: Size) -> Size:
     """The sum of terms in canonical form. The parts that they come from know the ranges."""
-    total: dict[Monomial, int] = {}
-    for monomial, factor in terms:
-        total[monomial] = total.get(monomial, 0) + factor
-    kept = _shortest({monomial: factor for monomial, factor in total.items() if factor})
+    kept = _shortest(_sum(terms))
     if not any(kept):
         return kept.get((), 0)
     names = {name for monomial in kept for atom in monomial for name in _names(atom)}
     known = {
         name: span for part in parts if isinstance(part, OpenSize) for name, span in part.symbols.items()
     }
-    ordered = sorted(kept.items(), key=lambda term: (-len(term[0]), [str(atom) for atom in term[0]]))
+    ordered = sorted(kept.items(), key=lambda term: _order(term[0]))
     return OpenSize(tuple(ordered), {name: span for name, span in known.items() if name in names})
 
 

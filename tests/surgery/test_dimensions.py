@@ -165,3 +165,7 @@ def test_copies_know_their_ranges() -> None:
 def test_what_is_not_a_size(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         size_from_text(text, SPANS)
+
+
+def test_a_product_with_quotients_that_add_up_is_divided() -> None:
+    assert divided((H + N) * (H - N // 3), H - N // 3) == H + N
