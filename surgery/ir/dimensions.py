@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from math import gcd, lcm, prod
@@ -156,6 +156,8 @@ Atom: TypeAlias = str | Quotient
 Monomial: TypeAlias = tuple[Atom, ...]
 Terms: TypeAlias = tuple[tuple[Monomial, int], ...]
 """Products of atoms, each with a factor other than 0; the largest products first, a number last."""
+Products: TypeAlias = dict[Monomial, int]
+Form: TypeAlias = Callable[[Products], Products]
 LONGEST_SUM = 64
 """Quotients by larger numbers are not looked at together: to see that they add up takes as many of them."""
 
@@ -167,11 +169,19 @@ def range_of(size: Size) -> Range:
 
 def divided(dividend: Size, divisor: Size) -> Size | None:
     """The exact quotient, or None if the division leaves a rest for some sizes."""
-    rest, by = _independent(_terms(dividend)), _independent(_terms(divisor))
+    for form in (_shortest, _independent):
+        quotient = _long_division(_sum(_terms(dividend)), _sum(_terms(divisor)), form)
+        if quotient is not None:
+            return _size(quotient, dividend, divisor)
+    return None
+
+
+def _long_division(dividend: Products, divisor: Products, form: Form) -> list[tuple[Monomial, int]] | None:
+    rest, by = form(dividend), form(divisor)
     if not by:
         return None
     leading = min(by, key=_order)
-    quotient: list[tuple[Monomial, int]] = []
+    quotient = []
     while rest:
         monomial = min(rest, key=_order)
         left, taken = Counter(monomial), Counter(leading)
@@ -179,28 +189,26 @@ def divided(dividend: Size, divisor: Size) -> Size | None:
             return None
         part, factor = _product(*(left - taken).elements()), rest[monomial] // by[leading]
         quotient.append((part, factor))
-        rest = _sum(
-            [*rest.items(), *((_product(*part, *each), -factor * other) for each, other in by.items())]
-        )
-    return _size(quotient, dividend, divisor)
+        subtracted = [(_product(*part, *each), -factor * other) for each, other in by.items()]
+        rest = form(_sum([*rest.items(), *subtracted]))
+    return quotient
 
 
-def _independent(terms: Terms) -> dict[Monomial, int]:
+def _independent(terms: Products) -> Products:
     """The form in which equal sizes have equal terms: of the quotients that add up to x, it has not the last.
 
     ``_shortest`` reads better, but a product in it need not have the terms of its factors.
     """
-    found = _sum(terms)
+    found = terms
     while last := next(((monomial, each) for monomial in found for each in _last_quotients(monomial)), None):
         monomial, (others, whole, divisor) = last
-        factor = found.pop(monomial)
+        factor = found[monomial]
         quotients = [
             ((*others, Quotient(_plus(whole, place), divisor)), -factor) for place in range(divisor - 1)
         ]
         products = [((*others, *each), factor * number) for each, number in whole.terms]
-        found = _sum(
-            [*found.items(), *((_product(*atoms), number) for atoms, number in quotients + products)]
-        )
+        sums = [(_product(*atoms), number) for atoms, number in quotients + products]
+        found = _sum([*found.items(), (monomial, -factor), *sums])
     return found
 
 
@@ -210,7 +218,7 @@ def _last_quotients(monomial: Monomial) -> Iterator[tuple[Monomial, OpenSize, in
             yield others, whole, divisor
 
 
-def _sum(terms: Iterable[tuple[Monomial, int]]) -> dict[Monomial, int]:
+def _sum(terms: Iterable[tuple[Monomial, int]]) -> Products:
     """Equal products together, and none that cancel out."""
     total: Counter[Monomial] = Counter()
     for monomial, factor in terms:
@@ -251,7 +259,7 @@ def _size(terms: Iterable[tuple[Monomial, int]], *parts: Size) -> Size:
     return OpenSize(tuple(ordered), {name: span for name, span in known.items() if name in names})
 
 
-def _shortest(terms: dict[Monomial, int]) -> dict[Monomial, int]:
+def _shortest(terms: Products) -> Products:
     """The shortest of the forms that are equal because ``x//n + (x+1)//n + ... + (x+n-1)//n`` is x.
 
     So ``H//2 + (H+1)//2`` is H, and ``H - H//2`` is ``(H+1)//2``.

@@ -169,3 +169,8 @@ def test_what_is_not_a_size(text: str, message: str) -> None:
 
 def test_a_product_with_quotients_that_add_up_is_divided() -> None:
     assert divided((H + N) * (H - N // 3), H - N // 3) == H + N
+
+
+def test_a_quotient_keeps_its_shortest_form() -> None:
+    anchors = 6 * ((H + 15) // 16) * ((N + 15) // 16) + 4 * ((H + 7) // 8) * ((N + 7) // 8)
+    assert divided(5 * anchors, 5) == anchors
