@@ -90,6 +90,7 @@ class Target:
         if not self.batches:
             return
         from prototrt.surgery.ir import symbols_of  # with NumPy, which help does not need
+        from prototrt.surgery.ir.range_words import one_size
 
         for value in graph.inputs:
             if graph.recurrences and any("T" in symbols_of(dim) for dim in value.shape):
@@ -101,9 +102,8 @@ class Target:
                     ),
                     because="a server joins requests of many sequences, and all have the same number of steps",
                     fix=Worded(
-                        "give T one size in {} and {}; with T = 1 each step has its answer at once",
-                        Option("min_shapes"),
-                        Option("max_shapes"),
+                        "{}; with T = 1 each step has its answer at once",
+                        one_size({"T": graph.symbols["T"]}),
                     ),
                 )
             if any("N" in symbols_of(dim) for dim in value.shape[1:]):

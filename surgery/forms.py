@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.surgery.ir import Dim, Graph, Node
+from prototrt.surgery.ir import Dim, Graph, Node, OpenSize
+from prototrt.surgery.ir.range_words import one_size
 from prototrt.surgery.ops import Scan
 from prototrt.surgery.options import Form
 
@@ -19,7 +20,7 @@ def refuse_impossible_form(graph: Graph, sequence: Form, force: bool = False) ->
         raise_all([_not_one_step(node, steps) for node in scans if (steps := _steps(node)) != 1])
     if sequence == "unroll":
         copies = {node: _copies(node) for node in scans}
-        raise_all([_unknown(node, count) for node, count in copies.items() if isinstance(count, str)])
+        raise_all([_unknown(node, count) for node, count in copies.items() if isinstance(count, OpenSize)])
         if not force:
             raise_all([_too_many(node, count) for node, count in copies.items() if _exceeds(count)])
 
@@ -29,20 +30,20 @@ def _steps(node: Node) -> Dim:
     return node.op.steps([value.shape for value in node.inputs])
 
 
-def _copies(node: Node) -> int | str:
+def _copies(node: Node) -> Dim:
     """How often the innermost steps of a Scan run."""
     assert isinstance(node.op, Scan)
     steps = _steps(node)
     inner = [_copies(each) for each in node.op.body.nodes if isinstance(each.op, Scan)]
-    unknown = next((count for count in (steps, *inner) if isinstance(count, str)), None)
+    unknown = next((count for count in (steps, *inner) if not isinstance(count, int)), None)
     return unknown or int(steps) * max([1, *map(int, inner)])
 
 
-def _exceeds(steps: int | str) -> bool:
+def _exceeds(steps: Dim) -> bool:
     return isinstance(steps, int) and steps > UNROLL_AT_MOST
 
 
-def _unknown(node: Node, steps: str) -> ConversionError:
+def _unknown(node: Node, steps: OpenSize) -> ConversionError:
     return NetError(
         Worded(
             "runs {} steps, a number known only when the engine runs, but {} writes them out",
@@ -50,17 +51,11 @@ def _unknown(node: Node, steps: str) -> ConversionError:
             Option("sequence", "unroll"),
         ),
         origin=node.origin,
-        fix=Worded(
-            "use {}, or give {} one size in {} and {}",
-            Option("sequence", "loop"),
-            steps,
-            Option("min_shapes"),
-            Option("max_shapes"),
-        ),
+        fix=Worded("use {}, or {}", Option("sequence", "loop"), one_size(steps.symbols)),
     )
 
 
-def _not_one_step(node: Node, steps: int | str) -> ConversionError:
+def _not_one_step(node: Node, steps: Dim) -> ConversionError:
     return NetError(
         Worded("runs {} steps, but {} is for nets of one step", steps, Option("sequence", "step")),
         origin=node.origin,

@@ -117,7 +117,7 @@ def test_a_net_that_needs_even_sizes(on: Way) -> None:
     assert str(caught.value) == (
         'input "x" has 2*H = 7, expected 2 to 18, in steps of 2\n'
         "  because H is 1 to 9, usually 4\n"
-        "  fix: give it such a size, or give the net another range with min_shapes and max_shapes, or sizes"
+        "  fix: give it such a size, or give the net another range with sizes"
     )
 
 

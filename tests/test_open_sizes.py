@@ -249,7 +249,7 @@ CONVOLUTION = "convolution_param { num_output: 1 kernel_size: 5 weight_filler { 
             (1, 1, 4, 16),
             "(SPP): pool is STOCHASTIC, and the size H x W varies\n"
             "  because only windows of MAX and AVE can vary\n"
-            "  fix: give it one size in min_shapes and max_shapes",
+            "  fix: give H and W one size in min_shapes and max_shapes",
         ),
         (
             op("Correlation", "correlation_param { kernel_size: 1 max_displacement: 3 }", ("x", "x")),

@@ -21,7 +21,7 @@ from prototrt.tests.small_nets import WAYS, numbers, op, rewritten, stored
 SIZES = {"N": (1, 2, 3), "H": (4, 7, 12), "W": (4, 8, 11)}
 CHANNELS = 2
 FITS_NOT = re.compile(
-    "the (kernel covers|window|pad) .*\\n(.*\\n)*  fix: give (H|W|H and W) a larger smallest size in min_shapes$"
+    "the (kernel covers|window|pad) .*\\n(.*\\n)*  fix: give (H|W|H and W) a larger smallest size in sizes$"
 )
 """Why a net is refused: its windows are larger than what the layers before leave of the smallest image."""
 

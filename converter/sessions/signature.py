@@ -25,6 +25,7 @@ from prototrt.surgery.ir import (
     symbols_of,
 )
 from prototrt.surgery.ir.layout import stream_axis
+from prototrt.surgery.ir.range_words import another_range
 from prototrt.surgery.ir.shapes import ranges
 from prototrt.surgery.ir.symbol_sources import SymbolSource, symbol_sources
 
@@ -183,10 +184,7 @@ class Signature:
             raise ShapeError(
                 f'input "{source.input.name}" has {dim} = {size}, expected {span.min} to {span.max}{steps}',
                 because=None if source.is_plain else ranges(symbols_of(dim)),
-                fix=Worded(
-                    "give it such a size, or give the net another range with {} and {}, or {}",
-                    *(Option(name) for name in ("min_shapes", "max_shapes", "sizes")),
-                ),
+                fix=Worded("give it such a size, or {}", another_range(symbols_of(dim))),
             )
 
 

@@ -9,6 +9,7 @@ from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.tensorrt.network import Network
 from prototrt.surgery.ir import Graph, Range, size_at
+from prototrt.surgery.ir.range_words import another_range
 
 
 def profiles_of(
@@ -47,9 +48,7 @@ def _ranges(known: Mapping[str, Range], asked: Mapping[str, Sequence[int]]) -> d
             raise OptionsError(
                 Worded("{} has {}={}", Option("profiles"), name, "..".join(map(str, sizes))),
                 because=f"the sizes must not decrease, and must lie in {whole.min} to {whole.max}",
-                fix=Worded(
-                    "change it, or the range with {} and {}", Option("min_shapes"), Option("max_shapes")
-                ),
+                fix=Worded("change it, or {}", another_range({name: whole})),
             )
     return {name: Range(*asked[name]) if name in asked else span for name, span in known.items()}
 
@@ -62,5 +61,5 @@ def _refuse_gaps(known: Mapping[str, Range], profiles: Sequence[Mapping[str, Ran
             raise OptionsError(
                 Worded("{} covers {} from {} to {}", Option("profiles"), name, least, most),
                 because=f"the net was rewritten for {name} from {whole.min} to {whole.max}",
-                fix=Worded("add a profile, or change {} and {}", Option("min_shapes"), Option("max_shapes")),
+                fix=Worded("add a profile, or {}", another_range({name: whole})),
             )

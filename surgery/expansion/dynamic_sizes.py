@@ -49,6 +49,7 @@ def with_dynamic_sizes(
         {**profile.min, **{name: tuple(span.min for span in spans) for name, spans in varying.items()}},
         {**profile.opt, **{name: tuple(span.opt for span in spans) for name, spans in varying.items()}},
         {**profile.max, **{name: tuple(span.max for span in spans) for name, spans in varying.items()}},
+        frozenset(varying),
     ), {}
 
 
@@ -117,8 +118,8 @@ def _ranges(letters: Sequence[str], shape: Sizes, wanted: Container[str]) -> lis
 
 def _range(letter: str, size: int) -> Range:
     if letter in _LARGEST:
-        return Range(1, size, max(size, _LARGEST[letter]))
-    return Range(max(size // 2, 1), size, 2 * size) if letter else Range(size, size, size)
+        return Range(1, size, max(size, _LARGEST[letter]), source="dynamic")
+    return Range(max(size // 2, 1), size, 2 * size, source="dynamic") if letter else Range(size, size, size)
 
 
 def _without_axis(word: str, stated: Mapping[str, Sizes]) -> OptionsError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from prototrt.caffe_proto.errors import OptionsError, ShapeError
@@ -25,7 +26,13 @@ def open_shapes(options: RewriteOptions) -> Mapping[str, Shape]:
         for name, shape in (options.shapes or {}).items()
         if any(isinstance(dim, str) for dim in shape)
     }
-    used = {word for shape in found.values() for dim in shape for word in symbols_of(dim)}
+    used = {
+        word
+        for name in found
+        for dim in (options.shapes or {})[name]
+        if isinstance(dim, str)
+        for word in _WORD.findall(dim)
+    }
     for name in ranges:
         if name not in used:
             raise OptionsError(
@@ -58,6 +65,9 @@ def refuse_untold_sizes(graph: Graph) -> None:
                 )
 
 
+_WORD = re.compile(r"[A-Za-z0-9_]+")
+
+
 def _range(name: str, sizes: Sequence[int]) -> Range:
     if not (name.isascii() and name.isidentifier()):
         raise OptionsError(
@@ -74,7 +84,7 @@ def _range(name: str, sizes: Sequence[int]) -> Range:
             ),
             fix=_example(name),
         )
-    return Range(sizes[0], sizes[-2] if len(sizes) == 3 else sizes[-1], sizes[-1])
+    return Range(sizes[0], sizes[-2] if len(sizes) == 3 else sizes[-1], sizes[-1], source="sizes")
 
 
 def _example(name: str) -> Worded:
@@ -84,8 +94,11 @@ def _example(name: str) -> Worded:
 def _size(blob: str, dim: int | str, ranges: Mapping[str, Range]) -> Size:
     if isinstance(dim, int):
         return dim
+    # A name with one size is a number.
+    numbers = {name: str(span.min) for name, span in ranges.items() if not span.varies}
+    text = _WORD.sub(lambda word: numbers.get(word[0], word[0]), dim.replace(" ", ""))
     try:
-        size = size_from_text(dim.replace(" ", ""), ranges)
+        size = size_from_text(text, ranges)
     except ValueError as error:
         raise OptionsError(
             Worded('{} has the size "{}" of "{}": {}', Option("shapes"), dim, blob, str(error)),

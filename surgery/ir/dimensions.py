@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from math import gcd, lcm, prod
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+RangeSource: TypeAlias = Literal["ranges", "sizes", "dynamic"]
+"""The option that states a range: shapes with the smallest and largest sizes, sizes by name, or ``dynamic``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The sizes of a symbol when an engine runs: smallest, usual, largest."""
+    """The sizes of a symbol when an engine runs: smallest, usual, largest.
+
+    ``source`` is the option that states them, for messages; None where that is not known.
+    """
 
     min: int
     opt: int
     max: int
+    source: RangeSource | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     @property
     def varies(self) -> bool:

@@ -10,6 +10,7 @@ from prototrt.caffe_proto.errors import ShapeError
 from prototrt.caffe_proto.naming import Names
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.ir import Dim, OpenSize, Range, Shape
+from prototrt.surgery.ir.dimensions import RangeSource
 
 Sizes = tuple[int, ...]
 
@@ -18,12 +19,14 @@ Sizes = tuple[int, ...]
 class Profile:
     """The smallest, usual and largest shape of inputs, by name.
 
-    The default is the shape that the net states (or ``shapes`` of ``rewrite``).
+    The default is the shape that the net states (or ``shapes`` of ``rewrite``). ``dynamic`` are inputs whose ranges
+    were chosen for the user.
     """
 
     min: Mapping[str, Sizes] = field(default_factory=dict)
     opt: Mapping[str, Sizes] = field(default_factory=dict)
     max: Mapping[str, Sizes] = field(default_factory=dict)
+    dynamic: frozenset[str] = frozenset()
 
     def names(self) -> set[str]:
         return {*self.min, *self.opt, *self.max}
@@ -45,7 +48,8 @@ class Profile:
                 blob=f'top "{name}"',
                 fix="give all three the same number of axes",
             )
-        ranges = [Range(*sizes) for sizes in zip(least, usual, most, strict=True)]
+        source: RangeSource = "dynamic" if name in self.dynamic else "ranges"
+        ranges = [Range(*sizes, source=source) for sizes in zip(least, usual, most, strict=True)]
         for axis, span in enumerate(ranges):
             _refuse_range(name, axis, span, usual)
         return ranges

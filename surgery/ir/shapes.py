@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.ir.dimensions import OpenSize, Range, Size
+from prototrt.surgery.ir.range_words import one_size
 
 
 def sizes(shape: Sequence[int | str]) -> str:
@@ -66,12 +66,7 @@ def fixed(dim: Dim, what: str) -> int:
     is_symbol = size in size.symbols
     raise ShapeError(
         f"{what} is {'the symbol ' if is_symbol else ''}{size}, but its size must be known here",
-        fix=Worded(
-            "give {} one size in {} and {}",
-            " and ".join(size.symbols),
-            Option("min_shapes"),
-            Option("max_shapes"),
-        ),
+        fix=one_size(size.symbols),
     )
 
 

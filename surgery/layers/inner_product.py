@@ -7,9 +7,10 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.wording import Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
 from prototrt.surgery.ir import DType, OpenSize, Value, open_count
+from prototrt.surgery.ir.range_words import one_size
 from prototrt.surgery.ir.uniform_constants import is_repeated
 from prototrt.surgery.ops import ADD, Cast, Gather
 
@@ -67,12 +68,7 @@ def _inputs(layer: Layer, x: Value, axis: int) -> int:
             f"shape is {x.shape}, expected known sizes from axis {axis} on",
             blob=f'bottom "{layer.bottom_blob(0)}"',
             because="the weights are for one number of inputs",
-            fix=Worded(
-                "give {} one size in {} and {}, or put a Pooling with global_pooling before this layer",
-                " and ".join(size.symbols),
-                Option("min_shapes"),
-                Option("max_shapes"),
-            ),
+            fix=Worded("{}, or put a Pooling with global_pooling before this layer", one_size(size.symbols)),
         )
     return size
 

@@ -13,7 +13,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.wording import Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_fields_of
 from prototrt.surgery.expansion.limits import refuse_large
 from prototrt.surgery.ir import (
@@ -26,8 +26,10 @@ from prototrt.surgery.ir import (
     element_count,
     fixed,
     range_of,
+    symbols_of,
 )
 from prototrt.surgery.ir.expression import Expression
+from prototrt.surgery.ir.range_words import one_size
 from prototrt.surgery.layers.spatial import per_axis
 from prototrt.surgery.layers.windows import elements_seen, laid_out
 from prototrt.surgery.ops import (
@@ -254,7 +256,7 @@ def _tiled(
         raise UnsupportedLayerError(
             f"pool is STOCHASTIC, and the size {x.shape[2]} x {x.shape[3]} varies",
             because="only windows of MAX and AVE can vary",
-            fix=Worded("give it one size in {} and {}", Option("min_shapes"), Option("max_shapes")),
+            fix=one_size({name: span for size in x.shape[2:] for name, span in symbols_of(size).items()}),
         )
     is_mean = param.pool == param.AVE
     y = Expression(build, x)
@@ -368,12 +370,7 @@ def spans(shape: Shape, windows: Sizes, strides: Sizes, pads: Sizes, *, floor: b
             raise ShapeError(
                 f"the stride {strides} is larger than the window {windows}, and the size {size} varies",
                 because="at some sizes the last window is empty",
-                fix=Worded(
-                    "use a larger window or a smaller stride, or give {} one size in {} and {}",
-                    " and ".join(size.symbols),
-                    Option("min_shapes"),
-                    Option("max_shapes"),
-                ),
+                fix=Worded("use a larger window or a smaller stride, or {}", one_size(size.symbols)),
             )
         out = (size + room) // stride + 1
         if range_of(out).min < 1:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from prototrt.caffe_proto.errors import ShapeError
-from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.surgery.ir import Dim, OpenSize, Size, fixed, range_of, symbols_of
+from prototrt.caffe_proto.wording import Worded
+from prototrt.surgery.ir import Dim, OpenSize, Size, fixed, range_of, range_words, symbols_of
 
 
 def sizes_of(size: Size) -> str:
@@ -27,7 +27,7 @@ def larger_smallest(size: Size, otherwise: str) -> Worded | str:
     """What helps where a size is too small: a larger smallest size of its symbols, if it varies."""
     if not isinstance(size, OpenSize):
         return otherwise
-    return Worded("give {} a larger smallest size in {}", " and ".join(size.symbols), Option("min_shapes"))
+    return range_words.larger_smallest(size.symbols)
 
 
 def windows_that_fit(size: Size, extent: int, stride: int, axis: int) -> Size:

@@ -292,13 +292,13 @@ def test_an_engine_has_several_profiles() -> None:
             [{"N": (1, 1, 8)}],
             "profiles has N=1..1..8\n"
             "  because the sizes must not decrease, and must lie in 1 to 7\n"
-            "  fix: change it, or the range with min_shapes and max_shapes",
+            "  fix: change it, or give the net another range with min_shapes and max_shapes",
         ),
         (
             [{"N": (1, 1, 1)}, {"N": (2, 3, 4)}],
             "profiles covers N from 1 to 4\n"
             "  because the net was rewritten for N from 1 to 7\n"
-            "  fix: add a profile, or change min_shapes and max_shapes",
+            "  fix: add a profile, or give the net another range with min_shapes and max_shapes",
         ),
     ],
 )
