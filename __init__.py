@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         HardwareCompatibility,
         ProfilingVerbosity,
     )
+    from prototrt.converter.machines.targets import TargetName
     from prototrt.converter.onnx.export import export_onnx
     from prototrt.converter.options import (
         BackendName,
@@ -72,9 +73,8 @@ if TYPE_CHECKING:
     )
     from prototrt.converter.runtime.device import DeviceName
     from prototrt.converter.sessions.session import Session
-    from prototrt.converter.stages import Reader, StageName
-    from prototrt.converter.targets import TargetName
     from prototrt.converter.tensorrt.builder import Plan, build
+    from prototrt.converter.views.stages import Reader, StageName
     from prototrt.surgery.forks import Fork
     from prototrt.surgery.ir import Graph
     from prototrt.surgery.options import (
@@ -242,9 +242,9 @@ _HOMES = {
             "Reader",
             "StageName",
         ),
-        "prototrt.converter.stages",
+        "prototrt.converter.views.stages",
     ),
-    "TargetName": "prototrt.converter.targets",
+    "TargetName": "prototrt.converter.machines.targets",
     **dict.fromkeys(
         (
             "Plan",

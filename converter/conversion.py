@@ -14,7 +14,7 @@ from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.builder_options import refuse_for, stated
-from prototrt.converter.files import product_files, refuse_overwriting, without_leftovers
+from prototrt.converter.machines.targets import TARGETS, Target
 from prototrt.converter.options import (
     BuildOptions,
     ConvertOptions,
@@ -25,8 +25,8 @@ from prototrt.converter.options import (
     Way,
     without_progress,
 )
-from prototrt.converter.publication import is_device
-from prototrt.converter.targets import TARGETS, Target
+from prototrt.converter.writing.files import product_files, refuse_overwriting, without_leftovers
+from prototrt.converter.writing.publication import is_device
 from prototrt.surgery.options import Precision, RewriteOptions
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Product:
             notes |= self._checked(graph, "onnx-lstm" if self.exporting.onnx_lstm else "onnx", truth)
             lstm = self.exporting.onnx_lstm
             return export_onnx(graph, self.file, onnx_lstm=lstm, notes=notes, header=self.header)
-        from prototrt.converter.signing import Signer
+        from prototrt.converter.companions.signing import Signer
         from prototrt.converter.tensorrt.builder import build_file
 
         signer = None if self.converting.sign is None else Signer(self.converting.sign)
@@ -201,7 +201,7 @@ class Product:
         """The manifest's record of how another machine makes an engine of the model. Raises if it cannot."""
         if self.target is None or not self.target.uses_trtexec:
             return {}
-        from prototrt.converter.trtexec import refuse_not_parsed, trtexec_command
+        from prototrt.converter.companions.trtexec import refuse_not_parsed, trtexec_command
 
         refuse_not_parsed(graph)
         self.target.refuse_sizes(graph)

@@ -26,7 +26,7 @@ from prototrt.converter.builder_options import (
     ProfilingVerbosity,
     refuse_contradictions,
 )
-from prototrt.converter.targets import TargetName
+from prototrt.converter.machines.targets import TargetName
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:

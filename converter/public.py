@@ -14,7 +14,6 @@ from prototrt.caffe_proto.sizes import bytes_from_text
 from prototrt.caffe_proto.subjects import refuse_other
 from prototrt.caffe_proto.warned import silent, tell
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.converter.notebook import notebook_progress
 from prototrt.converter.options import (
     BatchOptions,
     BuildOptions,
@@ -22,7 +21,8 @@ from prototrt.converter.options import (
     TritonOptions,
     VerifyOptions,
 )
-from prototrt.converter.stages import READERS, STAGES, Reader, Stage, StageName
+from prototrt.converter.views.notebook import notebook_progress
+from prototrt.converter.views.stages import READERS, STAGES, Reader, Stage, StageName
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.pipeline import rewrite
@@ -31,10 +31,10 @@ from prototrt.surgery.views.inspection import Inspection
 if TYPE_CHECKING:
     from prototrt.converter.batch.prune import Pruned
     from prototrt.converter.batch.reports import BatchResult
-    from prototrt.converter.benchmark import Benchmark
     from prototrt.converter.calibration.calibration import Calibration
-    from prototrt.converter.doctor import Diagnosis
     from prototrt.converter.glance.facts import FileFacts
+    from prototrt.converter.machines.benchmark import Benchmark
+    from prototrt.converter.machines.doctor import Diagnosis
     from prototrt.converter.sessions.session import Session
     from prototrt.converter.survey.survey import Survey
     from prototrt.converter.triton.repository import WrittenModel
@@ -76,7 +76,7 @@ class Picture:
     def _repr_svg_(self) -> str | None:
         import shutil
 
-        from prototrt.converter.pictures import rendered
+        from prototrt.converter.views.pictures import rendered
 
         return rendered(self.dot, ".svg", "picture").decode() if shutil.which("dot") else None
 
@@ -102,7 +102,7 @@ def draw(
     (``"tensorrt"``, ``"onnx"``) receives. ``verification`` is a file with the JSON of ``prototrt verify``, for a page.
     A graph is drawn as it is, and only without a file. Raises ``ConversionError``.
     """
-    from prototrt.converter.pictures import dot_text, write_picture
+    from prototrt.converter.views.pictures import dot_text, write_picture
     from prototrt.surgery.views.dot import dot_from_graph
 
     if isinstance(subject, Graph):
@@ -134,7 +134,7 @@ def verify(model: Model, options: VerifyOptions) -> Verification:
     tolerance is broken. Raises ``ConversionError`` for a net or inputs that cannot be used.
     """
     from prototrt.converter.conversion import verify_model
-    from prototrt.converter.memory import refuse_large_values
+    from prototrt.converter.machines.memory import refuse_large_values
 
     refuse_other("verify", model, Model)
     rewriting = options.rewriting or RewriteOptions()
@@ -264,7 +264,7 @@ def bench(source: Graph | Session, calls: int = 100, *, profile: bool = False) -
 
     ``profile`` also times each layer of TensorRT. Raises ``ConversionError``.
     """
-    from prototrt.converter.benchmark import bench_engine, bench_graph
+    from prototrt.converter.machines.benchmark import bench_engine, bench_graph
 
     if isinstance(source, Graph):
         found = bench_graph(source, calls, profile=profile)
@@ -283,6 +283,6 @@ def layers() -> list[LayerSupport]:
 
 def doctor() -> Diagnosis:
     """The versions of what is installed, and what this machine can build and run."""
-    from prototrt.converter.doctor import diagnose
+    from prototrt.converter.machines.doctor import diagnose
 
     return diagnose()

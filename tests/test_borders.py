@@ -32,10 +32,10 @@ from prototrt.converter.commandline.logs import Line
 from prototrt.converter.commandline.progress import BuildProgress
 from prototrt.converter.commandline.tables import Table
 from prototrt.converter.commandline.terminal import show
-from prototrt.converter.json_text import json_text
 from prototrt.converter.page.writing import GRAPHVIZ, page
 from prototrt.converter.survey.page import survey_page
 from prototrt.converter.survey.survey import Survey, SurveyedNet, Verdict
+from prototrt.converter.writing.json_text import json_text
 from prototrt.surgery.views.drawing import USER, Drawing
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.odd_names import TEXTS, hidden_in

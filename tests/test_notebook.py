@@ -13,7 +13,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.notebook_html import table
-from prototrt.converter import notebook
+from prototrt.converter.views import notebook
 from prototrt.tests.command_line import DEPLOY, WEIGHTS
 
 ROOT = Path(__file__).parents[1]

@@ -22,19 +22,19 @@ from prototrt.caffe_proto.options import Options
 from prototrt.caffe_proto.warned import silent, tell
 from prototrt.cli import main
 from prototrt.converter.batch.entry import Outcome
-from prototrt.converter.benchmark import bench_graph
 from prototrt.converter.builder_options import COMPATIBILITY
 from prototrt.converter.calibration import calibration
 from prototrt.converter.conversion import verify_model
-from prototrt.converter.doctor import diagnose
 from prototrt.converter.glance.facts import FileFacts
+from prototrt.converter.machines.benchmark import bench_graph
+from prototrt.converter.machines.doctor import diagnose
+from prototrt.converter.machines.targets import TARGETS
 from prototrt.converter.options import Started
-from prototrt.converter.pictures import write_picture
 from prototrt.converter.sessions.session import WAYS
-from prototrt.converter.stages import READERS
 from prototrt.converter.survey.survey import survey
-from prototrt.converter.targets import TARGETS
 from prototrt.converter.triton.repository import write_repository
+from prototrt.converter.views.pictures import write_picture
+from prototrt.converter.views.stages import READERS
 from prototrt.surgery.forks import MEANINGS
 from prototrt.surgery.views import inspection
 from prototrt.surgery.views.support import supported_layers

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import prototrt
-from prototrt.converter.stages import READERS, Stage
+from prototrt.converter.views.stages import READERS, Stage
 from prototrt.surgery.ir import Graph, node_count
 from prototrt.surgery.pipeline import CANONICAL, LOWERINGS, lowered
 from prototrt.surgery.views.dot import dot_from_graph

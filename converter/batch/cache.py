@@ -21,8 +21,8 @@ from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.kept import KeptFile, Notes
 from prototrt.converter.batch.keys import FILES, file_of
 from prototrt.converter.batch.work import written_files
-from prototrt.converter.files import PRODUCT_SUFFIXES
-from prototrt.converter.publication import link_or_copy, publication
+from prototrt.converter.writing.files import PRODUCT_SUFFIXES
+from prototrt.converter.writing.publication import link_or_copy, publication
 
 log = logging.getLogger(__name__)
 

@@ -27,8 +27,8 @@ from prototrt.converter.batch.reports import (
 from prototrt.converter.batch.runner import BatchProgress, LocalPool, Pool, run_entries, usable_cores
 from prototrt.converter.batch.spec import read_models
 from prototrt.converter.batch.versions import versions
-from prototrt.converter.files import product_files, refuse_overwriting
 from prototrt.converter.options import BatchOptions
+from prototrt.converter.writing.files import product_files, refuse_overwriting
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:

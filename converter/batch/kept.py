@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.files import open_regular, sha256_of_stream
-from prototrt.converter.files import PRODUCT_SUFFIXES
+from prototrt.converter.writing.files import PRODUCT_SUFFIXES
 
 _LARGEST = 64 << 20
 """Bytes of notes; the largest verification of all blobs of a net has less than 1 MiB."""

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 
 from prototrt.caffe_proto.visible import visible, visible_line
 from prototrt.converter.batch.entry import Outcome, Status, worst_exit_code
-from prototrt.converter.files import atomic_write
-from prototrt.converter.json_text import result_text
+from prototrt.converter.writing.files import atomic_write
+from prototrt.converter.writing.json_text import result_text
 
 _MARKDOWN = re.compile(r"[\\`*\[\]<>|&~]|(?<![^\W_])_|_(?![^\W_])")
 """What Markdown would not show as it is. An underscore within a word is one."""

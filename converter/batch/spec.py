@@ -19,7 +19,7 @@ from prototrt.converter.batch import keys
 from prototrt.converter.batch.entry import CPU_TIME, FILE_SIZE, Entry
 from prototrt.converter.batch.tree import Place, read_yaml
 from prototrt.converter.batch.watch import memory_of
-from prototrt.converter.targets import TARGETS
+from prototrt.converter.machines.targets import TARGETS
 
 MOST_MODELS = 100_000
 """Of one matrix: a list of more would take longer to read than anyone waits."""

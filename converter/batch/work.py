@@ -16,10 +16,10 @@ from prototrt.converter.batch.keys import options_of, product_of
 from prototrt.converter.batch.system_limits import too_large_a_file
 from prototrt.converter.batch.wording import list_words
 from prototrt.converter.conversion import load_with_weights, truth_of
-from prototrt.converter.files import PRODUCT_SUFFIXES
-from prototrt.converter.memory import refuse_large_values
+from prototrt.converter.machines.memory import refuse_large_values
 from prototrt.converter.options import VerifyOptions
 from prototrt.converter.verification.verify import verify_files
+from prototrt.converter.writing.files import PRODUCT_SUFFIXES
 from prototrt.surgery.options import RewriteOptions
 
 _KNOWN = ("prototxt", "weights")

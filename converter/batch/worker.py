@@ -22,7 +22,7 @@ from prototrt.converter.batch.system_limits import death_at_limit, set_limits
 from prototrt.converter.batch.watch import Watch
 from prototrt.converter.batch.work import out_of_memory, work
 from prototrt.converter.processes import end_with
-from prototrt.converter.publication import tidy
+from prototrt.converter.writing.publication import tidy
 
 _LAST_LINES = 5
 

@@ -16,11 +16,11 @@ from prototrt.converter.calibration.collecting import blobs, collect
 from prototrt.converter.calibration.histogram import Histogram
 from prototrt.converter.calibration.methods import Method
 from prototrt.converter.calibration.saturation import MUCH
+from prototrt.converter.companions.manifest import provenance
 from prototrt.converter.data.given import all_data
-from prototrt.converter.files import atomic_write
-from prototrt.converter.manifest import provenance
 from prototrt.converter.options import CalibrateOptions, Started, without_progress
 from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.writing.files import atomic_write
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ir.builder import names_in
 from prototrt.surgery.options import RewriteOptions

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from prototrt.converter.script import script_of
-from prototrt.converter.targets import Target
+from prototrt.converter.companions.script import script_of
+from prototrt.converter.machines.targets import Target
 
 
 def next_steps(path: str, manifest: Mapping[str, Any], target: Target | None) -> list[str]:

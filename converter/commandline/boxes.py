@@ -11,7 +11,7 @@ from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.installing import pip_install
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.data.images import holds_images
-from prototrt.converter.files import atomic_write
+from prototrt.converter.writing.files import atomic_write
 from prototrt.surgery.ir import AtMost, Value
 
 if TYPE_CHECKING:

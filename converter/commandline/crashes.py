@@ -16,7 +16,7 @@ from prototrt.caffe_proto.files import Identity, changed, identity_of
 from prototrt.converter import black_box
 from prototrt.converter.commandline.failures import Failure, failure_of
 from prototrt.converter.processes import end_with
-from prototrt.converter.publication import tidy
+from prototrt.converter.writing.publication import tidy
 
 _EXIT_CODE = 4
 _CRASHES = {

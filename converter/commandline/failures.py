@@ -43,7 +43,7 @@ class Failure:
             self.print_json()
 
     def print_json(self) -> None:
-        from prototrt.converter.json_text import result_text
+        from prototrt.converter.writing.json_text import result_text
 
         with suppress(OSError):
             show(result_text(self.as_dict()), end="")

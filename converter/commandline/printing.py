@@ -61,7 +61,7 @@ def warn(warnings: Sequence[str], insist: Collection[str] = ()) -> None:
 def print_json(facts: Mapping[str, object]) -> None:
     """Print facts as JSON, whatever ``-q`` says."""
     from prototrt.converter.commandline.wording import in_command_line_words
-    from prototrt.converter.json_text import result_text
+    from prototrt.converter.writing.json_text import result_text
 
     show(result_text(in_command_line_words(facts)), end="")
     click.get_current_context().meta[PRINTED] = True
@@ -69,7 +69,7 @@ def print_json(facts: Mapping[str, object]) -> None:
 
 def write_text(target: str | None, text: str) -> None:
     """Write the text to a file, or print it."""
-    from prototrt.converter.files import atomic_write
+    from prototrt.converter.writing.files import atomic_write
 
     if target is None:
         show(text, end="")

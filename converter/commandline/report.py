@@ -12,8 +12,8 @@ from prototrt.converter.commandline.terminal import show
 from prototrt.surgery.ir.shapes import ranges
 
 if TYPE_CHECKING:
-    from prototrt.converter.benchmark import Benchmark
-    from prototrt.converter.doctor import Diagnosis
+    from prototrt.converter.machines.benchmark import Benchmark
+    from prototrt.converter.machines.doctor import Diagnosis
     from prototrt.converter.verification.quantization import OutputCost, QuantizationCost
     from prototrt.converter.verification.verify import Verification
     from prototrt.surgery.views.inspection import Inspection

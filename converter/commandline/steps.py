@@ -16,7 +16,7 @@ from prototrt.converter.commandline.options.stages import printing_after
 from prototrt.converter.commandline.printing import warn
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.options import DataOptions, Way
-from prototrt.converter.stages import Stage
+from prototrt.converter.views.stages import Stage
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def session_of(
 ) -> Session:
     """A session on a net with its weights, or on a plan. Raises ``UsageError`` for options that are for the other."""
     from prototrt.converter.conversion import load_with_weights
-    from prototrt.converter.memory import refuse_large_values
+    from prototrt.converter.machines.memory import refuse_large_values
     from prototrt.converter.runtime.plan_file import is_plan
 
     if not is_plan(model):

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prototrt.converter.commandline.after_converting import next_steps
-from prototrt.converter.cpp_header import namespace_of
+from prototrt.converter.companions.cpp_header import namespace_of
 from prototrt.converter.options import BackendName
 from prototrt.surgery.ir.shapes import ranges, sizes
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
-    from prototrt.converter.targets import Target
+    from prototrt.converter.machines.targets import Target
     from prototrt.surgery.ir import Array, Graph, Shape
 
 _LAYERS = {"caffe": "Caffe layers", "caffe2": "Caffe2 operators"}
@@ -114,7 +114,7 @@ def where_it_runs(manifest: Mapping[str, Any], target: Target | None = None) -> 
         return (
             f"any program that reads ONNX, opset {manifest['onnx']['opset']}: onnxruntime, TensorRT's trtexec"
         )
-    from prototrt.converter import gpu_support
+    from prototrt.converter.machines import gpu_support
 
     return gpu_support.where_it_runs(manifest["tensorrt"])
 

@@ -11,7 +11,7 @@ from prototrt.converter.commandline.options.common import verbosity
 from prototrt.converter.commandline.progress import bar
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.commandline.wording import command_line_words, in_command_line_words
-from prototrt.converter.json_text import result_text
+from prototrt.converter.writing.json_text import result_text
 
 if TYPE_CHECKING:
     from prototrt.converter.survey.survey import Survey, SurveyedNet, Verdict

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.errors import BuildError, ConversionError, UnreadableFileError
-from prototrt.converter.manifest import manifest_of
+from prototrt.converter.companions.manifest import manifest_of
+from prototrt.converter.companions.stated import WRONG, no_manifest_of_ours, read_manifest, stated_signature
 from prototrt.converter.onnx.api import imported
 from prototrt.converter.onnx.export import onnx_from_graph
 from prototrt.converter.onnx.file import write_model
-from prototrt.converter.publication import publication
-from prototrt.converter.stated import WRONG, no_manifest_of_ours, read_manifest, stated_signature
+from prototrt.converter.writing.publication import publication
 from prototrt.surgery.ir import Array, Graph
 
 _ERRORS_ONLY = 3

@@ -10,13 +10,13 @@ from typing import Any
 from prototrt import __version__
 from prototrt.caffe_proto.errors import BuildError
 from prototrt.caffe_proto.subjects import refuse_other
-from prototrt.converter.manifest import describe, graph_facts, refuse_changed
+from prototrt.converter.companions.manifest import describe, graph_facts, refuse_changed
 from prototrt.converter.onnx.api import element_type, imported
 from prototrt.converter.onnx.file import write_model
 from prototrt.converter.onnx.lowering import lower
 from prototrt.converter.onnx.model import OnnxModel, Proto
 from prototrt.converter.options import ExportOptions
-from prototrt.converter.publication import publication
+from prototrt.converter.writing.publication import publication
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.pipeline import lowered
 

@@ -18,7 +18,7 @@ import numpy as np
 from prototrt.caffe_proto.weights.wire_writer import field_head
 from prototrt.converter.onnx.api import element_type, imported
 from prototrt.converter.onnx.model import Proto
-from prototrt.converter.publication import Publication
+from prototrt.converter.writing.publication import Publication
 from prototrt.surgery.ir import Array
 
 EXTERNAL_FROM = 1 << 30

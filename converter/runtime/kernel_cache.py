@@ -10,7 +10,7 @@ from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.files import read_regular
-from prototrt.converter.files import atomic_write
+from prototrt.converter.writing.files import atomic_write
 
 log = logging.getLogger(__name__)
 

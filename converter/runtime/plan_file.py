@@ -12,10 +12,10 @@ from typing import Any
 from prototrt.caffe_proto.errors import EngineError, UnreadableFileError
 from prototrt.caffe_proto.files import open_regular, read_regular
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.companions.signing import Keys, TrustedKeys
+from prototrt.converter.companions.stated import WRONG, no_manifest_of_ours, read_manifest, stated_signature
 from prototrt.converter.options import ENGINE_SUFFIXES, BackendName
 from prototrt.converter.sessions.signature import Signature
-from prototrt.converter.signing import Keys, TrustedKeys
-from prototrt.converter.stated import WRONG, no_manifest_of_ours, read_manifest, stated_signature
 
 _GIVE_PLAN = "give a plan written by prototrt convert"
 BACKENDS: tuple[BackendName, ...] = ("rtx", "enterprise")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from prototrt.converter.companions.signing import Keys
 from prototrt.converter.runtime.device import Device, DeviceName, find_device
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.runtime.kernel_cache import KernelCache, cache_beside
 from prototrt.converter.runtime.plan_file import PlanFile, load_plan, plan_with_manifest
-from prototrt.converter.signing import Keys
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.surgery.ir import Graph
 

@@ -12,8 +12,8 @@ from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.weights.named_arrays import announced_in, load_arrays
 from prototrt.caffe_proto.weights.npz import Announced
 from prototrt.caffe_proto.wording import Option, Worded, listed
-from prototrt.converter.files import atomic_write
 from prototrt.converter.sessions.signature import Signature, concrete, lost_state
+from prototrt.converter.writing.files import atomic_write
 from prototrt.surgery.ir import Array
 
 Feeds = dict[str, Array]

@@ -19,9 +19,9 @@ from prototrt.surgery.ir import Array, Graph, Value
 from prototrt.surgery.ir.shapes import sizes
 
 if TYPE_CHECKING:
+    from prototrt.converter.companions.signing import Keys
     from prototrt.converter.runtime.device import Device, DeviceName
     from prototrt.converter.runtime.engine import Engine
-    from prototrt.converter.signing import Keys
     from prototrt.converter.tensorrt.builder import Plan
 
 Runnable: TypeAlias = "Graph | Plan | Engine | str | os.PathLike[str]"

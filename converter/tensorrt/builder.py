@@ -18,17 +18,17 @@ from prototrt.caffe_proto.subjects import refuse_other
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter import black_box
 from prototrt.converter.builder_options import refuse_for, refuse_without_gpu, stated
-from prototrt.converter.files import HashedStream, atomic_write
-from prototrt.converter.manifest import describe, graph_facts, refuse_changed
-from prototrt.converter.notebook import notebook_build
+from prototrt.converter.companions.manifest import describe, graph_facts, refuse_changed
+from prototrt.converter.companions.signing import Signer
 from prototrt.converter.options import BuildOptions, Progress, TileLowering
-from prototrt.converter.publication import publication
-from prototrt.converter.signing import Signer
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.configuration import configure, layer_info, timing_cache_of
 from prototrt.converter.tensorrt.lowering import lower, refuse_not_run
 from prototrt.converter.tensorrt.network import Network
 from prototrt.converter.tensorrt.profiles import profiles_of
+from prototrt.converter.views.notebook import notebook_build
+from prototrt.converter.writing.files import HashedStream, atomic_write
+from prototrt.converter.writing.publication import publication
 from prototrt.surgery.ir import Graph, node_count, sha256_of_graph
 from prototrt.surgery.pipeline import lowered
 

@@ -22,15 +22,15 @@ import numpy as np
 from prototrt.caffe_proto.errors import BuildError, OptionsError
 from prototrt.caffe_proto.files import read_regular
 from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.companions.script import script_of
 from prototrt.converter.conversion import Product
 from prototrt.converter.options import BackendName, BuildOptions, ConvertOptions, Platform, TritonOptions
-from prototrt.converter.publication import publication, told_of
-from prototrt.converter.script import script_of
 from prototrt.converter.sessions.feeds import write_results
 from prototrt.converter.triton.config import Labels, config_of, initial_file, outputs_with
 from prototrt.converter.triton.served import Served
 from prototrt.converter.triton.serving import INITIAL_STATE, MODEL, PLAN
 from prototrt.converter.triton.text import text_of
+from prototrt.converter.writing.publication import publication, told_of
 
 _BUILT_THERE: Final = "datacenter"
 """The target whose engine is built where it runs, by trtexec: Triton's container has it."""

@@ -16,7 +16,7 @@ PARTS = {
     "lower": ("prototrt.converter.tensorrt.builder", "network_of"),
     "builder": ("prototrt.converter.tensorrt.builder._Job", "stream"),
     "facts": ("prototrt.converter.tensorrt.builder._Job", "facts"),
-    "write": ("prototrt.converter.files.HashedStream", "_wait"),
+    "write": ("prototrt.converter.writing.files.HashedStream", "_wait"),
 }
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import prototrt
-from prototrt.converter.doctor import Diagnosis, diagnose
+from prototrt.converter.machines.doctor import Diagnosis, diagnose
 from prototrt.converter.runtime.cuda_python import CudaPythonDevice
 from prototrt.surgery.ir import Graph
 from prototrt.tests.gpu import engines, floors, goldens, kernels, libraries, sessions, speed, stand_in

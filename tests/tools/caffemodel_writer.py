@@ -10,7 +10,7 @@ import numpy as np
 
 from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.wire_writer import field_head, varint_bytes
-from prototrt.converter.files import atomic_write
+from prototrt.converter.writing.files import atomic_write
 
 # Numbers of NetParameter, LayerParameter, BlobProto and BlobShape in caffe.proto.
 _LAYER, _NAME, _TYPE, _BLOBS, _DATA, _SHAPE, _DIM = 100, 1, 2, 7, 5, 7, 1

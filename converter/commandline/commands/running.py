@@ -102,9 +102,9 @@ def bench(
     are invented. Ten calls come first that do not count. A way ends after ten seconds.
     "queued" is the time after which Python goes on while the GPU works.
     """
-    from prototrt.converter.benchmark import bench_engine, bench_graph
     from prototrt.converter.commandline.report import print_benchmark
     from prototrt.converter.conversion import load_with_weights
+    from prototrt.converter.machines.benchmark import bench_engine, bench_graph
     from prototrt.converter.runtime.plan_file import is_plan
 
     if is_plan(model):
@@ -139,7 +139,7 @@ def verify(
     from prototrt.converter.commandline.progress import bar_when_known
     from prototrt.converter.commandline.report import print_verification
     from prototrt.converter.conversion import load_with_weights, verify_model
-    from prototrt.converter.memory import refuse_large_values
+    from prototrt.converter.machines.memory import refuse_large_values
 
     net = load_with_weights(model, loading)
     graph = rewritten(net, rewriting)

@@ -26,7 +26,7 @@ from prototrt.converter.commandline.options.stages import (
 from prototrt.converter.commandline.printing import print_json, print_result, warn
 from prototrt.converter.commandline.steps import print_graphs
 from prototrt.converter.commandline.terminal import show
-from prototrt.converter.stages import Reader, Stage
+from prototrt.converter.views.stages import Reader, Stage
 from prototrt.surgery.options import RewriteOptions
 
 
@@ -102,7 +102,7 @@ def dot(
     """
     from prototrt.converter.commandline.browser import open_in_browser
     from prototrt.converter.commandline.wording import command_line_words
-    from prototrt.converter.pictures import TEXT, dot_text, is_page, refuse_other_formats, write_picture
+    from prototrt.converter.views.pictures import TEXT, dot_text, is_page, refuse_other_formats, write_picture
 
     if is_opened and (target is None or target.lower().endswith(TEXT)):
         raise click.UsageError("--open is for pages and images: also give -o FILE.html")
@@ -145,6 +145,6 @@ def layers(markdown: bool, as_json: bool) -> None:
 def doctor(as_json: bool) -> None:
     """Report what is installed here, what it can build and run, and what to install."""
     from prototrt.converter.commandline.report import print_diagnosis
-    from prototrt.converter.doctor import diagnose
+    from prototrt.converter.machines.doctor import diagnose
 
     print_result(diagnose(), as_json, print_diagnosis)

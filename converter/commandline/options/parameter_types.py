@@ -164,7 +164,7 @@ class OutputFile(ShownType):
         return f"Name the file to write, as in {param.opts[0]} net{suffix}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from prototrt.converter.files import why_misnamed, why_unwritable
+        from prototrt.converter.writing.files import why_misnamed, why_unwritable
 
         if problem := why_misnamed(value, self.suffixes):
             self.fail(problem, param, ctx)
@@ -185,7 +185,7 @@ class ProductFile(OutputFile):
     """An engine or a model, with its manifest and its weights."""
 
     def files(self, target: str) -> list[str]:
-        from prototrt.converter.files import product_files
+        from prototrt.converter.writing.files import product_files
 
         return product_files(target)
 

@@ -16,7 +16,7 @@ def refuse_files_read_and_written(context: click.Context, others: Iterable[str] 
     ``others`` are files that are read, although no option names them.
     """
     from prototrt.caffe_proto.wording import Option
-    from prototrt.converter.files import refuse_overwriting
+    from prototrt.converter.writing.files import refuse_overwriting
 
     read = [*others]
     written: list[tuple[Option, str]] = []

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from prototrt.converter.commandline.options.groups import options
 from prototrt.converter.commandline.options.parameter_types import ShownType
 from prototrt.converter.commandline.terminal import show
-from prototrt.converter.stages import READERS, STAGES, Reader, Stage
+from prototrt.converter.views.stages import READERS, STAGES, Reader, Stage
 from prototrt.surgery.options import OF_THE_NET, RewriteOptions
 
 if TYPE_CHECKING:

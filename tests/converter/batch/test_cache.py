@@ -26,7 +26,7 @@ from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.prune import prune
 from prototrt.converter.batch.reports import BatchResult, json_report, junit_report, markdown_report
 from prototrt.converter.batch.versions import versions
-from prototrt.converter.files import atomic_write
+from prototrt.converter.writing.files import atomic_write
 from prototrt.tests.converter.batch.support import NET, entry
 from prototrt.tests.faults import KILLED, Fault, faults
 

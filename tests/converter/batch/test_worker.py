@@ -16,7 +16,7 @@ import pytest
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import default_options
 from prototrt.converter.batch.worker import Worker
-from prototrt.converter.publication import publication
+from prototrt.converter.writing.publication import publication
 from prototrt.tests.converter.batch.support import NET, entry, long_entry
 from prototrt.tests.cut_weights import cut_short
 
@@ -171,7 +171,7 @@ PARENT = """
 import sys, threading
 from pathlib import Path
 from prototrt.converter.batch.worker import Worker
-from prototrt.converter.publication import publication
+from prototrt.converter.writing.publication import publication
 from prototrt.tests.converter.batch.support import {entry}
 
 worker = Worker()

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prototrt.converter.files import atomic_write
+from prototrt.converter.writing.files import atomic_write
 from prototrt.tests.cut_weights import SIZE, cut_short
 from prototrt.tests.fresh_python import ROOT, run_python
 
@@ -62,7 +62,7 @@ def test_a_crash_is_told(case: str) -> None:
 
 def test_what_was_half_written_is_removed(tmp_path: Path) -> None:
     done = run(
-        "from prototrt.converter.files import atomic_write\n"
+        "from prototrt.converter.writing.files import atomic_write\n"
         f"with atomic_write({str(tmp_path / 'x.plan')!r}) as stream:\n"
         "    stream.write(b'half')\n    os.kill(os.getpid(), signal.SIGSEGV)"
     )
@@ -103,7 +103,7 @@ import signal, sys, threading
 from pathlib import Path
 from prototrt import cli
 from prototrt.converter.commandline.crashes import survive
-from prototrt.converter.files import atomic_write
+from prototrt.converter.writing.files import atomic_write
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a background process inherits that they are ignored
 signal.signal(signal.SIGINT, signal.default_int_handler)

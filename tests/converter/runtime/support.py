@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import prototrt
-from prototrt.converter.manifest import graph_facts
+from prototrt.converter.companions.manifest import graph_facts
 from prototrt.converter.tensorrt.builder import Plan
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.converter.runtime.fake_gpu import fake_engine

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from prototrt import BackendName
 from prototrt.caffe_proto.errors import BuildError, EngineError
 from prototrt.cli import main
-from prototrt.converter import doctor, gpu_support
+from prototrt.converter.machines import doctor, gpu_support
 from prototrt.converter.runtime import driver
 from prototrt.converter.runtime.driver import Driver, Gpu
 from prototrt.converter.tensorrt.api import Backend

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prototrt import Form
-from prototrt.converter.doctor import diagnose
+from prototrt.converter.machines.doctor import diagnose
 from prototrt.tests.golden_cases import Case, caffe_cases, check, check_half, recurrent_runs
 
 

@@ -19,13 +19,13 @@ import pytest
 from prototrt import TileLowering
 from prototrt.caffe_proto.errors import BuildError, ConversionError, Origin
 from prototrt.converter.options import BuildOptions
-from prototrt.converter.publication import Publication
 from prototrt.converter.readback import NetworkInterpreter
 from prototrt.converter.tensorrt import builder
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.builder import build, build_file, network_of
 from prototrt.converter.tensorrt.lowering import lower
 from prototrt.converter.tensorrt.network import Network
+from prototrt.converter.writing.publication import Publication
 from prototrt.surgery.ir import Array, DType, Graph, Node, Value
 from prototrt.surgery.ops import ADD, Binary, BinaryKind, Convolution, TanH
 

@@ -26,10 +26,10 @@ from hypothesis import strategies as st
 import prototrt
 from prototrt.caffe_proto.errors import ConversionError, EngineError, OptionsError, UnreadableFileError
 from prototrt.caffe_proto.installing import pip_install
+from prototrt.converter.companions.signing import Signer, TrustedKeys
 from prototrt.converter.conversion import Product
 from prototrt.converter.options import ConvertOptions
 from prototrt.converter.runtime.plan_file import load_plan
-from prototrt.converter.signing import Signer, TrustedKeys
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, run
 from prototrt.tests.converter.runtime.support import written_plan
 from prototrt.tests.dynamic_lstm import dynamic_graph

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.converter.publication import is_device, publication, told_of
+from prototrt.converter.writing.publication import is_device, publication, told_of
 
 
 class HashedStream:

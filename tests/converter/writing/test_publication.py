@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prototrt.converter.files import atomic_write
 from prototrt.converter.onnx import file
 from prototrt.converter.onnx.export import export_onnx
-from prototrt.converter.publication import publication, tidy
 from prototrt.converter.tensorrt.builder import Plan
+from prototrt.converter.writing.files import atomic_write
+from prototrt.converter.writing.publication import publication, tidy
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ir.builder import Builder
 from prototrt.tests.command_line import DEPLOY, WEIGHTS

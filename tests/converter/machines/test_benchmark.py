@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 
 from prototrt.caffe_proto.errors import EngineError
 from prototrt.cli import main
-from prototrt.converter import benchmark
-from prototrt.converter.benchmark import bench_engine, bench_graph
 from prototrt.converter.commandline.report import _duration
+from prototrt.converter.machines import benchmark
+from prototrt.converter.machines.benchmark import bench_engine, bench_graph
 from prototrt.converter.runtime import device, sources
 from prototrt.surgery.ir import Graph
 from prototrt.tests.command_line import STREAM, WEIGHTS

@@ -8,7 +8,7 @@ from typing import Any
 from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.caffe_proto.files import read_regular
 from prototrt.caffe_proto.json_files import value_from_json
-from prototrt.converter.manifest import MANIFEST_FORMAT
+from prototrt.converter.companions.manifest import MANIFEST_FORMAT
 from prototrt.converter.sessions.indices import IndexRange
 from prototrt.converter.sessions.signature import Signature, stream_axes_of
 from prototrt.surgery.ir import AtMost, DType, Range, Recurrence, Size, Value, fixed, size_from_text

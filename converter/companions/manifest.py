@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.files import changed, identity_of
-from prototrt.converter.cpp_header import write_header
-from prototrt.converter.json_text import json_text
-from prototrt.converter.publication import Publication
-from prototrt.converter.script import write_script
+from prototrt.converter.companions.cpp_header import write_header
+from prototrt.converter.companions.script import write_script
 from prototrt.converter.sessions.indices import IndexRange, index_ranges
+from prototrt.converter.writing.json_text import json_text
+from prototrt.converter.writing.publication import Publication
 from prototrt.surgery.ir import AtMost, Graph, LeftOut, OpenSize, Value, symbols_of
 from prototrt.surgery.ir.layout import Layout
 from prototrt.surgery.ir.lengths import SEGMENTS

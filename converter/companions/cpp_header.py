@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from prototrt.converter.publication import Publication
+from prototrt.converter.writing.publication import Publication
 
 _TYPES = {"bool": ("boolean", 1), "float16": ("float16", 2), "float32": ("float32", 4), "int32": ("int32", 4)}
 """By type of a manifest: its enumerator, and the bytes of an element."""

@@ -12,7 +12,7 @@ import pytest
 
 from prototrt.caffe_proto.errors import ConversionError, OptionsError
 from prototrt.caffe_proto.wording import Option
-from prototrt.converter.files import HashedStream, atomic_write, refuse_overwriting, why_unwritable
+from prototrt.converter.writing.files import HashedStream, atomic_write, refuse_overwriting, why_unwritable
 
 
 def write_half(target: Path, interruption: BaseException) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.visible import visible_line
-from prototrt.converter.publication import Publication
+from prototrt.converter.writing.publication import Publication
 from prototrt.surgery.ir.shapes import sizes
 
 _SCRIPT = """\

@@ -7,7 +7,7 @@ import pytest
 
 import prototrt
 from prototrt import Way
-from prototrt.converter.manifest import graph_facts
+from prototrt.converter.companions.manifest import graph_facts
 from prototrt.surgery.ir import Graph
 from prototrt.tests.golden_cases import Case, fork_cases, rewritten
 from prototrt.tests.small_nets import WAYS

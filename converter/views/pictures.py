@@ -14,10 +14,10 @@ from prototrt.caffe_proto.errors import ConversionError, OptionsError, Unreadabl
 from prototrt.caffe_proto.json_files import value_from_json
 from prototrt.caffe_proto.recognition import read_text
 from prototrt.caffe_proto.wording import Option, Surface, Worded, python_words, worded
-from prototrt.converter.files import atomic_write, refuse_overwriting, why_misnamed
 from prototrt.converter.page.facts import page_facts
 from prototrt.converter.page.writing import page
-from prototrt.converter.stages import Stage
+from prototrt.converter.views.stages import Stage
+from prototrt.converter.writing.files import atomic_write, refuse_overwriting, why_misnamed
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.pipeline import rewrite

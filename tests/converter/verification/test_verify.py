@@ -26,7 +26,7 @@ from prototrt.surgery.ops import Axis, Cast, Gather, LeakyReLU, Reshape, TanH
 from prototrt.tests.golden_cases import caffe_cases, rewritten
 from prototrt.tests.npz import write_npz
 
-DIGITS = Path(__file__).parents[2] / "samples" / "digits"
+DIGITS = Path(__file__).parents[3] / "samples" / "digits"
 EXACT = Tolerance(0, 1e-9, "")
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.converter.builder_options import trtexec_words
+from prototrt.converter.companions.script import plan_of
 from prototrt.converter.options import BuildOptions
-from prototrt.converter.script import plan_of
 from prototrt.converter.tensorrt.lowering import refuse_data_dependent, refuse_many_axes
 from prototrt.surgery.ir import Graph, Range, Value, computable, range_of
 from prototrt.surgery.passes.precision import precision_of

@@ -16,7 +16,7 @@ from prototrt.converter.conversion import Product
 from prototrt.converter.options import BuildOptions, ConvertOptions
 from prototrt.surgery.ir import Graph, LeftOut
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "samples" / "digits"
 WHOLE = ("onnx", "verification")
 """Explained elsewhere: their own keys are not listed."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from prototrt import __version__
 from prototrt.caffe_proto.errors import ConversionError
-from prototrt.converter.gpu_support import BACKEND_NAMES, can_run, refusal_of_driver
+from prototrt.converter.machines.gpu_support import BACKEND_NAMES, can_run, refusal_of_driver
 from prototrt.converter.options import BackendName
 from prototrt.converter.runtime.device import find_device
 from prototrt.converter.runtime.driver import INSTALL_A_DRIVER, NO_DRIVER, Driver, Gpu, find_driver

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from prototrt.caffe_proto.errors import ConversionError, OptionsError
 from prototrt.cli import main
-from prototrt.converter.pictures import refuse_other_formats, rendered
+from prototrt.converter.views.pictures import refuse_other_formats, rendered
 from prototrt.tests.command_line import DEPLOY
 
 
