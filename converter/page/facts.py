@@ -42,7 +42,7 @@ def page_facts(
         "title": model.name or model.file,
         "file": model.file,
         "weights": model.weights.file,
-        "stages": ["As it is written", title],
+        "stages": ["As written", title],
         "verification": verification,
     }
     numbers = {layer.origin: number for number, layer in enumerate(model.layers)}

@@ -334,6 +334,12 @@ LAYOUT = """() => ({
 })"""
 
 
+LEGEND_ROWS_TOUCH = """() => {
+  const spans = [...document.querySelectorAll(".legend span")].map(span => span.getBoundingClientRect());
+  return spans.some(one => spans.some(other => other.top > one.top + 2 && other.top < one.bottom + 2));
+}"""
+
+
 @needs_graphviz
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "height"), [(768, 1024), (390, 844), (844, 390)])
@@ -342,7 +348,7 @@ def test_narrow_windows_show_a_drawing_at_a_time(opened: Any, digits: Path, widt
     page.set_viewport_size({"width": width, "height": height})
     page.get_by_role("tab", name="Rewritten in primitives").wait_for()
     tabs = page.locator("[role=tab]:visible")
-    assert tabs.all_inner_texts()[:2] == ["As it is written", "Rewritten in primitives"]
+    assert tabs.all_inner_texts()[:2] == ["As written", "Rewritten in primitives"]
     for shown in (0, 1):
         tabs.nth(shown).click()
         assert whole(page)
@@ -355,8 +361,12 @@ def test_narrow_windows_show_a_drawing_at_a_time(opened: Any, digits: Path, widt
     assert panel["x"] >= 0
     assert panel["x"] + panel["width"] <= width
     assert panel["y"] + panel["height"] <= height
+    page.get_by_role("tab", name="Costs").click()
+    assert page.locator("#panel").is_hidden()  # the table has all the room
+    tabs.nth(1).click()
     page.locator("#panel .other").click()
     assert page.locator("#drawing-0 .here text").first.text_content() == "score"
+    assert page.evaluate(LEGEND_ROWS_TOUCH) is False
     page.set_viewport_size({"width": 1400, "height": 900})
     page.get_by_role("tab", name="Graphs").wait_for()
     assert min(page.evaluate(LAYOUT)["panes"]) > 500
