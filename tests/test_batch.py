@@ -120,7 +120,7 @@ def test_a_second_run_converts_nothing_and_prune_forgets() -> None:
     pruned = CliRunner().invoke(main, ["cache", "prune", "kept", "--json"])
     assert json.loads(pruned.stdout)["removed"] == 2
     again = CliRunner().invoke(main, ["cache", "prune", "kept", "--max-size", "1GB"])
-    assert again.stdout == "0 removed (0.0 MB), 0 kept (0.0 MB)\n"
+    assert again.stdout == "0 removed (0 bytes), 0 kept (0 bytes)\n"
     assert batch(text, "--cache", "kept").stdout.endswith(": 2 converted\n")
 
 

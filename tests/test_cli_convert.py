@@ -40,7 +40,7 @@ def test_convert_writes_onnx_by_the_suffix(tmp_path: Path) -> None:
     assert first.endswith(" ONNX nodes")
     assert verified.startswith("verified onnx-lstm in 2 calls: off by at most ")
     assert runs_on == "runs on  any program that reads ONNX, opset 17: onnxruntime, TensorRT's trtexec"
-    assert last.startswith(f"{target}: 0.4 MB, ")
+    assert last.startswith(f"{target}: 438.0 kB, ")
     verification = json.loads((tmp_path / "digits.onnx.json").read_text())["verification"]
     assert verification["holds"]
     assert {"prob", "lstm1_h_T"} <= {item["blob"] for item in verification["comparisons"]}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.sizes import text_of_bytes
 from prototrt.caffe_proto.wording import Option, Worded
 
 _DAY = 24 * 3600
@@ -30,8 +31,8 @@ class Pruned:
 
     @property
     def summary(self) -> str:
-        kept = f"{self.kept} kept ({self.kept_bytes / 1e6:.1f} MB)"
-        return f"{self.removed} removed ({self.removed_bytes / 1e6:.1f} MB), {kept}"
+        kept = f"{self.kept} kept ({text_of_bytes(self.kept_bytes)})"
+        return f"{self.removed} removed ({text_of_bytes(self.removed_bytes)}), {kept}"
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
+from prototrt.caffe_proto.sizes import text_of_bytes
 from prototrt.caffe_proto.visible import visible, visible_line
 from prototrt.converter.batch.entry import Outcome, Status, worst_exit_code
 from prototrt.converter.writing.files import atomic_write
@@ -137,7 +138,7 @@ def markdown_report(result: BatchResult) -> str:
 
 def _row(outcome: Outcome) -> str:
     facts = outcome.facts
-    size = f"{facts['bytes'] / 1e6:.1f} MB" if "bytes" in facts else ""
+    size = text_of_bytes(facts["bytes"]) if "bytes" in facts else ""
     result = f"{_SIGNS.get(outcome.status, '❌')} {outcome.status.value}"
     count = str(len(outcome.warnings) or "")
     cells = (_name(outcome.entry.name), result, f"{outcome.seconds:.1f}", size, _largest(outcome), count)

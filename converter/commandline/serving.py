@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prototrt.caffe_proto.options import LoadOptions
+from prototrt.caffe_proto.sizes import text_of_bytes
 from prototrt.converter.commandline.steps import told
 from prototrt.converter.conversion import load_with_weights
 from prototrt.converter.options import BuildOptions, Platform, TritonOptions
@@ -65,7 +66,7 @@ class ModelFolder:
             *(f"send     {value.name} {sizes(served.of_request(value))}" for value in served.inputs),
             *(f"receive  {value.name} {sizes(served.of_request(value))}" for value in served.outputs),
             *(f"left out {layer.origin.note}" for layer in served.graph.left_out),
-            f"{written.folder}: {size / 1e6:.1f} MB, {self.seconds:.1f} s",
+            f"{written.folder}: {text_of_bytes(size)}, {self.seconds:.1f} s",
             *(f"next: {step}" for step in self._next()),
         ]
         return "\n".join(lines)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prototrt.caffe_proto.sizes import text_of_bytes
 from prototrt.converter.commandline.after_converting import next_steps
 from prototrt.converter.companions.cpp_header import namespace_of
 from prototrt.converter.options import BackendName
@@ -29,11 +30,10 @@ _FLOATS = {
 }
 
 _ELSEWHERE = {
-    "rtx": "a machine that can build with TensorRT itself does that; --backend rtx builds this kind everywhere",
-    "enterprise": "a machine that cannot build with TensorRT itself builds for RTX;"
-    " --backend enterprise builds this kind or fails",
+    "rtx": "where TensorRT itself can build, it chooses enterprise (--backend rtx: always rtx)",
+    "enterprise": "where TensorRT itself cannot build, it chooses rtx (--backend enterprise: never rtx)",
 }
-"""What another machine makes with ``--backend auto``, by the backend that was chosen here."""
+"""What ``--backend auto`` chooses on another machine, by the backend that it chose here."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,8 @@ def _chosen(manifest: Mapping[str, Any], backend: BackendName) -> list[str]:
     """One line if another machine might have built another kind of engine."""
     if backend != "auto" or "onnx" in manifest:
         return []
-    return [f"backend  auto: {_ELSEWHERE[manifest['tensorrt']['flavour']]}"]
+    chosen = manifest["tensorrt"]["flavour"]
+    return [f"backend  auto chose {chosen}; {_ELSEWHERE[chosen]}"]
 
 
 def _verified(manifest: Mapping[str, Any]) -> list[str]:
@@ -142,11 +143,11 @@ def _header(path: str | None) -> list[str]:
 
 def _size(path: str) -> str:
     files = [Path(path), Path(f"{path}.data")]
-    return f"{sum(file.stat().st_size for file in files if file.is_file()) / 1e6:.1f} MB"
+    return text_of_bytes(sum(file.stat().st_size for file in files if file.is_file()))
 
 
 def _build_time(manifest: Mapping[str, Any]) -> str:
-    return f", of which TensorRT {manifest['plan']['build_seconds']:.1f} s" if "plan" in manifest else ""
+    return f" (TensorRT: {manifest['plan']['build_seconds']:.1f} s)" if "plan" in manifest else ""
 
 
 def _warnings(warnings: Sequence[str]) -> str:

@@ -58,13 +58,13 @@ def print_survey(survey: Survey) -> None:
         return
     rest = [net for net in survey.nets if net.verdict is not Verdict.CONVERTS]
     if rest:
-        table = Table(("net", "", "in the way"), folds=(0, 2))
+        table = Table(("net", "result", "missing"), folds=(0, 2))
         for net in rest:
             table.add_row(net.file, net.verdict.value, ", ".join(net.lacking) or _first_line(net))
         table.show()
         show()
     if survey.obstacles:
-        table = Table(("lacking", "nets", "nothing else"), right=(1, 2), folds=(0,))
+        table = Table(("missing", "nets", "only this missing"), right=(1, 2), folds=(0,))
         for name, count, alone in survey.obstacles[:_MOST_OBSTACLES]:
             table.add_row(name, str(count), str(alone))
         table.show()

@@ -31,10 +31,10 @@ def survey_page(survey: Survey) -> str:
 <style>{style}</style></head><body>
 <h1>{survey.count(Verdict.CONVERTS)} of {len(survey.nets)} nets convert</h1>
 {_bar(survey)}
-<h2>What is in the way</h2>
-{_table(("layer type or field", "nets", "nets that lack nothing else"), map(_obstacle, survey.obstacles))}
+<h2>What is missing</h2>
+{_table(("layer type or field", "nets", "nets that lack only this"), map(_obstacle, survey.obstacles))}
 <h2>Nets</h2>
-{_table(("net", "", "in the way", "outputs that can be converted"), map(_net, survey.nets))}
+{_table(("net", "result", "missing", "outputs that can be converted"), map(_net, survey.nets))}
 </body></html>
 """
 

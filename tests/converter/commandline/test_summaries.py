@@ -28,7 +28,7 @@ A10 = {
             RTX,
             """\
 runs on  TensorRT for RTX 1.7.1.116: GeForce and RTX GPUs of compute capability 8.0 and newer
-backend  auto: a machine that can build with TensorRT itself does that; --backend rtx builds this kind everywhere""",
+backend  auto chose rtx; where TensorRT itself can build, it chooses enterprise (--backend rtx: always rtx)""",
         ),
         (
             "rtx",
@@ -40,8 +40,8 @@ backend  auto: a machine that can build with TensorRT itself does that; --backen
             A10,
             """\
 runs on  TensorRT 10.13.0: NVIDIA A10, the kind of GPU that it was built on
-backend  auto: a machine that cannot build with TensorRT itself builds for RTX; --backend enterprise builds this\
- kind or fails""",
+backend  auto chose enterprise; where TensorRT itself cannot build, it chooses rtx (--backend enterprise:\
+ never rtx)""",
         ),
         (
             "enterprise",
