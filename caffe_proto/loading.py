@@ -77,7 +77,7 @@ def _caffe_model(file: str, options: LoadOptions) -> Model:
     _complete_layers(written, file)
     asked = reading_for(written, state, file)
     readings = whole_readings(written, asked)
-    reading = chosen(readings) or asked
+    reading = chosen(readings, state) or asked
     if not reading.entries:
         problem = f"none of the {len(written)} layers belongs to the net for {state}"
         raise NetError(problem, where=file, fix=advice(readings, state))

@@ -19,14 +19,32 @@ _HEIGHT = (*_CROP, "crop_height", "crop_h", "resize_param.height", "new_height",
 _WIDTH = (*_CROP, "crop_width", "crop_w", "resize_param.width", "new_width", "resize_width", "width")
 _SHAPES = ("dim", "shape.dim", "input_shape.dim")
 _PERHAPS_LABELS = ("label", "gt")
+_FILLED_ALIKE = ("constant", "bilinear")
+"""Fillers that do not draw random numbers."""
 
 
 def is_source(entry: LayerEntry) -> bool:
-    """Whether the layer only brings data: its type says so, or Caffe does not know the type and it has no bottoms."""
+    """Whether the layer only brings data.
+
+    Its type says so, it draws random numbers on every call, or Caffe does not know the type and it has no bottoms.
+    """
     layer, facts = entry.message, layer_type(entry.message.type)
+    if layer.type == "DummyData":
+        return _is_drawn(layer)
     if facts.role is not Role.COMPUTES:
         return facts.role is Role.DATA
     return not layer.bottom and bool(layer.top) and (facts.is_code or not is_known(layer.type))
+
+
+def _is_drawn(layer: Message) -> bool:
+    """Whether a DummyData draws all of its tops, except labels."""
+    fillers, tops = layer.dummy_data_param.data_filler, layer.top
+    if len(fillers) not in (1, len(tops)):
+        return False
+    drawn = [fillers[index % len(fillers)].type not in _FILLED_ALIKE for index in range(len(tops))]
+    return any(drawn) and all(
+        is_drawn or is_label_by_name(top) for is_drawn, top in zip(drawn, tops, strict=True)
+    )
 
 
 def label_tops(entry: LayerEntry) -> list[str]:
@@ -49,6 +67,8 @@ def known_shape(entry: LayerEntry, top: int, *, has_frames: bool = False) -> Par
     Source: the ``DataLayerSetUp`` of caffe's ``src/caffe/layers/*_data_layer.cpp``.
     """
     layer, facts = entry.message, layer_type(entry.message.type)
+    if layer.type == "DummyData":
+        return _drawn_shape(layer.dummy_data_param, top)
     stated = stated_numbers(entry)
     whole = next((numbers for path, numbers in stated.items() if _is_named(path, _SHAPES)), None)
     if top == 0 and whole:
@@ -62,6 +82,14 @@ def known_shape(entry: LayerEntry, top: int, *, has_frames: bool = False) -> Par
     if has_frames:
         return (batch, channels or 3, _first(stated, ("new_length",)), *size)
     return (batch, channels, *size)
+
+
+def _drawn_shape(param: Message, top: int) -> PartialShape | None:
+    """The shape of a top of DummyData, in the new or in the old form, stated once or for each top."""
+    if param.shape:
+        return tuple(param.shape[min(top, len(param.shape) - 1)].dim)
+    legacy = (param.num, param.channels, param.height, param.width)
+    return tuple(sizes[min(top, len(sizes) - 1)] for sizes in legacy) if all(legacy) else None
 
 
 def _first(stated: Mapping[FieldPath, list[int]], names: Iterable[str]) -> int | None:

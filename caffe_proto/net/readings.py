@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import chain
 
 from prototrt.caffe_proto.errors import ConversionError, MissingBlobError, NetError
+from prototrt.caffe_proto.net.data_layers import is_source
 from prototrt.caffe_proto.net.deploy import Deployed, cut_training
 from prototrt.caffe_proto.net.phase import PHASES, NetState, is_included
 from prototrt.caffe_proto.net.untangle import Untangled, untangle
@@ -74,11 +75,18 @@ def whole_readings(entries: Sequence[LayerEntry], asked: Reading) -> list[Readin
     return []
 
 
-def chosen(readings: Sequence[Reading]) -> Reading | None:
-    """The reading to use: the only one, or the one to deploy."""
-    if len(readings) == 1:
-        return readings[0]
-    return next((reading for reading in readings if _DEPLOYED in reading.state.stages), None)
+def chosen(readings: Sequence[Reading], asked: NetState) -> Reading | None:
+    """The reading to use: the one to deploy, or any if they differ only in their data, which become inputs."""
+    to_deploy = next((reading for reading in readings if _DEPLOYED in reading.state.stages), None)
+    if to_deploy is None and len({_computing(reading) for reading in readings}) == 1:
+        in_phase = (reading for reading in readings if reading.state.phase == asked.phase)
+        return next(in_phase, readings[0])
+    return to_deploy
+
+
+def _computing(reading: Reading) -> tuple[int, ...]:
+    """The layers that do not bring data."""
+    return tuple(id(entry) for entry in reading.entries if not is_source(entry))
 
 
 def _is_whole(reading: Reading, made: Collection[str]) -> bool:

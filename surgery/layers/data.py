@@ -49,9 +49,9 @@ def _input(build: LayerBuilder, top: str, stated: tuple[int, ...] | None) -> Val
 
 @layer_rule("DummyData")
 def dummy_data(build: LayerBuilder, layer: Layer) -> list[Value]:
-    """Constants. Random fillers are refused: Caffe would draw other numbers on every call.
+    """Constants. Tops with random fillers become inputs: Caffe draws other numbers on every call.
 
-    Becomes: constants.
+    Becomes: constants, or inputs of the engine.
     Source: caffe ``src/caffe/layers/dummy_data_layer.cpp``.
     """
     param = layer.param

@@ -320,6 +320,16 @@ SHAPES = {
     ),
     "HDF5Data": ("hdf5_data_param { batch_size: 2 }", 'became the input "x"', None),
     "AnnotatedData": ("", 'became the input "x"', None),
+    "DummyData": (
+        "dummy_data_param { shape { dim: 2 dim: 3 } data_filler { type: 'gaussian' } }",
+        'became the input "x" of shape (2, 3)',
+        [2, 3],
+    ),
+    "DummyData ": (
+        "dummy_data_param { num: 2 channels: 3 height: 4 width: 5 data_filler { type: 'uniform' } }",
+        'became the input "x" of shape (2, 3, 4, 5)',
+        [2, 3, 4, 5],
+    ),
 }
 
 
@@ -330,6 +340,44 @@ def test_shapes_of_inputs(case: str, write: Write) -> None:
     model = load(write(layer(kind, "in", "", "x", more) + FC))
     assert model.warnings[0] == f'net.prototxt:1: layer "in" ({kind}): {told}'
     assert [list(one.dim) for one in model.layers[0].param.shape] == ([shape] if shape else [])
+
+
+DUMMIES = {
+    "drawn": ("top: 'a' top: 'b'", "{ type: 'gaussian' }", ["Input a", "Input b"]),
+    "drawn, each by its own filler": (
+        "top: 'a' top: 'b'",
+        "{ type: 'xavier' } data_filler { type: 'uniform' }",
+        ["Input a", "Input b"],
+    ),
+    "drawn beside labels": (
+        "top: 'a' top: 'label'",
+        "{ type: 'gaussian' } data_filler { type: 'constant' }",
+        ["Input a"],
+    ),
+    "drawn beside what is not drawn": (
+        "top: 'a' top: 'b'",
+        "{ type: 'gaussian' } data_filler { type: 'constant' }",
+        ["DummyData a b"],
+    ),
+    "the same on each call": ("top: 'a'", "{ type: 'bilinear' }", ["DummyData a"]),
+    "another number of fillers": (
+        "top: 'a' top: 'b'",
+        "{ type: 'uniform' } data_filler { type: 'uniform' } data_filler { type: 'uniform' }",
+        ["DummyData a b"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DUMMIES)
+def test_what_is_drawn_becomes_an_input(case: str, write: Write) -> None:
+    tops, filler, expected = DUMMIES[case]
+    shape = "shape { dim: 2 dim: 3 }"
+    net = (
+        f"layer {{ name: 'd' type: 'DummyData' {tops} dummy_data_param {{ {shape} data_filler {filler} }} }}"
+    )
+    readers = (layer("TanH", top, top, f"of_{top}") for top in ("a", "b", "label") if f"'{top}'" in tops)
+    made = load(write("\n".join([net, *readers]))).layers
+    assert [f"{one.type} {' '.join(one.tops)}" for one in made if one.type != "TanH"] == expected
 
 
 def test_transformation_is_told(write: Write) -> None:

@@ -64,6 +64,18 @@ TAKEN: dict[str, tuple[list[str], dict[str, Any], str]] = {
         'net.prototxt: the net is read with phase="TRAIN" stages=["a"]: with phase TEST, level 0 and no stage,'
         " some blobs are made by no layer",
     ),
+    "data of several stages, and nothing else": (
+        [data("in", "include { stage: 'a' }"), data("other", "include { stage: 'b' }"), NET],
+        {},
+        'net.prototxt: the net is read with stages=["a"]: with phase TEST, level 0 and no stage,'
+        " some blobs are made by no layer",
+    ),
+    "data of two stages and of the other phase": (
+        [data("in", "include { phase: TRAIN }"), data("other", "include { phase: TEST stage: 'b' }"), NET],
+        {},
+        'net.prototxt: the net is read with stages=["b"]: with phase TEST, level 0 and no stage,'
+        " some blobs are made by no layer",
+    ),
     "everything is for training": (
         [data("in", "include { phase: TRAIN }"), NET.replace("top", "include { phase: TRAIN } top")],
         {},
@@ -94,8 +106,13 @@ def test_the_only_whole_reading_is_taken(case: str, write: Write) -> None:
 
 
 OFFERED = {
-    "two stages": (
-        [data("in", "include { stage: 'a' }"), data("other", "include { stage: 'b' }"), NET],
+    "two stages that compute differently": (
+        [
+            data("in", "include { stage: 'a' }"),
+            data("other", "include { stage: 'b' }"),
+            NET,
+            "layer { name: 'b' type: 'TanH' bottom: 'a' top: 'b' include { stage: 'b' } }",
+        ],
         'fix: choose stages=["a"] or stages=["b"]',
     ),
     "none": (
@@ -110,7 +127,7 @@ def test_else_they_are_offered(case: str, write: Write) -> None:
     layers, fix = OFFERED[case]
     (problem,) = [problem for layer in load(write("\n".join(layers))).layers for problem in layer.problems]
     assert str(problem) == (
-        f'net.prototxt:{len(layers)}: layer "a" (TanH), bottom "x": no layer before this one makes it\n'
+        f'net.prototxt:{layers.index(NET) + 1}: layer "a" (TanH), bottom "x": no layer before this one makes it\n'
         '  because layer "in" (line 1), which makes it, is not in the net for phase TEST, level 0 and no stage\n'
         f"  {fix}"
     )

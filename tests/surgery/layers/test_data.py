@@ -61,7 +61,7 @@ REFUSED = {
         "  because Caffe counts elements with 32-bit integers\n"
         "  fix: use smaller sizes"
     ),
-    'shape { dim: 2 } data_filler { type: "gaussian" }': (
+    'shape { dim: 2 } data_filler { type: "gaussian" } data_filler { }': (
         f'{OP}: data_filler is "gaussian", expected "constant" or "bilinear"\n'
         '  because every call of Caffe draws other numbers\n  fix: make it an input: shapes={"a": (2,)}'
     ),
