@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.surgery.ir import Dim, Graph, Node, OpenSize
+from prototrt.surgery.ir import Dim, Graph, Node, symbols_of
 from prototrt.surgery.ir.range_words import one_size
 from prototrt.surgery.ops import Scan
 from prototrt.surgery.options import Form
@@ -20,7 +20,7 @@ def refuse_impossible_form(graph: Graph, sequence: Form, force: bool = False) ->
         raise_all([_not_one_step(node, steps) for node in scans if (steps := _steps(node)) != 1])
     if sequence == "unroll":
         copies = {node: _copies(node) for node in scans}
-        raise_all([_unknown(node, count) for node, count in copies.items() if isinstance(count, OpenSize)])
+        raise_all([_unknown(node, count) for node, count in copies.items() if isinstance(count, str)])
         if not force:
             raise_all([_too_many(node, count) for node, count in copies.items() if _exceeds(count)])
 
@@ -43,7 +43,8 @@ def _exceeds(steps: Dim) -> bool:
     return isinstance(steps, int) and steps > UNROLL_AT_MOST
 
 
-def _unknown(node: Node, steps: OpenSize) -> ConversionError:
+def _unknown(node: Node, steps: Dim) -> ConversionError:
+    loop, symbols = Option("sequence", "loop"), symbols_of(steps)
     return NetError(
         Worded(
             "runs {} steps, a number known only when the engine runs, but {} writes them out",
@@ -51,7 +52,7 @@ def _unknown(node: Node, steps: OpenSize) -> ConversionError:
             Option("sequence", "unroll"),
         ),
         origin=node.origin,
-        fix=Worded("use {}, or {}", Option("sequence", "loop"), one_size(steps.symbols)),
+        fix=Worded("use {}, or {}", loop, one_size(symbols)) if symbols else Worded("use {}", loop),
     )
 
 

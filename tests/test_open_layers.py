@@ -82,6 +82,8 @@ CASES = [
     OpenCase("Slice", "slice_param { slice_point: 2 }", {"x": (2, 3, "H", "W")}, ("y", "z")),
     OpenCase("Slice", "slice_param { axis: 2 slice_point: 1 slice_point: 2 }", IMAGE, ("y", "z", "w")),
     OpenCase("Slice", "slice_param { axis: -1 }", {"x": (1, "H", "3*W")}, ("y", "z", "w")),
+    OpenCase("Slice", "slice_param { axis: 1 }", {"x": (2, "H*H+H", "H")}, ("y", "z")),
+    OpenCase("Slice", "slice_param { axis: 1 }", {"x": ("W", "W*((H//2)*2)", "H")}, ("y", "z")),
     OpenCase("MergeCrop", "", {"x": (1, 2, "H", "2*W-1"), "larger": (1, 2, "H+3", "2*W+4")}),
     OpenCase(
         "Resample", "resample_param { type: NEAREST }", {"x": (1, 2, "H", "W"), "like": (1, 1, "2*H", "2*W")}

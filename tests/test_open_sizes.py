@@ -219,8 +219,16 @@ CONVOLUTION = "convolution_param { num_output: 1 kernel_size: 5 weight_filler { 
             op("Slice", "slice_param { axis: 3 }", tops=("y", "z")),
             (1, 1, 4, 8),
             "(Slice): W elements cannot be cut into 2 equal parts\n"
-            "  because W is 8 to 24\n"
+            "  because W may be 9\n"
             "  fix: name a size that 2 divides, such as 2*H, in shapes",
+        ),
+        (
+            op("Flatten", "", tops=("flat",)).replace('"op"', '"flat"')
+            + op("Slice", "slice_param { axis: 1 }", ("flat",), ("y", "z", "w")),
+            (1, 1, 6, 9),
+            "(Slice): H*W elements cannot be cut into 3 equal parts\n"
+            "  because H*W is 70 where H is 7 and W is 10\n"
+            "  fix: name a size that 3 divides, such as 3*H, in shapes",
         ),
         (
             op("Slice", "slice_param { axis: 2 slice_point: 4 }", tops=("y", "z")),

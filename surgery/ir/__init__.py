@@ -1,7 +1,7 @@
 """The intermediate representation: a graph of primitives, in static single assignment, every value typed."""
 
 from prototrt.surgery.ir.digest import sha256_of_graph
-from prototrt.surgery.ir.dimensions import OpenSize, Range, Size, divided, range_of
+from prototrt.surgery.ir.dimensions import OpenSize, Range, Size, divided, range_of, rest_at
 from prototrt.surgery.ir.graph import (
     Graph,
     LeftOut,
@@ -64,6 +64,7 @@ __all__ = [
     "open_count",
     "range_of",
     "read",
+    "rest_at",
     "sha256_of_graph",
     "size_at",
     "size_from_text",

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import product
 from math import gcd, lcm, prod
 from typing import Any, Literal, TypeAlias
 
@@ -71,7 +72,8 @@ class OpenSize(str):
     def range(self) -> Range:
         """Its smallest, usual and largest value.
 
-        The bounds may be wider than needed where a product, or the size of another symbol, is subtracted.
+        The bounds may be wider than needed where the size of another symbol is subtracted, or a product of one that
+        has many values.
         """
         least, usual, most = (
             dict(zip(self.symbols, sizes, strict=True))
@@ -81,8 +83,10 @@ class OpenSize(str):
         added, subtracted = (
             tuple(term for term in self.terms if (term[1] > 0) is is_added) for is_added in (True, False)
         )
-        if added and subtracted and len(self.symbols) == 1 and _is_linear(self.terms):
-            return self._range_over_periods(self.at(usual))
+        if added and subtracted and len(self.symbols) == 1:
+            values = [self.at({name: size}) for name, size in self._extreme_places()]
+            if values:
+                return Range(min(values), self.at(usual), max(values))
         return Range(
             _total(added, least) + _total(subtracted, most),
             self.at(usual),
@@ -98,18 +102,17 @@ class OpenSize(str):
             return None
         return atom, factor, sum(number for monomial, number in self.terms if not monomial)
 
-    def _range_over_periods(self, usual: int) -> Range:
-        """The range of a size that rises or falls steadily but for rounding, which repeats itself.
+    def _extreme_places(self) -> Iterator[tuple[str, int]]:
+        """The values of its only symbol among which are those of the extremes; none if that takes too many.
 
-        The extremes are in the first or in the last period.
+        What rises or falls steadily but for rounding, which repeats itself, has them in the first or last period.
         """
         ((name, span),) = self.symbols.items()
-        quotients = (atom for monomial, _ in self.terms for atom in monomial if isinstance(atom, Quotient))
-        period = lcm(*(quotient.divisor for quotient in quotients))
+        period = _period(self) if _is_linear(self.terms) else span.max
         first = range(span.min, min(span.min + period, span.max + 1))
-        last = range(max(span.min, span.max - period + 1), span.max + 1)
-        sizes = [self.at({name: size}) for size in (*first, *last)]
-        return Range(min(sizes), usual, max(sizes))
+        last = range(max(first.stop, span.max - period + 1), span.max + 1)
+        if len(first) + len(last) <= MOST_TRIED:
+            yield from ((name, size) for size in (*first, *last))
 
     def __add__(self, other: Size) -> Size:  # type: ignore[override]  # a size is added, not a text
         return _size([*self.terms, *_terms(other)], self, other)
@@ -165,6 +168,8 @@ Terms: TypeAlias = tuple[tuple[Monomial, int], ...]
 """Products of atoms, each with a factor other than 0; the largest products first, a number last."""
 Products: TypeAlias = dict[Monomial, int]
 Form: TypeAlias = Callable[[Products], Products]
+MOST_TRIED = 1 << 12
+"""Sizes that are tried one by one, at most."""
 LONGEST_SUM = 64
 """Quotients by larger numbers are not looked at together: to see that they add up takes as many of them."""
 
@@ -180,7 +185,22 @@ def divided(dividend: Size, divisor: Size) -> Size | None:
         quotient = _long_division(_sum(_terms(dividend)), _sum(_terms(divisor)), form)
         if quotient is not None:
             return _size(quotient, dividend, divisor)
+    if isinstance(dividend, OpenSize) and isinstance(divisor, int) and divisor > 0:
+        return dividend // divisor if rest_at(dividend, divisor) is None else None
     return None
+
+
+def rest_at(dividend: OpenSize, divisor: int) -> Mapping[str, int] | None:
+    """Sizes of the symbols at which a division leaves a rest; None if it leaves none at any.
+
+    Rests repeat themselves, so one period is tried. The answer is empty if that takes more than ``MOST_TRIED`` sizes.
+    """
+    period = _period(dividend, divisor)
+    spans = [range(span.min, min(span.max + 1, span.min + period)) for span in dividend.symbols.values()]
+    if prod(map(len, spans)) > MOST_TRIED:
+        return {}
+    every = (dict(zip(dividend.symbols, sizes, strict=True)) for sizes in product(*spans))
+    return next((sizes for sizes in every if dividend.at(sizes) % divisor), None)
 
 
 def _long_division(dividend: Products, divisor: Products, form: Form) -> list[tuple[Monomial, int]] | None:
@@ -321,6 +341,16 @@ def _is_linear(terms: Terms) -> bool:
         and all(_is_linear(atom.dividend.terms) for atom in monomial if isinstance(atom, Quotient))
         for monomial, _ in terms
     )
+
+
+def _period(size: OpenSize, modulus: int = 1) -> int:
+    """How far apart two values of a symbol are at which the size leaves the same rest by a modulus.
+
+    With the modulus 1, a size whose symbols are not multiplied has then grown by a fixed number.
+    """
+    atoms = (atom for monomial, _ in size.terms for atom in monomial)
+    periods = (_period(atom.dividend, modulus * atom.divisor) for atom in atoms if isinstance(atom, Quotient))
+    return lcm(modulus, *periods)
 
 
 def _names(atom: Atom) -> Iterable[str]:

@@ -15,7 +15,7 @@ from prototrt.surgery.expansion.layer_builder import (
     layer_rule,
     refuse_in_place,
 )
-from prototrt.surgery.ir import Shape, Size, Value, computable, divided, fixed, range_of
+from prototrt.surgery.ir import Shape, Size, Value, computable, divided, fixed, range_of, rest_at
 from prototrt.surgery.ops import Concat, Reverse, Slice, Transpose
 from prototrt.surgery.ops.windows import larger_smallest, told_ranges
 
@@ -60,21 +60,21 @@ def slice_layer(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         return [x]
     refuse_in_place(layer, "the tops are parts of the bottom")
     size = computable(x.shape[axis], f"axis {axis}")
-    cuts: list[Size] = [0, *_cuts(list(layer.param.slice_point), size, count), size]
-    return [build.add(Slice(axis, start, end - start), x) for start, end in pairwise(cuts)]
+    parts = _parts(list(layer.param.slice_point), size, count)
+    return [build.add(Slice(axis, start, part), x) for start, part in parts]
 
 
-def _cuts(points: list[int], size: Size, count: int) -> list[Size]:
-    """Where to cut ``size`` elements into ``count`` parts."""
+def _parts(points: list[int], size: Size, count: int) -> list[tuple[Size, Size]]:
+    """The start and the size of each of ``count`` parts of ``size`` elements."""
     if not points:
         part = divided(size, count)
         if part is None:
             raise ShapeError(
                 f"{size} elements cannot be cut into {count} equal parts",
-                because=told_ranges(size),
+                because=_odd_sizes(size, count),
                 fix=_fix_for_parts(size, count),
             )
-        return [place * part for place in range(1, count)]
+        return [(place * part, part) for place in range(count)]
     if len(points) != count - 1:
         raise NetError(
             f"has {len(points)} slice points for {count} tops, expected {count - 1}",
@@ -86,7 +86,18 @@ def _cuts(points: list[int], size: Size, count: int) -> list[Size]:
             because=told_ranges(size),
             fix=larger_smallest(size, "state each slice point once, in increasing order"),
         )
-    return [*points]
+    return [(start, end - start) for start, end in pairwise([0, *points, size])]
+
+
+def _odd_sizes(size: Size, count: int) -> str | None:
+    """Where a size that varies cannot be cut, as a reason."""
+    if isinstance(size, int):
+        return None
+    odd = rest_at(size, count)
+    if not odd:
+        return told_ranges(size)
+    where = " and ".join(f"{name} is {value}" for name, value in odd.items() if name != size)
+    return f"{size} is {size.at(odd)} where {where}" if where else f"{size} may be {size.at(odd)}"
 
 
 def _fix_for_parts(size: Size, count: int) -> str:
