@@ -19,7 +19,7 @@ from prototrt.caffe_proto.known_forks import FIELDS
 from prototrt.caffe_proto.schema import Message, is_repeated, message_class, required_fields
 from prototrt.caffe_proto.suggestions import MOST_NAMES, choices, close_names
 from prototrt.caffe_proto.text.findings import BrokenTextError, Finding, OpenLayer
-from prototrt.caffe_proto.text.scalars import BadValueError, scalar_reader
+from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, scalar_reader
 from prototrt.caffe_proto.text.tokens import Token, TokenKind, Tokens
 from prototrt.caffe_proto.wording import Option, Worded
 
@@ -56,6 +56,14 @@ class _KnownField:
     name: str
     is_repeated: bool
     is_message: bool
+    is_string: bool
+
+    def store(self, message: Message, value: Scalar) -> None:
+        """Put a value into the field of a message; append it if the field is repeated."""
+        if self.is_repeated:
+            getattr(message, self.name).append(value)
+        else:
+            setattr(message, self.name, value)
 
 
 def parse_net(text: str, file: str, message: Message | None = None) -> ParsedNet:
@@ -86,8 +94,12 @@ class _Reader:
 
     def read_fields(self, message: Message, closing: str | None, path: FieldPath, opened: int) -> None:
         """Read fields into ``message`` up to the closing sign, or to the end of the file if ``closing`` is None."""
-        seen: dict[str, Token] = {}
-        while not self._closed(closing, path, opened):
+        seen: dict[str, int] = {}
+        while True:
+            if path:
+                self._read_plain_fields(message, seen)
+            if self._closed(closing, path, opened):
+                return
             name = self.tokens.take()
             if name.kind is not TokenKind.WORD:
                 raise self._broken(name, path, f"found {name}, expected the name of a field")
@@ -98,11 +110,29 @@ class _Reader:
             if known is None:
                 self._read_unknown(name, message.DESCRIPTOR, path, opened)
             else:
-                first = seen.setdefault(known.name, name)
-                if first is not name and not known.is_repeated:
+                first = seen.setdefault(known.name, name.offset)
+                if first != name.offset and not known.is_repeated:
                     self._find_second(known, name, path, first)
                 self._read_known(owner, known, name, (*path, known.name))
             self._take_separator()
+
+    def _read_plain_fields(self, message: Message, seen: dict[str, int]) -> None:
+        """Read the next fields as long as they are plain and nothing is wrong with them. Nearly all are."""
+        begin = place = self.tokens.ahead.offset
+        descriptor = message.DESCRIPTOR
+        while plain := self.tokens.plain_field(place):
+            name, string, word = plain.groups()
+            known = _known_field(descriptor, name)
+            if known is None or (known.name in seen and not known.is_repeated):
+                break
+            value = string if known.is_string else _value_of(known.descriptor, word)
+            if value is None:
+                break
+            seen[known.name] = place
+            known.store(message, value)
+            place = plain.end()
+        if place != begin:
+            self.tokens.go_to(place)
 
     def _owner(self, message: Message, name: str) -> Message:
         """The message for a field that this one lacks: forks put new parameters into layers of the old form."""
@@ -132,12 +162,12 @@ class _Reader:
             )
         return False
 
-    def _find_second(self, known: _KnownField, name: Token, path: FieldPath, first: Token) -> None:
+    def _find_second(self, known: _KnownField, name: Token, path: FieldPath, first: int) -> None:
         self._find(
             name,
             path,
             f"{known.name} is given a second time",
-            because=f"line {self.tokens.line(first)} gives it first",
+            because=f"line {self.tokens.line_at(first)} gives it first",
             fix="remove one of the two",
             field=known.name,
         )
@@ -216,10 +246,7 @@ class _Reader:
             fix = bad.fix or _fix_of_mixed_forms(field, token) or _fix_of_value(field, token)
             self._find(token, path[:-1], problem, fix=fix, field=known.name)
             return
-        if known.is_repeated:
-            getattr(message, known.name).append(value)
-        else:
-            setattr(message, known.name, value)
+        known.store(message, value)
 
     def _is_fork_type(self, known: FieldDescriptor, token: Token) -> bool:
         """Whether this is a V1 type of a fork, rather than a misspelt one of Caffe's; if so it is kept."""
@@ -325,7 +352,26 @@ def _known_field(descriptor: Descriptor, name: str) -> _KnownField | None:
     field = descriptor.fields_by_name.get(_OTHER_NAMES.get((str(descriptor.name), name), name))
     if field is None:
         return None
-    return _KnownField(field, field.name, is_repeated(field), is_message=field.message_type is not None)
+    return _KnownField(
+        field,
+        field.name,
+        is_repeated(field),
+        is_message=field.message_type is not None,
+        is_string=field.type == FieldDescriptor.TYPE_STRING,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _value_of(field: FieldDescriptor, word: str | None) -> Scalar | None:
+    """The value for which a word or a number stands; None if it does not suit the field. Nets repeat a few."""
+    if word is None or field.message_type is not None:
+        return None
+    try:
+        tokens = Tokens(word, "")
+        value = scalar_reader(field)(tokens)
+    except (BadValueError, UnreadableFileError):
+        return None
+    return value if tokens.ahead.kind is TokenKind.END else None
 
 
 def _explain_unknown(finding: Finding, name: str, descriptor: Descriptor) -> None:

@@ -50,6 +50,15 @@ _TOKEN = re.compile(
 )
 """A token after blanks. A character that begins no token matches outside the groups, so that none is skipped."""
 _KINDS = {group: TokenKind[name] for name, group in _TOKEN.groupindex.items()}
+_PLAIN_FIELD = re.compile(
+    rf"""
+    (?P<name> [A-Za-z_]\w* ) {_BLANKS} : {_BLANKS}
+    (?: "(?P<string> [^"\\\n]* )" | (?P<word> [-+.\w]+ ) (?![-+.\w]) )
+    {_BLANKS} (?= [A-Za-z_}}] )
+    """,
+    re.VERBOSE | re.ASCII,
+)
+"""A field of one value, in front of another field or the end of its message. What follows proves the value complete."""
 
 
 class Tokens:
@@ -62,12 +71,26 @@ class Tokens:
         self.file = file
         self._text = text
         self._line_ends = [match.start() for match in re.finditer("\n", text)]
-        self._rest = self._cut()
+        self.go_to(0)
+
+    def go_to(self, offset: int) -> None:
+        """Continue with the token that begins at this offset, or after blanks there."""
+        self._rest = self._cut(offset)
         self.ahead = next(self._rest)
         """The token that will be taken next."""
 
+    def plain_field(self, offset: int) -> re.Match[str] | None:
+        """The field that begins at this offset: its name, and its value in the group "string" or "word".
+
+        None if it is not a plain one. To take it token by token gives the same, but takes four times as long.
+        """
+        return _PLAIN_FIELD.match(self._text, offset)
+
     def line(self, token: Token) -> int:
-        return bisect_right(self._line_ends, token.offset - 1) + 1
+        return self.line_at(token.offset)
+
+    def line_at(self, offset: int) -> int:
+        return bisect_right(self._line_ends, offset - 1) + 1
 
     def since(self, first: Token) -> tuple[Token, ...]:
         """The tokens that have been taken, from ``first`` on."""
@@ -100,8 +123,7 @@ class Tokens:
         yield Token(TokenKind.END, "", max(len(self._text.rstrip()) - 1, 0))
 
     def _unreadable(self, offset: int) -> UnreadableFileError:
-        line = bisect_right(self._line_ends, offset - 1) + 1
-        where = f"{self.file}:{line}"
+        where = f"{self.file}:{self.line_at(offset)}"
         rest = self._text[offset : offset + 80].split("\n", 1)[0]
         if rest[0] in "\"'":
             return UnreadableFileError(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from google.protobuf import text_format
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prototrt.caffe_proto.errors import ConversionError, raise_all
 from prototrt.caffe_proto.schema import Message, is_repeated, message_class
 from prototrt.caffe_proto.text.prototxt import parse_net
+from prototrt.caffe_proto.text.tokens import Tokens
 
 GOLDENS = Path(__file__).parents[1] / "goldens"
 NETS = sorted(GOLDENS.glob("caffe/*/*.prototxt"))
@@ -77,6 +80,51 @@ def test_reads_whatever_protobuf_writes(layers: list[Message], on_one_line: bool
     net = message_class("NetParameter")(layer=layers)
     text = text_format.MessageToString(net, as_one_line=on_one_line, pointy_brackets=not on_one_line)
     assert parse_net(text, "net.prototxt").message == net
+
+
+# Fields as people write them, and some that are nearly so. A ~ is a place for blanks.
+_FIELDS = r"""
+    name~:~"a" type~:~"ReLU" type~:~TANH bottom~:~"b" bottom~:~"" top~:~"ä" top~:~'c' top~:~"d"~"e" top~:~"\x41"
+    phase~:~TEST phase~:~1 loss_weight~:~0.5 loss_weight~:~-1e-05 loss_weight~:~[1,~2] propagate_down~:~true
+    propagate_down~:~007 convolution_param~{~hole~:~2~bias_term~:~0~} relu_param~<~engine~:~CUDNN~> param~{~}
+    convolution_param~:~{~num_output~:~1~;~axis~:~-1~,~pad~:~0x1F~pad~:~2~} foo~:~1 foo~{~bar~:~"}"~}
+"""
+_NEARLY_FIELDS = """
+    } { " @ :: : type~:~MAX phase~:~TEST1 phase~:~1.2.3 phase~:~1-2 loss_weight~:~1a loss_weight~:~+1 name "a"
+    convolution_param~{~num_output~:~2147483648 convolution_param~{~kernel_size~:~-1~} layer~{ top~:~"a phase~"TEST"
+"""
+_BLANKS = st.sampled_from([" ", "", "  ", "\n", "\t", "# a: 1\n", " # }\n\n", ",", ";"])
+
+
+@st.composite
+def fields_of_layers(draw: st.DrawFn) -> str:
+    """Fields with any blanks, or none, where there may be some."""
+    fields = draw(st.lists(st.sampled_from(_FIELDS.split()), max_size=8))
+    if draw(st.booleans()):
+        fields.insert(draw(st.integers(0, len(fields))), draw(st.sampled_from(_NEARLY_FIELDS.split())))
+    # Most fields are written with a single space.
+    return re.sub("~", lambda _: draw(_BLANKS) if draw(st.integers(0, 9)) == 9 else " ", "~".join(fields))
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(["layer", "layers"]), fields_of_layers())
+def test_plain_fields_are_read_as_token_by_token(layer: str, fields: str) -> None:
+    text = f'{layer} {{ name: "a"\n{fields} }}\n{layer} {{ name: "b" }}'
+    with mock.patch.object(Tokens, "plain_field", return_value=None):
+        expected = outcome(text)
+    assert outcome(text) == expected
+
+
+def outcome(text: str) -> tuple[object, ...]:
+    """All that is known of a net after its text is read, or the error."""
+    try:
+        net = parse_net(text, "net.prototxt")
+    except ConversionError as error:
+        return type(error), str(error)
+    findings = [
+        (finding.error().text, finding.path, finding.field, finding.value) for finding in net.findings
+    ]
+    return net.message.SerializeToString(deterministic=True), net.lines, net.fork_types, net.newer, findings
 
 
 @pytest.mark.parametrize(
