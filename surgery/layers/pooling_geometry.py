@@ -1,0 +1,168 @@
+"""Where the windows of Pooling and SPP stand: what their fields say, and how many windows fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.wording import Worded
+from prototrt.surgery.ir import OpenSize, Shape, Size, computable, fixed, range_of
+from prototrt.surgery.ir.range_words import one_size
+from prototrt.surgery.layers.spatial import per_axis
+from prototrt.surgery.ops.windows import larger_smallest, told_ranges
+
+Sizes: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Pooling windows along one axis: input ``size``, window, stride, pad, windows ``out``.
+
+    ``reach`` is how many elements after the input the last window may see.
+    """
+
+    size: Size
+    window: int
+    stride: int
+    pad: int
+    out: Size
+    reach: int
+
+    @property
+    def has_empty(self) -> bool:
+        """The last window begins after the input; Caffe drops it only if there is padding."""
+        return range_of((self.out - 1) * self.stride - self.size - self.pad).max >= 0
+
+    @property
+    def without_empty(self) -> Span:
+        if not self.has_empty:
+            return self
+        return replace(self, out=self.out - 1, reach=self.reach - self.stride)
+
+    @property
+    def empty_size(self) -> Size:
+        """What Caffe takes for the size of an empty window: 0 or less."""
+        return self.size - (self.out - 1) * self.stride
+
+    def beyond(self, padded: int) -> int:
+        """How far the last window reaches beyond the input with this much padding."""
+        return max(0, self.reach - padded)
+
+
+def spans(shape: Shape, windows: Sizes, strides: Sizes, pads: Sizes, *, floor: bool = False) -> list[Span]:
+    """The places of windows along the axes after the channels of (N, C, H, W) or (N, C, L, H, W).
+
+    Raises ``ShapeError`` where no window fits, or where the last one is empty at some sizes and not at others.
+    """
+    found = []
+    for place, (window, stride, pad) in enumerate(zip(windows, strides, pads, strict=True)):
+        size = computable(shape[2 + place], _NAMES[len(windows)][place])
+        room = 2 * pad - window + (0 if floor else stride - 1)
+        # Padding on one axis of an image makes Caffe look at both; the forks with volumes look at each axis.
+        if any(pads) if len(pads) == 2 else pad:
+            room = min(room, pad - 1)  # no window begins after the input and the pad before it
+        elif isinstance(size, OpenSize) and room >= 0:
+            raise ShapeError(
+                f"the stride {strides} is larger than the window {windows}, and the size {size} varies",
+                because="at some sizes the last window is empty",
+                fix=Worded("use a larger window or a smaller stride, or {}", one_size(size.symbols)),
+            )
+        if range_of((size + room) // stride + 1).min < 1:
+            raise ShapeError(
+                f"the window {windows} is larger than the bottom {shape} with its padding",
+                because=told_ranges(size),
+                fix=larger_smallest(size, "use a smaller window or a larger input"),
+            )
+        found.append(_span(size, window, stride, pad, room))
+    return found
+
+
+def _span(size: Size, window: int, stride: int, pad: int, room: int) -> Span:
+    """The windows along one axis. ``room`` is where the last of them may begin, less the size."""
+    out = (size + room) // stride + 1
+    # A window without end over a small image would cost its whole size.
+    window = min(window, range_of(size).max + 2 * pad)
+    # The windows of an open size reach as far as its roundest size needs: what is added is never seen.
+    reach = room + window if isinstance(size, OpenSize) else (out - 1) * stride + window - size
+    return Span(size, window, stride, pad, out, fixed(reach, "a size"))
+
+
+_NAMES = {2: ("the height", "the width"), 3: ("the length", "the height", "the width")}
+"""What the axes after the channels are called, by their number."""
+
+
+def geometry(param: Any, sizes: Shape) -> tuple[Sizes, Sizes, Sizes]:
+    """Windows, strides and pads of a pooling_param, for the sizes of the axes after the channels.
+
+    Raises ``NetError`` where Caffe ends the process.
+    Source: caffe ``src/caffe/layers/pooling_layer.cpp``, ``LayerSetUp``.
+    """
+    windows = _windows_of(param, sizes)
+    strides, pads = _sizes(param, "stride", len(sizes), 1), _sizes(param, "pad", len(sizes), 0)
+    if min(strides) < 1 or min(windows) < 1:
+        raise NetError(
+            f"kernel is {windows} and stride {strides}, expected at least 1",
+            fix="set both in pooling_param to 1 or more",
+        )
+    if param.global_pooling and (any(pads) or max(strides) > 1):
+        raise NetError("with global_pooling, pad must be 0 and stride 1", fix="remove pad and stride")
+    refuse_padded_stochastic(param, pads)
+    if any(pads) and any(pad >= window for pad, window in zip(pads, windows, strict=True)):
+        raise NetError(
+            f"pad is {pads}, expected less than the kernel {windows}",
+            fix="use a smaller pad or a larger kernel",
+        )
+    return windows, strides, pads
+
+
+def refuse_padded_stochastic(param: Any, pads: Sizes) -> None:
+    """Raise ``NetError`` for padding around STOCHASTIC windows."""
+    if any(pads) and param.pool == param.STOCHASTIC:
+        raise NetError(
+            f"pad is {pads}, but pool is STOCHASTIC",
+            because="Caffe pads for MAX and AVE only",
+            fix="use MAX or AVE, or remove pad",
+        )
+
+
+def _windows_of(param: Any, sizes: Shape) -> Sizes:
+    """The windows that the fields state: with ``global_pooling``, the sizes themselves. Raises ``NetError``."""
+    halves = [name for name in ("kernel_h", "kernel_w") if param.HasField(name)]
+    stated = [*(["kernel_size"] if param.kernel_size else []), *halves]
+    if param.global_pooling:
+        if stated:
+            raise NetError(
+                f"states both global_pooling and {stated[0]}", fix=f"remove {' and '.join(stated)}"
+            )
+        return tuple(map(fixed, sizes, _NAMES[len(sizes)]))
+    if not stated:
+        raise NetError("states no kernel size", fix="set kernel_size, or kernel_h and kernel_w")
+    if param.kernel_size and len(halves) == 1:
+        return per_axis(list(param.kernel_size), "kernel_size", len(sizes))
+    return _sizes(param, "kernel", len(sizes))
+
+
+def _sizes(param: Any, name: str, spatial: int, default: int | None = None) -> Sizes:
+    """A size for each axis after the channels: stated once, once per axis, or as ``_h`` and ``_w``."""
+    plain = "kernel_size" if name == "kernel" else name
+    values = list(getattr(param, plain))
+    height, width = f"{name}_h", f"{name}_w"
+    stated = [field for field in (height, width) if param.HasField(field)]
+    if not stated:
+        return per_axis(values, plain, spatial, default)
+    if values:
+        raise NetError(
+            f"states both {plain} and {' and '.join(stated)}",
+            fix=f"remove {plain} if height and width differ, else the others",
+        )
+    if spatial != 2:
+        raise NetError(
+            f"states {' and '.join(stated)}, but the bottom has {spatial} axes after the channels",
+            fix=f"state {plain} once, or {spatial} times",
+        )
+    if len(stated) == 1:
+        raise NetError(
+            f"states {stated[0]} alone", fix=f"state both {height} and {width}, or {plain} for both"
+        )
+    return getattr(param, height), getattr(param, width)
