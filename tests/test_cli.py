@@ -49,6 +49,18 @@ def test_version() -> None:
     assert result.output == f"prototrt, version {prototrt.__version__}\n"
 
 
+def test_a_file_in_the_place_of_a_command(tmp_path: Path) -> None:
+    file = tmp_path / "my net.prototxt"
+    file.touch()
+    result = run(str(file))
+    assert result.exit_code == 2
+    assert result.output.endswith(
+        f"\nError: '{file}' is a file, expected a command\n"
+        f"  fix: prototrt inspect '{file}' shows what it is and what to do with it\n"
+    )
+    assert run("conver").output.endswith("\nError: No such command 'conver'. Did you mean 'convert'?\n")
+
+
 def test_public_names_are_found_and_others_are_not() -> None:
     for name in prototrt.__all__:
         found = getattr(prototrt, name)

@@ -32,7 +32,9 @@ def test_calibrate_writes_scales(tmp_path: Path) -> None:
     target = str(tmp_path / "scales.json")
     result = done("calibrate", DEPLOY, WEIGHTS, "--inputs", STRIPS, "-o", target, "--method", "max")
     scales = read_scales(target)
-    assert result.stdout == f"{target}: scales of {len(scales.records)} blobs from 2 calls, max\n"
+    assert result.stdout == f"{target}: scales of {len(scales.records)} blobs from 2 calls, max\n" + (
+        f"next     prototrt convert {DEPLOY} {WEIGHTS} --precision int8 --scales {target} -o deploy.plan\n"
+    )
     assert result.stderr == ""
     assert scales.records["pool2"].largest == pytest.approx(11.689406)
 
@@ -51,6 +53,25 @@ def test_calibrate_tells_programs(tmp_path: Path) -> None:
         "warnings": [],
     }
     assert facts["scales"] == {name: record.scale for name, record in read_scales(target).records.items()}
+
+
+def test_the_next_command_is_printed(net: str, tmp_path: Path) -> None:
+    target = str(tmp_path / "scales.json")
+    np.savez(tmp_path / "in.npz", data=np.ones((1, 3, 2, 2), np.float32))
+    result = done(
+        "calibrate",
+        net,
+        "--random-weights",
+        "0",
+        "--inputs",
+        str(tmp_path / "in.npz"),
+        "-o",
+        target,
+        "--preprocess",
+    )
+    assert result.stdout.splitlines()[-1] == (
+        f"next     prototrt convert {net} --random-weights 0 --preprocess --precision int8 --scales {target} -o net.plan"
+    )
 
 
 def test_a_cache_goes_from_tensorrt_to_scales_and_back(tmp_path: Path) -> None:
@@ -72,7 +93,7 @@ def test_images_are_prepared_by_options(net: str, tmp_path: Path) -> None:
     result = done("calibrate", *model, "--inputs", str(tmp_path / "images"), "-o", target, *options)
     assert read_scales(target).records["data"].largest == 13.5
     assert result.stderr == (
-        "warning: there was one call of the net: more data make ranges that other data do not exceed\n"
+        "warning: the data are one call of the net: give more, because other data may exceed these ranges\n"
     )
 
 
@@ -102,7 +123,7 @@ def test_files_of_scales_are_merged(tmp_path: Path) -> None:
 
 SOURCES = "give one of --inputs, --data-loader, --scales, --calibration-cache, --merge"
 BAD_LINES = {
-    "no source": (["-o", "{out}"], f"there is nothing to read: {SOURCES}"),
+    "no source": (["-o", "{out}"], f"there are no data: {SOURCES}"),
     "two sources": (
         ["-o", "{out}", "--inputs", STRIPS, "--merge"],
         f"--inputs and --merge are different sources: {SOURCES}",

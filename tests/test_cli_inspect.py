@@ -11,6 +11,20 @@ import pytest
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
 
 
+@pytest.mark.parametrize("folder", [".", "..", "/"])
+def test_a_folder_is_for_survey(folder: str) -> None:
+    assert done("inspect", folder).stdout.splitlines()[-1] == f"next   prototrt survey {folder}"
+
+
+def test_pictures_and_deploy_nets_are_reported(tmp_path: Path) -> None:
+    picture, net = tmp_path / "net.dot", tmp_path / "deploy.prototxt"
+    assert re.fullmatch(rf"{picture}: \d\.\d kB\n", done("dot", DEPLOY, "-o", str(picture)).stdout)
+    told = done("deploy", DEPLOY, "-o", str(net)).stdout.splitlines()
+    assert re.fullmatch(rf"{net}: \d\.\d kB", told[0])
+    assert told[1:] == [f"next     prototrt convert {net} WEIGHTS.caffemodel -o deploy.plan"]
+    assert done("-q", "dot", DEPLOY, "-o", str(picture)).stdout == ""
+
+
 def test_inspect_counts_what_is_stored_and_multiplied() -> None:
     facts = json.loads(done("inspect", DEPLOY, WEIGHTS, "--json").stdout)
     assert facts["parameters"] == 107_321  # as the sample's README says

@@ -126,7 +126,9 @@ def doubts(scales: Scales) -> list[str]:
     }
     warnings = []
     if samples == 1:
-        warnings.append("there was one call of the net: more data make ranges that other data do not exceed")
+        warnings.append(
+            "the data are one call of the net: give more, because other data may exceed these ranges"
+        )
     if zero:
         warnings.append(f"always 0, and therefore not quantized: {listed(zero)}")
     if clipped:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,10 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FoundScales:
-    """Scales, and the texts of the files that are written, by file."""
+    """Scales, the texts of the files that are written, by file, and the command to run next."""
 
     found: Calibration
     texts: Mapping[str, str]
+    step: str | None = None
 
     @property
     def scales(self) -> Scales:
@@ -46,7 +49,8 @@ class FoundScales:
         told = f"{', '.join(self.texts)}: scales of {blobs} blob{'s' if blobs > 1 else ''}"
         if not self.calls:
             return told
-        return f"{told} from {self.calls} call{'s' if self.calls > 1 else ''}, {self.scales.method}"
+        told += f" from {self.calls} call{'s' if self.calls > 1 else ''}, {self.scales.method}"
+        return told if self.step is None else f"{told}\nnext     {self.step}"
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -89,7 +93,23 @@ def scales_of(
     if written.export_cache is not None:
         scales = {name: record.scale for name, record in found.scales.records.items()}
         texts[written.export_cache] = table_text(net, scales, written.export_cache)
-    return FoundScales(found, texts)
+    return FoundScales(found, texts, _next_step(model, loading, rewriting, written))
+
+
+def _next_step(
+    model: str, loading: LoadOptions, rewriting: RewriteOptions, written: ScalesFiles
+) -> str | None:
+    """The command that uses the file of scales; None if there is no such file."""
+    if written.target is None:
+        return None
+    weights = (
+        ["--random-weights", str(loading.random_weights)]
+        if loading.weights is None
+        else [str(loading.weights)]
+    )
+    preprocess = ["--preprocess"] if rewriting.preprocess else []
+    scaled = ["--precision", "int8", "--scales", written.target, "-o", f"{Path(model).stem}.plan"]
+    return shlex.join(["prototrt", "convert", model, *weights, *preprocess, *scaled])
 
 
 def _merged(

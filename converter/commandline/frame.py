@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 import click
@@ -112,6 +114,18 @@ class Commands(_Command, click.Group):
 
     command_class = Guarded
     group_class = type
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            if not Path(args[0]).exists():
+                raise
+            step = shlex.join([ctx.command_path, "inspect", args[0]])
+            told = f"'{args[0]}' is a file, expected a command\n  fix: {step} shows what it is and what to do with it"
+            raise click.UsageError(told, ctx) from None
 
 
 def _waiting(command: str) -> AbstractContextManager[None]:

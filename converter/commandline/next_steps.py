@@ -85,5 +85,5 @@ def _net_beside(path: Path) -> str:
 
 def _beside(path: Path, name: str) -> str:
     """The file of this usual name in the same folder, if it is there; else the name, to be replaced."""
-    found = path.with_name(name)
+    found = path.parent / name
     return str(found) if found.is_file() else name

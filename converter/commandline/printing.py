@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import click
@@ -47,6 +48,14 @@ def tell(text: str) -> None:
     """Print a summary, unless ``-q``."""
     if not verbosity().quiet:
         show(text)
+
+
+def tell_written(file: str) -> None:
+    """Print which file was written, and how large it is, unless ``-q``."""
+    from prototrt.caffe_proto.sizes import text_of_bytes
+
+    if Path(file).is_file():  # a device or a pipe has no size
+        tell(f"{file}: {text_of_bytes(Path(file).stat().st_size)}")
 
 
 def warn(warnings: Sequence[str], insist: Collection[str] = ()) -> None:

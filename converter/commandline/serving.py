@@ -67,7 +67,7 @@ class ModelFolder:
             *(f"receive  {value.name} {sizes(served.of_request(value))}" for value in served.outputs),
             *(f"left out {layer.origin.note}" for layer in served.graph.left_out),
             f"{written.folder}: {text_of_bytes(size)}, {self.seconds:.1f} s",
-            *(f"next: {step}" for step in self._next()),
+            *(f"next     {step}" for step in self._next()),
         ]
         return "\n".join(lines)
 

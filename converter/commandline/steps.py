@@ -54,7 +54,7 @@ def session_of(
         refuse_large_values(graph, rewriting)
         return prototrt.Session(graph, on=on, cut=True)
     if on not in (None, "engine"):
-        raise click.UsageError(f"--on {on} is for nets, but {model} is a plan")
+        raise click.UsageError(f"--on {on} is for nets, but {model} is an engine\n  fix: leave it out")
     data = [field.name for field in fields(DataOptions)]
     return running.session(model, *data, "target", "on", "calls", "draw")
 

@@ -21,7 +21,7 @@ from prototrt.converter.runtime.device import (
     MissingPackageError,
     handle_of,
 )
-from prototrt.converter.runtime.driver import INSTALL_A_DRIVER, NO_DRIVER, find_driver
+from prototrt.converter.runtime.driver import INSTALL_OR_USE_CPU, NO_DRIVER, find_driver
 from prototrt.surgery.ir import Array
 
 
@@ -68,7 +68,7 @@ class CudaPythonDevice:
         except (EngineError, RuntimeError) as error:
             # Where no driver is installed, CUDA reports "insufficient driver", and cuda-python 12 raises RuntimeError.
             if find_driver() is None:
-                raise EngineError(NO_DRIVER, fix=INSTALL_A_DRIVER) from error
+                raise EngineError(NO_DRIVER, fix=INSTALL_OR_USE_CPU) from error
             raise
 
     @contextmanager

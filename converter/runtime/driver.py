@@ -10,6 +10,7 @@ from prototrt.plugins.libcuda import load_libcuda
 
 NO_DRIVER = "there is no NVIDIA driver"
 INSTALL_A_DRIVER = "install one: https://www.nvidia.com/drivers"
+INSTALL_OR_USE_CPU = f"{INSTALL_A_DRIVER}; on a machine without a GPU, run the net instead of the engine"
 
 _NAME_BYTES = 256
 _MAJOR, _MINOR = 75, 76

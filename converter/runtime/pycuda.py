@@ -21,7 +21,7 @@ from prototrt.converter.runtime.device import (
     MissingPackageError,
     handle_of,
 )
-from prototrt.converter.runtime.driver import INSTALL_A_DRIVER, NO_DRIVER, find_driver
+from prototrt.converter.runtime.driver import INSTALL_OR_USE_CPU, NO_DRIVER, find_driver
 from prototrt.surgery.ir import Array
 
 _FIXES: Mapping[str, str | Worded] = {"MemoryError": FREE_MEMORY, "LaunchError": START_AGAIN}
@@ -158,7 +158,7 @@ def _driver() -> Any:
     except (ImportError, OSError) as error:
         is_installed = not isinstance(error, ModuleNotFoundError)
         if is_installed and find_driver() is None:  # which it is linked with
-            raise EngineError(NO_DRIVER, because=f"PyCUDA says: {error}", fix=INSTALL_A_DRIVER) from error
+            raise EngineError(NO_DRIVER, because=f"PyCUDA says: {error}", fix=INSTALL_OR_USE_CPU) from error
         raise MissingPackageError(
             f"the package pycuda cannot be imported: {error}",
             fix="pip install pycuda, which needs the CUDA toolkit; cuda-python does not",

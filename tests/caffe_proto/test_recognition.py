@@ -54,7 +54,7 @@ BOTH = "give both files of a Caffe2 model: first predict_net.pb, then init_net.p
 TRTEXEC = "build an engine from it with trtexec, which reads ONNX"
 UNPACK = "unpack it with unzip"
 EXPORT = "save the model with torch.onnx.export, and build an engine from it with trtexec"
-RUN = "run it with `prototrt run`; to convert, give the net that it was built from"
+RUN = "run it with `prototrt run`, or give the net that it was built from"
 
 # Where a file is given, what it begins with, what it is called in the message, and what is expected.
 MISPLACED = {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 import click
 
 import prototrt
@@ -19,7 +22,14 @@ from prototrt.converter.commandline.options.loading import model_options, net_op
 from prototrt.converter.commandline.options.rewriting import rewrite_options
 from prototrt.converter.commandline.options.serving import triton_options
 from prototrt.converter.commandline.options.stages import print_after_option, printing_after
-from prototrt.converter.commandline.printing import print_result, tell_summary, warn, write_text
+from prototrt.converter.commandline.printing import (
+    print_result,
+    tell,
+    tell_summary,
+    tell_written,
+    warn,
+    write_text,
+)
 from prototrt.converter.commandline.steps import rewritten
 from prototrt.converter.options import NO_SUFFIX, BuildOptions, ConvertOptions, ExportOptions, TritonOptions
 from prototrt.surgery.options import RewriteOptions
@@ -103,6 +113,10 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
     text = deploy_text(net, given_shapes(rewriting))
     warn([*net.warnings, *transformations(net)])
     write_text(target, text)
+    if target is not None:
+        tell_written(target)
+        step = ["prototrt", "convert", target, "WEIGHTS.caffemodel", "-o", f"{Path(target).stem}.plan"]
+        tell(f"next     {shlex.join(step)}")
 
 
 @click.command(cls=Guarded, short_help="Write a model repository for Triton.")

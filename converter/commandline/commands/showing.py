@@ -23,7 +23,7 @@ from prototrt.converter.commandline.options.stages import (
     split_stages,
     stage_options,
 )
-from prototrt.converter.commandline.printing import print_json, print_result, warn
+from prototrt.converter.commandline.printing import print_json, print_result, tell_written, warn
 from prototrt.converter.commandline.steps import print_graphs
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.views.stages import Reader, Stage
@@ -118,6 +118,8 @@ def dot(
     else:
         warnings = write_picture(target, net, rewriting, stage, verification, command_line_words)
     warn(warnings)
+    if target is not None:
+        tell_written(target)
     if is_opened and target is not None:
         open_in_browser(target)
 

@@ -43,7 +43,7 @@ class KnownScales:
         }
         given = [name for name, value in sources.items() if value is not None]
         if len(given) != 1:
-            problem = f"{' and '.join(given)} are different sources" if given else "there is nothing to read"
+            problem = f"{' and '.join(given)} are different sources" if given else "there are no data"
             raise click.UsageError(f"{problem}: give one of {', '.join(sources)}")
 
 

@@ -43,4 +43,4 @@ def refuse_options_beside(plan: str, *allowed: str) -> None:
         stated = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         if stated and name not in common.union(allowed):
             what = parameter.opts[0] if isinstance(parameter, click.Option) else name.upper()
-            raise click.UsageError(f"{what} is for nets, but {plan} is a plan")
+            raise click.UsageError(f"{what} is for nets, but {plan} is an engine\n  fix: leave it out")

@@ -85,7 +85,11 @@ class Bottoms:
 
     def _fix(self, index: int, found: tuple[Dim, ...], expected: tuple[Dim, ...]) -> str:
         if not any(isinstance(dim, str) for dim in (*found, *expected)):
-            return f"give it the shape {{ {' '.join(f'dim: {dim}' for dim in expected)} }}"
+            dims = " ".join(f"dim: {dim}" for dim in expected)
+            stated = Option("shapes", {self.layer.bottom_blob(index): expected})
+            return Worded(
+                "give it the shape {} in the file; or, if it is an input, {}", f"{{ {dims} }}", stated
+            )
         fix = Worded(
             "give both bottoms the same sizes, in {} or in a Reshape before this layer", Option("shapes")
         )

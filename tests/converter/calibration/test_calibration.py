@@ -81,7 +81,7 @@ def test_the_form_of_a_recurrence_changes_no_scale() -> None:
 
 def test_one_call_is_hardly_enough(tmp_path: Path) -> None:
     assert on(tmp_path, [1, 2, 3]).warnings == (
-        "there was one call of the net: more data make ranges that other data do not exceed",
+        "the data are one call of the net: give more, because other data may exceed these ranges",
     )
 
 

@@ -123,7 +123,9 @@ def test_options_for_plans(option: list[str]) -> None:
     assert result.exit_code == 2
     assert result.output.endswith(f"\nError: {option[0]} is for plans, but {STREAM} is not a plan\n")
     result = run("a.plan", "--sequence", "loop")
-    assert result.output.endswith("\nError: --sequence is for nets, but a.plan is a plan\n")
+    assert result.output.endswith(
+        "\nError: --sequence is for nets, but a.plan is an engine\n  fix: leave it out\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -103,10 +103,19 @@ def test_a_net_is_built_and_run(gpu: FakeDevice, inputs: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a.plan", WEIGHTS], "WEIGHTS is for nets, but a.plan is a plan"),
-        (["a.plan", "--shape", "data:1x1"], "--shape is for nets, but a.plan is a plan"),
-        (["a.plan", "--sequence", "loop"], "--sequence is for nets, but a.plan is a plan"),
-        (["a.plan", "--on", "network"], "--on network is for nets, but a.plan is a plan"),
+        (["a.plan", WEIGHTS], "WEIGHTS is for nets, but a.plan is an engine\n  fix: leave it out"),
+        (
+            ["a.plan", "--shape", "data:1x1"],
+            "--shape is for nets, but a.plan is an engine\n  fix: leave it out",
+        ),
+        (
+            ["a.plan", "--sequence", "loop"],
+            "--sequence is for nets, but a.plan is an engine\n  fix: leave it out",
+        ),
+        (
+            ["a.plan", "--on", "network"],
+            "--on network is for nets, but a.plan is an engine\n  fix: leave it out",
+        ),
         ([STREAM, WEIGHTS, "--trust"], f"--trust is for plans, but {STREAM} is not a plan"),
     ],
 )

@@ -35,7 +35,8 @@ def test_without_a_driver_it_says_so() -> None:
     with pytest.raises(EngineError) as caught:
         CudaPythonDevice()
     assert str(caught.value) == (
-        "there is no NVIDIA driver\n  fix: install one: https://www.nvidia.com/drivers"
+        "there is no NVIDIA driver\n  fix: install one: https://www.nvidia.com/drivers;"
+        " on a machine without a GPU, run the net instead of the engine"
     )
 
 

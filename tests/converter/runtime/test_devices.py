@@ -63,7 +63,8 @@ def test_pycuda_without_a_driver(name: DeviceName | None, monkeypatch: pytest.Mo
         find_device(name)
     assert str(caught.value) == (
         f"there is no NVIDIA driver\n  because PyCUDA says: {told}\n"
-        "  fix: install one: https://www.nvidia.com/drivers"
+        "  fix: install one: https://www.nvidia.com/drivers;"
+        " on a machine without a GPU, run the net instead of the engine"
     )
 
 

@@ -83,13 +83,13 @@ def test_the_sample(tmp_path: Path) -> None:
     folder = tmp_path / "models"
     told = done("triton", STREAM, WEIGHTS, "-o", str(folder), "--labels", str(labels)).output
     place = folder / "digits_stream"
-    assert re.sub(r"[\d.]+ MB, [\d.]+ s", "SIZE, TIME", told) == (
+    assert re.sub(r"[\d.]+ kB, [\d.]+ s", "SIZE, TIME", told) == (
         "digits_stream: onnxruntime, up to 8 sequences, whose state the server keeps; give sequence_id,"
         " sequence_start and sequence_end\n"
         "send     data 1x1x32x16\n"
         "receive  prob 1x11\n"
         f"{place}: SIZE, TIME\n"
-        f"next: tritonserver --model-repository={folder}\n"
+        f"next     tritonserver --model-repository={folder}\n"
     )
     assert (place / "labels.txt").read_text() == labels.read_text()
     assert 'label_filename: "labels.txt"' in (place / "config.pbtxt").read_text()
@@ -111,7 +111,7 @@ def test_python_with_a_plan(tmp_path: Path) -> None:
     told = done(
         "triton", STREAM, WEIGHTS, "-o", str(tmp_path / "m"), "--platform", "python", "--backend", "rtx"
     ).output
-    assert "next: install prototrt with its extra gpu in the Python of Triton\n" in told
+    assert "next     install prototrt with its extra gpu in the Python of Triton\n" in told
     place = tmp_path / "m" / "digits_stream"
     assert files(place) == ["1/model.plan", "1/model.plan.json", "1/model.py", "config.pbtxt"]
     assert "kind: KIND_GPU" in (place / "config.pbtxt").read_text()
@@ -131,7 +131,7 @@ def test_tensorrt_without_a_gpu(tmp_path: Path) -> None:
     )
     place = tmp_path / "m" / "m"
     assert (
-        f"next: run {place / '1' / 'model.onnx.sh'} in the container of Triton: it builds the plan\n"
+        f"next     run {place / '1' / 'model.onnx.sh'} in the container of Triton: it builds the plan\n"
         in told.output
     )
     text = (place / "1" / "model.onnx.sh").read_text()
