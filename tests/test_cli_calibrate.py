@@ -70,7 +70,8 @@ def test_the_next_command_is_printed(net: str, tmp_path: Path) -> None:
         "--preprocess",
     )
     assert result.stdout.splitlines()[-1] == (
-        f"next     prototrt convert {net} --random-weights 0 --preprocess --precision int8 --scales {target} -o net.plan"
+        f"next     prototrt convert {net} --random-weights 0 --preprocess"
+        f" --precision int8 --scales {target} -o net.plan"
     )
 
 
