@@ -16,6 +16,7 @@ from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.builder_options import refuse_for, stated
 from prototrt.converter.machines.targets import TARGETS, Target
 from prototrt.converter.options import (
+    HEADER_SUFFIXES,
     BuildOptions,
     ConvertOptions,
     ExportOptions,
@@ -25,7 +26,13 @@ from prototrt.converter.options import (
     Way,
     without_progress,
 )
-from prototrt.converter.writing.files import product_files, refuse_overwriting, without_leftovers
+from prototrt.converter.writing.files import (
+    product_files,
+    refuse_overwriting,
+    why_misnamed,
+    why_unwritable,
+    without_leftovers,
+)
 from prototrt.converter.writing.publication import is_device
 from prototrt.surgery.options import Precision, RewriteOptions
 
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
 
 CHECKED_CALLS = 2
 """Calls of a net that are compared before it is written: the second one starts with a state."""
+_HEADER = Option("emit_header")
 
 
 def load_with_weights(file: str, options: LoadOptions) -> Model:
@@ -94,12 +102,11 @@ def verify_model(
 class Product:
     """The product of a conversion: an engine, or an ONNX model if ``file`` ends in ``.onnx``.
 
-    ``header`` is a file for constants of C++ with the content of the manifest. ``precision`` is the
-    precision of the graph. Raises ``OptionsError`` for options of the other one, or of another target.
+    ``precision`` is the precision of the graph. Raises ``OptionsError`` for options of the other one, or of another
+    target.
     """
 
     file: str
-    header: str | None = None
     precision: Precision = RewriteOptions.precision
     building: BuildOptions = field(default_factory=BuildOptions)
     exporting: ExportOptions = field(default_factory=ExportOptions)
@@ -125,11 +132,8 @@ class Product:
             raise OptionsError(
                 Worded("{} is for ONNX models, but FILE does not end in .onnx", Option("onnx_lstm"))
             )
-        if self.header is not None and is_device(self.file):
-            raise OptionsError(
-                Worded('{} describes a file, but "{}" is a device', Option("header"), self.file),
-                fix=Worded("write {} to a file", Option("file")),
-            )
+        if self.header is not None:
+            _refuse_header(self.header, self.file)
 
     def _refuse_builder_options(self) -> None:
         """Refuse options of engines for models, and what the backend, or the target, does not take."""
@@ -160,6 +164,11 @@ class Product:
         return self.file.lower().endswith(".onnx")
 
     @property
+    def header(self) -> str | None:
+        """The file for constants of C++, if there is to be one."""
+        return self.converting.emit_header
+
+    @property
     def target(self) -> Target | None:
         """The kind of machine that the conversion is for, if that is known."""
         return None if self.converting.target is None else TARGETS[self.converting.target]
@@ -173,7 +182,9 @@ class Product:
         """
         written = [(Option("file"), file) for file in product_files(self.file)]
         if self.header is not None:
-            written.append((Option("header"), self.header))
+            written.append((_HEADER, self.header))
+            if reason := why_unwritable(self.header):
+                raise OptionsError(Worded('{}: cannot write "{}": {}', _HEADER, self.header, reason))
         refuse_overwriting(written, [source.file for source in graph.sources])
         with without_leftovers(self.file):
             return self._written(graph, progress, truth)
@@ -218,3 +229,16 @@ class Product:
         verification = verify(graph, feeds, ways=[way], truth=truth)
         verification.refuse()
         return {"verification": verification.as_dict()}
+
+
+def _refuse_header(header: str, file: str) -> None:
+    """Raise ``OptionsError`` for a header with another suffix, and beside a file that is none."""
+    if reason := why_misnamed(header, HEADER_SUFFIXES):
+        raise OptionsError(
+            Worded("{}: {}", _HEADER, reason), fix=Worded("use {}", Option("emit_header", "net.h"))
+        )
+    if is_device(file):
+        raise OptionsError(
+            Worded('{} describes a file, but "{}" is a device', _HEADER, file),
+            fix=Worded("write {} to a file", Option("file")),
+        )

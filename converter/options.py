@@ -123,17 +123,20 @@ class ConvertOptions(Options):
 
     ``target`` is the kind of machine that will run it, see ``TARGETS``. ``verify`` compares it with the reference, on
     random inputs. ``sign`` is a file with an Ed25519 private key, which signs the manifest of an engine.
+    ``emit_header`` is a file for constants of C++ with the content of the manifest.
     """
 
     target: TargetName | None = one_of(TargetName, default=None)
     verify: bool = False
     sign: str | None = None
+    emit_header: str | None = None
 
 
 NO_SUFFIX = ""
 ENGINE_SUFFIXES = (".plan", ".engine", ".trt")
 PRODUCT_NAMES = (*ENGINE_SUFFIXES, ".onnx", NO_SUFFIX)
 """How the names of engines and ONNX models end."""
+HEADER_SUFFIXES = (".h", ".hh", ".hpp", ".hxx", NO_SUFFIX)
 
 Inputs: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A file or a folder; or arrays by the names of inputs: those of one call, or of each."""

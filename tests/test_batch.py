@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,6 +100,32 @@ def test_onnx_models_in_a_batch() -> None:
         == 0
     )
     assert "lstm.onnx" in os.listdir("out")
+
+
+def test_headers_of_a_matrix_are_written_also_from_the_cache() -> None:
+    text = models(
+        "random-weights: 1",
+        "format: onnx",
+        "matrix: {sequence: [loop, unroll]}",
+        "emit-header: 'include/{name}.hpp'",
+    ).replace("  backend: rtx\n", "")
+    result = batch(text, "--jobs", "1")
+    assert result.exit_code == 3
+    assert (
+        'emit-header: cannot write "include/lstm-loop.hpp": the folder "include" does not exist'
+        in result.stderr
+    )
+    assert os.listdir("out") == []
+    Path("include").mkdir()
+    assert batch(text, "--cache", "kept").stdout.endswith(": 2 converted\n")
+    first = {name: Path("include", name).read_text() for name in os.listdir("include")}
+    assert {name: re.findall("namespace (.*) {", header)[0] for name, header in first.items()} == {
+        f"lstm-{sequence}.hpp": f"prototrt_lstm_{sequence}" for sequence in ("loop", "unroll")
+    }
+    for name in first:
+        Path("include", name).unlink()
+    assert batch(text, "--cache", "kept").stdout.endswith(": 2 cached\n")
+    assert {name: Path("include", name).read_text() for name in os.listdir("include")} == first
 
 
 def test_json_is_printed_alone() -> None:

@@ -17,12 +17,11 @@ from pathlib import Path
 from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.files import open_regular, sha256_of_stream
 from prototrt.caffe_proto.wording import Option, Worded
-from prototrt.converter.batch.entry import Entry, Outcome, Status
+from prototrt.converter.batch.entry import OUTPUTS, Entry, Outcome, Status
 from prototrt.converter.batch.kept import KeptFile, Notes
 from prototrt.converter.batch.keys import FILES, file_of
-from prototrt.converter.batch.work import written_files
 from prototrt.converter.writing.files import PRODUCT_SUFFIXES
-from prototrt.converter.writing.publication import link_or_copy, publication
+from prototrt.converter.writing.publication import is_device, link_or_copy, publication
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +75,10 @@ class Cache:
             ) from error
 
     def key(self, entry: Entry) -> str | None:
-        """The name of this conversion; None where a file cannot be read, which converting will report."""
+        """The name of this conversion; None where a file cannot be read, which converting will report, or where a
+        device is written, which no link can replace."""
+        if any(map(is_device, entry.outputs.values())):
+            return None
         files = {"prototxt": entry.prototxt, "weights": entry.weights}
         files |= {name: file_of(name, entry.options[name]) for name in FILES}
         try:
@@ -90,10 +92,12 @@ class Cache:
             # The manifest holds the names of the files.
             "names": [os.path.basename(path) for path in (entry.prototxt, entry.weights) if path],
             "suffix": Path(entry.target).suffix,
+            # A header has its own name in it.
+            "outputs": {name: os.path.basename(file) for name, file in entry.outputs.items()},
             "options": {
                 name: value
                 for name, value in entry.options.items()
-                if name not in FILES or file_of(name, value) is None
+                if name not in OUTPUTS and (name not in FILES or file_of(name, value) is None)
             },
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
@@ -129,23 +133,23 @@ class Cache:
 
     def _put_in_place(self, notes: Notes, folder: Path, entry: Entry) -> None:
         """Raises ``ValueError`` for damaged files, and ``OSError`` and ``ConversionError`` for what fails."""
-        always = self._verify is True
+        always, places = self._verify is True, entry.places
+        if not notes.files.keys() <= places.keys():
+            raise ValueError("it holds files that nobody asked for")
         missing = {
-            suffix: kept
-            for suffix, kept in notes.files.items()
-            if not kept.is_in(entry.target + suffix, verify=always)
+            name: kept for name, kept in notes.files.items() if not kept.is_in(places[name], verify=always)
         }
         for suffix in PRODUCT_SUFFIXES:
             if suffix not in notes.files:  # of a conversion before this one
-                Path(entry.target + suffix).unlink(missing_ok=True)
+                Path(places[suffix]).unlink(missing_ok=True)
         if not missing:
             return
-        for suffix, kept in missing.items():
-            if not kept.is_in(_file(folder, suffix), verify=always, moved=self._verify is False):
-                raise ValueError(f"{_file(folder, suffix).name} is damaged")
+        for name, kept in missing.items():
+            if not kept.is_in(_file(folder, name), verify=always, moved=self._verify is False):
+                raise ValueError(f"{_file(folder, name).name} is damaged")
         with publication(entry.target) as files:
-            for suffix in missing:
-                link_or_copy(_file(folder, suffix), files.place(entry.target + suffix))
+            for name in missing:
+                link_or_copy(_file(folder, name), files.place(places[name]))
 
     def store(self, key: str, outcome: Outcome) -> None:
         """Keep what a conversion has written. Raises ``OSError``."""
@@ -153,10 +157,9 @@ class Cache:
             complete = Path(made) / "entry"
             complete.mkdir()
             files = {}
-            for path in written_files(outcome.entry.target):
-                suffix = path.removeprefix(outcome.entry.target)
-                link_or_copy(path, _file(complete, suffix))
-                files[suffix] = KeptFile.of(_file(complete, suffix))
+            for name, path in outcome.entry.written_files().items():
+                link_or_copy(path, _file(complete, name))
+                files[name] = KeptFile.of(_file(complete, name))
             # Mean images and the like: which they are is known only now.
             further = {path: self._hashes.of(path) for path in outcome.facts.get("further_files", [])}
             Notes(key, files, further, outcome.warnings, outcome.facts).save(complete / _NOTES)
@@ -175,8 +178,8 @@ class Cache:
         return self.folder / key[:2] / key
 
 
-def _file(folder: Path, suffix: str) -> Path:
-    return folder / f"made{suffix}"
+def _file(folder: Path, name: str) -> Path:
+    return folder / f"made{name}"
 
 
 def _reason(error: Exception) -> str:

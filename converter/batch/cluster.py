@@ -155,6 +155,7 @@ def _absolute(entry: Entry) -> Entry:
     for name in FILES:
         if file := file_of(name, options[name]):
             options[name] = naming_file(name, os.path.abspath(file))
+    options |= {name: os.path.abspath(file) for name, file in entry.outputs.items()}
     weights = None if entry.weights is None else os.path.abspath(entry.weights)
     prototxt, target = os.path.abspath(entry.prototxt), os.path.abspath(entry.target)
     return replace(entry, prototxt=prototxt, weights=weights, target=target, options=options)

@@ -89,12 +89,13 @@ def warnings_of(options: BatchOptions, result: BatchResult) -> list[str]:
 
 
 def _refuse_overwriting(models: str, options: BatchOptions, entries: Sequence[Entry]) -> None:
-    """Raise ``OptionsError`` if an engine or a report would overwrite a source file of any model."""
+    """Raise ``OptionsError`` if an engine, its header or a report would overwrite a source file of any model."""
     read = [models, *(file for entry in entries for file in _read(entry))]
     reports = ("report_junit", "report_json", "report_md")
     written = [(Option(name), path) for name in reports if (path := getattr(options, name)) is not None]
     engines = Option("folder")
     written += [(engines, file) for entry in entries for file in product_files(entry.target)]
+    written += [(Option(name), file) for entry in entries for name, file in entry.outputs.items()]
     refuse_overwriting(written, read)
 
 

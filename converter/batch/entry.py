@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import enum
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from prototrt.converter.writing.files import PRODUCT_SUFFIXES
 
 CPU_TIME = 4 * 3600.0
 """Seconds of all cores together, unless a model says otherwise: far more than any build takes."""
 FILE_SIZE = 64 * 10**9
 """Bytes of one file."""
+OUTPUTS = ("emit_header", "export_layer_info")
+"""Options that name files to write: relative to the YAML file, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,21 @@ class Entry:
     memory: int | None = None
     cpu_time: float = CPU_TIME
     file_size: int = FILE_SIZE
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The files that options ask for beside the engine or model, by option."""
+        return {name: file for name in OUTPUTS if (file := self.options[name]) is not None}
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Each file that the conversion may write, by its suffix, or by a dot and the option that asks for it."""
+        product = {suffix: f"{self.target}{suffix}" for suffix in PRODUCT_SUFFIXES}
+        return product | {f".{name}": file for name, file in self.outputs.items()}
+
+    def written_files(self) -> dict[str, str]:
+        """Those of the places where there is a file."""
+        return {name: file for name, file in self.places.items() if os.path.isfile(file)}
 
 
 class Status(enum.Enum):

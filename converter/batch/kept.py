@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.files import open_regular, sha256_of_stream
+from prototrt.converter.batch.entry import OUTPUTS
 from prototrt.converter.writing.files import PRODUCT_SUFFIXES
 
+_NAMES = {*PRODUCT_SUFFIXES, *(f".{name}" for name in OUTPUTS)}
 _LARGEST = 64 << 20
 """Bytes of notes; the largest verification of all blobs of a net has less than 1 MiB."""
 
@@ -80,7 +82,10 @@ class KeptFile:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What a kept conversion consists of. ``files`` are by suffix; ``further_files``, by path, were read for it."""
+    """What a kept conversion consists of. ``files`` are by name, as in ``Entry.places``.
+
+    ``further_files``, by path, were read for it.
+    """
 
     key: str
     files: Mapping[str, KeptFile]
@@ -106,7 +111,7 @@ class Notes:
         if notes["key"] != key:
             raise ValueError("it belongs to another conversion")
         files = {suffix: KeptFile.read(facts) for suffix, facts in notes["files"].items()}
-        if "" not in files or not files.keys() <= set(PRODUCT_SUFFIXES):
+        if "" not in files or not files.keys() <= _NAMES:
             raise ValueError(f"it holds files that no conversion writes: {', '.join(files)}")
         if not fits(list(notes["further_files"].values()), _TEXTS):
             raise ValueError("a file that was read for it has no SHA-256")

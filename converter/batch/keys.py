@@ -75,9 +75,8 @@ FILES = (
     "calibration_cache",
     "sign",
     "timing_cache_file",
-    "export_layer_info",
 )
-"""Options that name files: relative to the YAML file, as prototxt and weights are."""
+"""Options that name files to read: relative to the YAML file, as prototxt and weights are."""
 
 GROUPS = (LoadOptions, RewriteOptions, BuildOptions, ExportOptions, ConvertOptions, VerifyOptions)
 FIELDS: Mapping[str, Field[Any]] = {

@@ -16,7 +16,7 @@ from typing import Any
 from prototrt.caffe_proto.errors import ConversionError, raise_all
 from prototrt.caffe_proto.sizes import bytes_from_text
 from prototrt.converter.batch import keys
-from prototrt.converter.batch.entry import CPU_TIME, FILE_SIZE, Entry
+from prototrt.converter.batch.entry import CPU_TIME, FILE_SIZE, OUTPUTS, Entry
 from prototrt.converter.batch.tree import Place, read_yaml
 from prototrt.converter.batch.watch import memory_of
 from prototrt.converter.machines.targets import TARGETS
@@ -51,7 +51,7 @@ def read_models(path: str, folder: str) -> list[Entry]:
             problems.append(error)
     if not entries and not problems:
         problems.append(top["models"].error("the list has no models", fix="add models to the list"))
-    raise_all([*problems, *_same_names(entries)])
+    raise_all([*problems, *_same_names(entries), *_same_outputs(entries)])
     return entries
 
 
@@ -116,8 +116,8 @@ def _cells(fields: Fields) -> Iterator[dict[str, Place]]:
 def _entry(fields: Fields, cell: Fields, prototxt: str, place: Place, base: Path, folder: str) -> Entry:
     words = {"stem": Path(prototxt).stem, "folder": os.path.relpath(Path(prototxt).parent, base)}
     weights = _weights(fields["weights"], words, base) if "weights" in fields else None
-    options = _options(fields, words, base)
     name = _name(fields, cell, prototxt, base)
+    options = _options(fields, words, name, base)
     suffix = _suffix(fields["format"]) if "format" in fields else _usual_suffix(options)
     target = os.path.join(folder, name + suffix)
     keys.refuse_contradictions(prototxt, weights, target, options, place)
@@ -136,12 +136,16 @@ def _entry(fields: Fields, cell: Fields, prototxt: str, place: Place, base: Path
     )
 
 
-def _options(fields: Fields, words: Mapping[str, str], base: Path) -> dict[str, Any]:
+def _options(fields: Fields, words: Mapping[str, str], model: str, base: Path) -> dict[str, Any]:
+    """The options; ``words`` are filled into the names of files, and ``{name}`` into those of files to write."""
     given = {keys.option_of(key, place): place for key, place in fields.items() if key not in keys.OWN_KEYS}
     values = {name: keys.option_value(name, place) for name, place in given.items()}
     for name in keys.FILES:
         if name in values and (file := keys.file_of(name, values[name])):
             values[name] = keys.naming_file(name, str(base / _filled(given[name], file, words)))
+    for name in OUTPUTS:
+        if file := values.get(name):
+            values[name] = str(base / _filled(given[name], file, {**words, "name": model}))
     return {**keys.default_options(), **values}
 
 
@@ -208,6 +212,21 @@ def _same_names(entries: list[Entry]) -> Iterator[ConversionError]:
                 because=f"the first is in {other.where}",
                 fix="give each a name: of its own, such as {folder}-{stem}",
             )
+
+
+def _same_outputs(entries: list[Entry]) -> Iterator[ConversionError]:
+    first: dict[str, Entry] = {}
+    for entry in entries:
+        for name, file in entry.outputs.items():
+            other = first.setdefault(os.path.normpath(file).lower(), entry)
+            if other is not entry:
+                key = keys.shown(name)
+                yield ConversionError(
+                    f'two models would write "{file}"',
+                    where=entry.where,
+                    because=f"the first is in {other.where}",
+                    fix=f'put the name of the model into {key}:, as in {key}: "{{name}}{Path(file).suffix}"',
+                )
 
 
 def _usual_suffix(options: Mapping[str, Any]) -> str:

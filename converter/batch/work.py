@@ -19,7 +19,6 @@ from prototrt.converter.conversion import load_with_weights, truth_of
 from prototrt.converter.machines.memory import refuse_large_values
 from prototrt.converter.options import VerifyOptions
 from prototrt.converter.verification.verify import verify_files
-from prototrt.converter.writing.files import PRODUCT_SUFFIXES
 from prototrt.surgery.options import RewriteOptions
 
 _KNOWN = ("prototxt", "weights")
@@ -59,18 +58,13 @@ def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
     return warnings, {
         "caffe_layers": len(model.layers),
         "nodes": manifest["nodes"],
-        "bytes": sum(os.path.getsize(path) for path in written_files(entry.target)),
+        "bytes": sum(map(os.path.getsize, entry.written_files().values())),
         "verification": checks or manifest.get("verification"),
         "left_out": manifest["left_out"],
         "further_files": [
             os.path.abspath(source.file) for source in graph.sources if source.role not in _KNOWN
         ],
     }
-
-
-def written_files(target: str) -> list[str]:
-    """What a conversion may leave: the engine or model, its manifest, an ONNX model's data."""
-    return [path for suffix in PRODUCT_SUFFIXES if os.path.isfile(path := f"{target}{suffix}")]
 
 
 def _failure(entry: Entry, error: Exception) -> tuple[Status, int, str]:

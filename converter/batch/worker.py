@@ -54,7 +54,8 @@ class Worker:
         except (EOFError, OSError, pickle.UnpicklingError):
             process.kill()
             process.wait()
-            tidy(Path(os.path.realpath(entry.target)).parent)
+            for folder in {Path(os.path.realpath(file)).parent for file in entry.places.values()}:
+                tidy(folder)
             seconds = time.perf_counter() - began
             if process.returncode == -signal.SIGBUS and (error := _cut_short(read)):
                 return Outcome(entry, Status.FAILED, error.exit_code, seconds, str(error))

@@ -52,7 +52,6 @@ from prototrt.surgery.options import RewriteOptions
 def convert(
     model: str,
     file: str,
-    header: str | None,
     loading: LoadOptions,
     rewriting: RewriteOptions,
     building: BuildOptions,
@@ -76,7 +75,6 @@ def convert(
     began = time.perf_counter()
     product = Product(
         file=file,
-        header=header,
         precision=rewriting.precision,
         building=building,
         exporting=exporting,
@@ -91,7 +89,9 @@ def convert(
         truth = truth_of(net, rewriting) if converting.verify else None
         manifest = product.write(graph, progress, truth)
     seconds = time.perf_counter() - began
-    conversion = Conversion(net, graph, manifest, file, seconds, building.backend, header, product.target)
+    conversion = Conversion(
+        net, graph, manifest, file, seconds, building.backend, product.header, product.target
+    )
     print_result(conversion, as_json, tell_summary)
 
 

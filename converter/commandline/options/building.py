@@ -13,7 +13,13 @@ from prototrt.converter.commandline.options.parameter_types import (
     ProductFile,
     Profile,
 )
-from prototrt.converter.options import NO_SUFFIX, PRODUCT_NAMES, BuildOptions, ConvertOptions, ExportOptions
+from prototrt.converter.options import (
+    HEADER_SUFFIXES,
+    PRODUCT_NAMES,
+    BuildOptions,
+    ConvertOptions,
+    ExportOptions,
+)
 
 build_options = options(
     click.option(
@@ -106,10 +112,10 @@ build_options = options(
         metavar="PRIVATE_KEY",
         help="Sign the manifest of an engine with this Ed25519 key (PEM or OpenSSH), for `run --trust-key`.",
     ),
-    click.option(
-        "--emit-header",
-        "header",
-        type=OutputFile(".h", ".hh", ".hpp", ".hxx", NO_SUFFIX),
+    declared(
+        ConvertOptions,
+        "emit_header",
+        type=OutputFile(*HEADER_SUFFIXES),
         metavar="FILE.h",
         help="Also write a C++ header with the names, types and shapes of inputs and outputs, and the recurrent pairs.",
     ),

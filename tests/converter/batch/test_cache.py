@@ -109,6 +109,25 @@ def test_moved_cache_is_still_one(cache: Cache, small: Entry) -> None:
     assert cache.fetch(key, small) is None
 
 
+def test_a_header_is_kept(cache: Cache, small: Entry, tmp_path: Path) -> None:
+    """Its namespace is its name, so a header of another name is another conversion; its folder is not in it."""
+
+    def with_header(name: str) -> Entry:
+        Path(name).parent.mkdir(exist_ok=True)
+        return replace(small, options={**small.options, "emit_header": name})
+
+    asked, elsewhere = with_header(str(tmp_path / "net.h")), with_header(str(tmp_path / "include" / "net.h"))
+    Path(tmp_path, "net.h").write_text("constants")
+    key = keep(cache, asked)
+    assert cache.key(elsewhere) == key
+    assert key not in (cache.key(small), cache.key(with_header(str(tmp_path / "other.h"))))
+    for _ in range(2):
+        assert cache.fetch(key, elsewhere) is not None
+        assert Path(tmp_path, "include", "net.h").read_text() == "constants"
+    assert cache.fetch(key, small) is None  # which asks for none
+    assert cache.key(with_header(os.devnull)) is None
+
+
 def test_nothing_is_found_at_first(cache: Cache, small: Entry) -> None:
     assert cache.fetch("0" * 64, small) is None
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from prototrt.caffe_proto.errors import ConversionError
-from prototrt.converter.batch.entry import Entry
+from prototrt.cli import main
+from prototrt.converter.batch.entry import OUTPUTS, Entry
 from prototrt.converter.batch.keys import FIELDS, FILES
 from prototrt.converter.batch.spec import read_models
+from prototrt.converter.options import DataOptions
 from prototrt.tests.caffe2_cases import GOLDENS
 
 
@@ -94,9 +97,30 @@ def test_a_file_of_states_is_relative_to_the_list() -> None:
 
 
 def test_every_option_of_the_commands_is_a_key() -> None:
-    for name in ("backend", "sequence", "cont", "force", "allow_unknown", "verify", "layers", "onnx_lstm"):
-        assert name in FIELDS
-    assert set(FILES) <= set(FIELDS)
+    own = {"model", "weights", "file", "print_after", "as_json", "verbose", "quiet", "debug", "version"}
+    of_images = {field.name for field in fields(DataOptions)} - {"inputs"}
+    asked = {option.name for name in ("convert", "verify") for option in main.commands[name].params}
+    assert asked - own - of_images == {*FIELDS}
+    assert {*FILES, *OUTPUTS} <= {*FIELDS}
+
+
+def test_files_to_write_are_relative_to_the_list_and_named_after_the_model() -> None:
+    Path("a/models.yaml").write_text(
+        "models:\n- {prototxt: deploy.prototxt, random-weights: 1, matrix: {sequence: [loop, unroll]},\n"
+        "   emit-header: '{folder}/{name}.h', export-layer-info: '../{stem}-{name}.json'}\n"
+        "- {prototxt: deploy.prototxt, random-weights: 1, name: n, matrix: {emit-header: [x.h, y.hpp]}}\n"
+    )
+    entries = read_models("a/models.yaml", "out")
+    assert [(entry.name, entry.outputs) for entry in entries] == [
+        (
+            f"deploy-{sequence}",
+            {
+                "emit_header": f"a/deploy-{sequence}.h",
+                "export_layer_info": f"a/../deploy-deploy-{sequence}.json",
+            },
+        )
+        for sequence in ("loop", "unroll")
+    ] + [(f"n-{name}", {"emit_header": f"a/{name}"}) for name in ("x.h", "y.hpp")]
 
 
 def test_nets_of_caffe2_state_weights_in_their_own_ways() -> None:
@@ -245,6 +269,20 @@ MISTAKES = {
         MODEL + MODEL.removeprefix("models:\n"),
         'models.yaml:4: two models are called "a-deploy"\n  because the first is in models.yaml:2\n'
         "  fix: give each a name: of its own, such as {folder}-{stem}",
+    ),
+    "one header twice": (
+        MODEL + "  matrix: {sequence: [loop, unroll]}\n  emit-header: 'include/{stem}.h'\n",
+        'models.yaml:2: two models would write "include/deploy.h"\n  because the first is in models.yaml:2\n'
+        '  fix: put the name of the model into emit-header:, as in emit-header: "{name}.h"',
+    ),
+    "a header of another suffix": (
+        MODEL + "  emit-header: net.json\n",
+        'models.yaml:2: emit-header: "net.json" ends in .json, expected .h, .hh, .hpp or .hxx\n'
+        "  fix: use emit-header: net.h",
+    ),
+    "an unknown word in a header": (
+        MODEL + "  emit-header: '{foldr}.h'\n",
+        'models.yaml:4: "{foldr}.h" cannot be filled in\n  fix: use some of {stem}, {folder}, {name}',
     ),
     "deep": (
         "models: " + "[" * 3000 + "]" * 3000,
