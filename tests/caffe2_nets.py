@@ -54,11 +54,13 @@ def graph_of(
     *,
     fills: Sequence[Any] = (),
     sequence: Form = "auto",
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
     **ranges: Any,
 ) -> Graph:
     """The graph of a net whose init net fills ``weights``, and then runs ``fills``.
 
-    ``ranges`` are of sizes that may vary: ``min_shapes`` and ``max_shapes``.
+    ``shapes`` are instead of those of ``inputs``. ``ranges`` are of sizes that may vary: ``sizes``, or ``min_shapes``
+    and ``max_shapes``.
     """
     given = [
         operator(
@@ -76,7 +78,7 @@ def graph_of(
         init.write_bytes(
             net(*given, *fills, operator("ConstantFill", (), ["unused"], shape=[1])).SerializeToString()
         )
-        shapes = {name: array.shape for name, array in inputs.items()}
+        shapes = shapes or {name: array.shape for name, array in inputs.items()}
         return prototrt.rewrite(prototrt.load(predict, init), shapes=shapes, sequence=sequence, **ranges)
 
 

@@ -9,7 +9,7 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.errors import ShapeError, UnsupportedLayerError, WeightsError
 from prototrt.surgery.caffe2.operator_rule import expect_axes, known, operator_rule, refuse_order
 from prototrt.surgery.caffe2.windows import Geometry, cropped, geometry_of, transposed_geometry_of
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import Value, computable, fixed
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, Convolution, Deconvolution, LeakyReLU, Pad, Slice
 
@@ -73,7 +73,7 @@ def _cut(build: Builder, geometry: Geometry, x: Value, kernel: Value, bias: Valu
     y = build.add(Deconvolution(geometry.stride, pad, geometry.dilation, group), x, kernel, bias)
     for axis, (least, first, last) in enumerate(zip(pad, geometry.before, after, strict=True), 2):
         if first != last:
-            size = fixed(y.shape[axis], f"axis {axis}") - (first - least) - (last - least)
+            size = computable(y.shape[axis], f"axis {axis}") - (first - least) - (last - least)
             y = build.add(Slice(axis, first - least, size), y, hint="cut")
     return y
 

@@ -9,26 +9,43 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.wording import Worded
 from prototrt.surgery.caffe2.operator_rule import expect_axes, known, operator_rule, refuse_order
 from prototrt.surgery.caffe2.windows import pads_of
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import DType, OpenSize, Size, Value, computable, range_of
 from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.layers.resampling import refuse_length, stretched
+from prototrt.surgery.ir.expression import Expression
+from prototrt.surgery.ir.range_words import one_size
+from prototrt.surgery.layers.resampling import refuse_length, repeated, with_aligned_corners
 from prototrt.surgery.ops import Pad
+from prototrt.surgery.ops.windows import larger_smallest, sizes_of
 
 
 @operator_rule("ResizeNearest")
 def resize_nearest(build: Builder, operator: Operator, x: Value, scales: Value | None = None) -> list[Value]:
     """Resizes by the nearest element: ``y[i] = x[floor(i / scale)]`` along height and width.
 
-    Becomes: Transpose, Gather, one per axis.
+    Becomes: Transpose, Gather, one per axis. Over sizes that vary also arithmetic on places; Reshape, Tile where the
+    scales are whole numbers.
     Inputs: x (N, C, H, W), and (height scale, width scale) unless they are arguments.
     """
-    for axis, scale in enumerate(_scales(build, operator, x, scales), 2):
-        size = fixed(x.shape[axis], f"axis {axis}")
-        # Caffe2 also divides in 32 bits.
-        index = (np.arange(_grown(size, scale), dtype=np.float32) / scale).astype(np.int32)
-        x = build.gathered(x, build.constant(np.minimum(index, size - 1), "nearest"), axis)
+    factors = _scales(build, operator, x, scales)
+    is_open = any(isinstance(size, OpenSize) for size in x.shape[2:])
+    if is_open and all(scale.is_integer() for scale in factors):
+        for size, scale in zip(x.shape[2:], factors, strict=True):
+            _grown(computable(size, "a size of the image"), scale)
+        return [repeated(build, x, (int(factors[0]), int(factors[1])))]
+    for axis, scale in enumerate(factors, 2):
+        size = computable(x.shape[axis], f"axis {axis}")
+        out = _grown(size, scale)
+        if isinstance(size, int) and isinstance(out, int):
+            # Caffe2 also divides in 32 bits.
+            index = (np.arange(out, dtype=np.float32) / scale).astype(np.int32)
+            nearest = build.constant(np.minimum(index, size - 1), "nearest")
+        else:
+            places = Expression(build, build.counted_numbers(out, "places", dtype=DType.FLOAT32))
+            nearest = (places / float(scale)).cast(DType.INT32).at_most(size - 1).value
+        x = build.gathered(x, nearest, axis)
     return [x]
 
 
@@ -38,13 +55,13 @@ def upsample_bilinear(
 ) -> list[Value]:
     """Resizes by linear interpolation, with aligned corners.
 
-    Becomes: MatMul, one per axis; Transpose, Gather, Subtract, Multiply, Add for large images.
+    Becomes: MatMul, one per axis; Transpose, Gather, Subtract, Multiply, Add for large images; Resize over sizes that
+    vary.
     Inputs: x (N, C, H, W), and (height scale, width scale) unless they are arguments.
     """
     of_rows, of_columns = _scales(build, operator, x, scales)
-    for axis, scale in ((3, of_columns), (2, of_rows)):
-        x = stretched(build, x, axis, _grown(fixed(x.shape[axis], f"axis {axis}"), scale))
-    return [x]
+    height, width = computable(x.shape[2], "axis 2"), computable(x.shape[3], "axis 3")
+    return [with_aligned_corners(build, x, (_grown(height, of_rows), _grown(width, of_columns)))]
 
 
 def _scales(
@@ -71,14 +88,36 @@ def _scales(
     return np.float32(found[0]), np.float32(found[1])
 
 
-def _grown(size: int, scale: np.float32) -> int:
-    grown = int(np.float32(size) * scale)
-    if grown < 1:
+EXACT_IN_FLOAT32 = 1 << 24
+"""Whole numbers up to this one are exact in 32 bits, and so are sums and quotients by powers of two."""
+
+
+def _grown(size: Size, scale: np.float32) -> Size:
+    """The size times the scale, rounded down."""
+    grown: Size
+    if isinstance(size, int):
+        grown = int(np.float32(size) * scale)
+    else:
+        grown = _grown_in_calls(size, *scale.item().as_integer_ratio())
+    span = range_of(grown)
+    if span.min < 1:
         raise ShapeError(
-            f"a size of {size} times {scale:g} is less than 1", fix="use a larger scale, or a larger input"
+            f"a size of {range_of(size).min} times {scale:g} is less than 1",
+            fix=larger_smallest(size, "use a larger scale, or a larger input"),
         )
-    refuse_length(grown)
+    refuse_length(span.max)
     return grown
+
+
+def _grown_in_calls(size: OpenSize, numerator: int, denominator: int) -> Size:
+    """The size times a scale, which is this fraction in 32 bits."""
+    if size.range.max * numerator > EXACT_IN_FLOAT32:
+        raise ShapeError(
+            f"the scale is {numerator / denominator:g}, but the size {size} varies",
+            because="Caffe2 rounds the product in 32 bits, which is known only for fractions such as 1.5 or 0.25",
+            fix=Worded("use such a scale, or {}", one_size(size.symbols)),
+        )
+    return size * numerator // denominator
 
 
 @operator_rule("PadImage")
@@ -101,13 +140,26 @@ def pad_image(build: Builder, operator: Operator, x: Value) -> list[Value]:
             fix=CUT_BEFORE,
         )
     for axis, ends in enumerate(zip(before, after, strict=True), 2):
-        size = fixed(x.shape[axis], f"axis {axis}")
-        if mode == "reflect" and max(ends) >= size:
-            raise ShapeError(
-                f"axis {axis} has {size} elements, of which {max(ends)} cannot be mirrored",
-                fix="use a smaller pad or a larger input",
-            )
-        refuse_length(size + sum(ends))
-        index = np.pad(np.arange(size, dtype=np.int32), ends, mode=mode)  # type: ignore[call-overload]  # one of three words
-        x = build.gathered(x, build.constant(index, mode), axis) if any(ends) else x
+        if any(ends):
+            x = build.gathered(x, _padded_places(build, x, axis, ends, mode), axis)
     return [x]
+
+
+def _padded_places(build: Builder, x: Value, axis: int, ends: tuple[int, int], mode: str) -> Value:
+    """Which element of an axis each element of the padded axis is."""
+    size = computable(x.shape[axis], f"axis {axis}")
+    span = range_of(size)
+    if mode == "reflect" and max(ends) >= span.min:
+        raise ShapeError(
+            f"axis {axis} has {sizes_of(size)} elements, of which {max(ends)} cannot be mirrored",
+            fix=larger_smallest(size, "use a smaller pad or a larger input"),
+        )
+    refuse_length(span.max + sum(ends))
+    if isinstance(size, int):
+        index = np.pad(np.arange(size, dtype=np.int32), ends, mode=mode)  # type: ignore[call-overload]  # one of two words
+        return build.constant(index, mode)
+    places = Expression(build, build.counted_numbers(size + sum(ends), "places", first=-ends[0]))
+    if mode == "reflect":  # what is before the first element, then what is after the last one
+        places = places.at_least(places * -1)
+        places = places.at_most(places * -1 + (size - 1) * 2)
+    return places.at_least(0).at_most(size - 1).value

@@ -7,19 +7,24 @@ from dataclasses import replace
 from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.wording import Worded
 from prototrt.surgery.caffe2.operator_rule import operator_rule, refuse_order
 from prototrt.surgery.caffe2.windows import Geometry, cropped, geometry_of
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import OpenSize, Value, computable, fixed, range_of
 from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ops import AveragePool, MaxPool, Pad
+from prototrt.surgery.ir.range_words import one_size
+from prototrt.surgery.ops import AveragePool, MaxPool, Pad, Reduce, ReduceKind
+from prototrt.surgery.ops.windows import larger_smallest, told_ranges
 
 
 @operator_rule("MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D")
 def max_pool(build: Builder, operator: Operator, x: Value) -> list[Value]:
     """The largest element of sliding windows. Sizes round down, with ``legacy_pad`` 3 up, as in Caffe.
 
-    Becomes: MaxPool.
+    Becomes: MaxPool; Reduce over a whole image whose size varies.
     """
+    if whole := _over_whole_image(build, operator, x, ReduceKind.MAX):
+        return [build.add(whole, x)]
     geometry, x = _pooled(build, operator, x)
     return [build.add(MaxPool(geometry.kernel, geometry.stride, geometry.before, geometry.after), x)]
 
@@ -28,8 +33,10 @@ def max_pool(build: Builder, operator: Operator, x: Value) -> list[Value]:
 def average_pool(build: Builder, operator: Operator, x: Value) -> list[Value]:
     """The mean of sliding windows, without the padding in them unless ``count_include_pad`` is 1.
 
-    Becomes: AveragePool; Pad where the padding counts.
+    Becomes: AveragePool; Pad where the padding counts; Reduce over a whole image whose size varies.
     """
+    if whole := _over_whole_image(build, operator, x, ReduceKind.MEAN):
+        return [build.add(whole, x)]
     geometry, x = _pooled(build, operator, x)
     before, after = geometry.before, geometry.after
     if operator.arguments.flag("count_include_pad") and any((*before, *after)):
@@ -60,17 +67,35 @@ def _pooled(build: Builder, operator: Operator, x: Value) -> tuple[Geometry, Val
 
 def _needed(geometry: Geometry, x: Value, axis: int) -> int:
     """The padding after the image that a window reaches: the whole padding may be larger than a window."""
-    window, stride = geometry.kernel[axis], geometry.stride[axis]
-    inside = fixed(x.shape[2 + axis], "a size of the image") + geometry.before[axis]
-    out = (inside + geometry.after[axis] - window) // stride + 1
-    if out < 1:
+    window, stride, after = geometry.kernel[axis], geometry.stride[axis], geometry.after[axis]
+    size = computable(x.shape[2 + axis], "a size of the image")
+    inside = size + geometry.before[axis]
+    out = (inside + after - window) // stride + 1
+    if range_of(out).min < 1:
         raise ShapeError(
             f"the window {geometry.kernel} is larger than the input {x.shape} with its padding",
-            fix="use a smaller window or a larger input",
+            because=told_ranges(size),
+            fix=larger_smallest(size, "use a smaller window or a larger input"),
         )
-    if (out - 1) * stride >= inside:
+    if range_of((out - 1) * stride - inside).max >= 0:
         raise ShapeError(
             f"the last window of axis {2 + axis} starts after the end of the input {x.shape}",
-            fix="use a smaller window or a larger input",
+            because=told_ranges(size),
+            fix=Worded("use a larger window, or {}", one_size(size.symbols))
+            if isinstance(size, OpenSize)
+            else "use a smaller window or a larger input",
         )
-    return max((out - 1) * stride + window - inside, 0)
+    return (
+        after if isinstance(inside, OpenSize) else max(fixed(out - 1, "a size") * stride + window - inside, 0)
+    )
+
+
+def _over_whole_image(build: Builder, operator: Operator, x: Value, kind: ReduceKind) -> Reduce | None:
+    """What pools over an image whose size varies as one window; None for other windows and images."""
+    axes = tuple(range(2, len(x.shape)))
+    is_open = any(isinstance(x.shape[axis], OpenSize) for axis in axes)
+    if not (is_open and operator.arguments.flag("global_pooling")):
+        return None
+    refuse_order(operator)
+    geometry_of(build, operator, (*x.shape[:2], *(1 for _ in axes)))  # it refuses what Caffe2 refuses
+    return Reduce(kind, axes)

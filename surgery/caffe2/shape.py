@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-
-import numpy as np
+from itertools import accumulate, pairwise
 
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET, MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
@@ -19,9 +17,10 @@ from prototrt.surgery.caffe2.operator_rule import (
     known,
     operator_rule,
 )
-from prototrt.surgery.ir import Shape, Value, fixed
+from prototrt.surgery.ir import Shape, Size, Value, computable, divided, fixed, range_of
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Concat, Slice, Tile, Transpose
+from prototrt.surgery.ops.windows import larger_smallest, told_ranges
 
 
 @operator_rule("Concat", "DepthConcat")
@@ -49,19 +48,19 @@ def split(build: Builder, operator: Operator, x: Value, sizes: Value | None = No
     Becomes: Slice, one per output.
     """
     axis, count = _axis_of_parts(operator, x.shape), len(operator.tops)
-    total = fixed(x.shape[axis], f"axis {axis}")
+    total = computable(x.shape[axis], f"axis {axis}")
     parts = operator.arguments.integers("split")
     if sizes is not None:
         parts = tuple(int(size) for size in known(build, operator, 1, sizes).reshape(-1))
-    if not parts and count and total % count == 0:
-        parts = (total // count,) * count
-    if len(parts) != count or sum(parts) != total or any(size < 1 for size in parts):
+    equal = None if parts or not count else divided(total, count)
+    if equal is None and (len(parts) != count or sum(parts) != total or any(size < 1 for size in parts)):
         raise ShapeError(
             f"axis {axis} has {total} elements, which cannot be cut into {count} parts {list(parts) or ''}".rstrip(),
+            because=told_ranges(total),
             fix="state parts that fit, or feed another size",
         )
-    cuts = [0, *np.cumsum(parts).tolist()]
-    cut = [build.add(Slice(axis, start, end - start), x) for start, end in pairwise(cuts)]
+    ends = accumulate(parts if equal is None else (equal,) * count)
+    cut = [build.add(Slice(axis, start, end - start), x) for start, end in pairwise([0, *ends])]
     if _adds_axis(build, operator):
         cut = [build.reshape(part, (*part.shape[:axis], *part.shape[axis + 1 :])) for part in cut]
     return cut
@@ -85,12 +84,12 @@ def slice_operator(
             f"starts are {list(first)} and ends {list(last)}, for an input of shape {x.shape}",
             fix=MEND_ARGUMENTS,
         )
-    for axis, (start, end) in enumerate(zip(first, last, strict=True)):
-        if (start, end) == (0, -1):
+    for axis, places in enumerate(zip(first, last, strict=True)):
+        if places == (0, -1):
             continue
-        size = fixed(x.shape[axis], f"axis {axis}")
-        start, end = (min(place + size + 1 if place < 0 else place, size) for place in (start, end))
-        if not 0 <= start < end <= size:
+        size = computable(x.shape[axis], f"axis {axis}")
+        start, end = (_cut_at(place, size) for place in places)
+        if range_of(start).min < 0 or range_of(end - start).min < 1:
             raise ShapeError(
                 f"axis {axis} is cut from {start} to {end}, but has {size} elements",
                 fix=GIVE_SHAPES_AND_INIT_NET,
@@ -98,6 +97,20 @@ def slice_operator(
         if (start, end) != (0, size):
             x = build.add(Slice(axis, start, end - start), x)
     return [x]
+
+
+def _cut_at(place: int, size: Size) -> Size:
+    """The place in an axis of this size that a number means. Raises ``ShapeError`` if it is outside at some sizes."""
+    if place < 0:
+        return size + (place + 1)
+    span = range_of(size)
+    if span.min < place < span.max:
+        raise ShapeError(
+            f"is cut at {place}, but the size {size} varies",
+            because=told_ranges(size),
+            fix=larger_smallest(size, GIVE_SHAPES_AND_INIT_NET),
+        )
+    return size if place >= span.max else place
 
 
 @operator_rule("Transpose")

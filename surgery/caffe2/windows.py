@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from prototrt.caffe_proto.caffe2.advice import (
@@ -13,7 +12,8 @@ from prototrt.caffe_proto.caffe2.advice import (
 )
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.surgery.ir import Shape, Value, fixed
+from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.surgery.ir import OpenSize, Shape, Size, Value, computable, fixed
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Pad
 
@@ -40,9 +40,9 @@ def geometry_of(build: Builder, operator: Operator, shape: Shape) -> Geometry:
     stated, legacy = _stated(build, operator, shape), _legacy_of(operator)
     if legacy == NOTSET and not operator.arguments.flag("global_pooling"):
         return stated
-    sizes = tuple(fixed(dim, "a size of the image") for dim in shape[2:])
     if operator.arguments.flag("global_pooling"):
-        return _whole(stated, sizes)
+        return _whole(stated, tuple(fixed(dim, "a size of the image") for dim in shape[2:]))
+    sizes = tuple(computable(dim, "a size of the image") for dim in shape[2:])
     if legacy != VALID and set(stated.dilation) != {1}:
         raise NetError(
             f"legacy_pad is {legacy} and dilation {stated.dilation}, expected 1",
@@ -133,20 +133,30 @@ def _legacy_of(operator: Operator) -> int:
     return legacy
 
 
-def _legacy(stated: Geometry, legacy: int, axis: int, size: int) -> tuple[int, int]:
-    """The padding before and after along one axis."""
+def _legacy(stated: Geometry, legacy: int, axis: int, size: Size) -> tuple[int, int]:
+    """The padding before and after along one axis. Raises ``ShapeError`` where it would vary."""
     kernel, stride, pad = stated.kernel[axis], stated.stride[axis], stated.before[axis]
     if legacy == VALID:
         return 0, 0
     if legacy == SAME:
-        needed = (math.ceil(size / stride) - 1) * stride + kernel - size
+        needed = ((size + stride - 1) // stride - 1) * stride + kernel - size
+        if isinstance(needed, OpenSize):
+            raise ShapeError(
+                f"legacy_pad is {SAME}, the stride is {stride}, and the size {size} varies",
+                because="the padding is another one at some sizes",
+                fix=Worded(
+                    "name a size that {} divides, such as {}*H, in {}", stride, stride, Option("shapes")
+                ),
+            )
         before = int(needed / 2)  # towards 0 as in C: a stride larger than the kernel needs less than nothing
         return before, needed - before
     # Caffe rounds up, then drops a last window that would start inside the right padding.
-    out = math.ceil((size + 2 * pad - kernel) / stride) + 1
-    if pad and (out - 1) * stride >= size + pad:
-        out -= 1
-    return pad, max((out - 1) * stride + kernel - size - pad, 0)
+    room = 2 * pad - kernel + stride - 1
+    if pad:
+        room = max(room - stride, min(room, pad - 1))
+    if isinstance(size, OpenSize):
+        return pad, max(room + kernel - pad, 0)  # what no window reaches at some sizes is never seen
+    return pad, max((size + room) // stride * stride + kernel - size - pad, 0)
 
 
 def _entries(build: Builder, operator: Operator, name: str, axes: int) -> tuple[int, ...]:

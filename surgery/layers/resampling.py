@@ -70,12 +70,17 @@ def _repeated(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     scale = int(layer.param.scale) if layer.param.HasField("scale") else 1
     if scale < 1:
         raise NetError(f"scale is {scale}, expected at least 1", fix="set scale in upsample_param")
+    return repeated(build, x, (scale, scale))
+
+
+def repeated(build: Builder, x: Value, scales: Pair) -> Value:
+    """Every element of x (N, C, H, W) as often as the scales of height and width say."""
     items, channels, height, width = x.shape
     rows, columns = computable(height, "the height"), computable(width, "the width")
     y = build.reshape(x, (items, channels, rows, 1, columns, 1))
-    for axis in (3, 5):
+    for axis, scale in zip((3, 5), scales, strict=True):
         y = build.add(Tile(axis, scale), y)
-    return build.reshape(y, (items, channels, rows * scale, columns * scale))
+    return build.reshape(y, (items, channels, rows * scales[0], columns * scales[1]))
 
 
 def _size_for_mask(build: LayerBuilder, layer: Layer, x: Value) -> Sizes:
@@ -209,10 +214,10 @@ def interp(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = Non
     if any(cuts):
         x = build.add(Pad((0, 0, -cuts[0], -cuts[0]), (0, 0, -cuts[1], -cuts[1])), x, hint="cropped")
     out = size_of_bottom(layer, like) if like is not None else _size_of_interp(build, layer, rest)
-    return [_with_aligned_corners(build, x, out)]
+    return [with_aligned_corners(build, x, out)]
 
 
-def _with_aligned_corners(build: LayerBuilder, x: Value, out: Sizes) -> Value:
+def with_aligned_corners(build: Builder, x: Value, out: Sizes) -> Value:
     """``x`` (N, C, H, W) with another height and width, interpolated linearly."""
     sizes = computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
     if any(isinstance(size, OpenSize) for size in (*sizes, *out)):
@@ -236,7 +241,7 @@ def bilinear_interpolation(
     """
     expect_axes(layer, 0, x, "(N, C, H, W)", 4)
     if like is not None:
-        return [_with_aligned_corners(build, x, size_of_bottom(layer, like))]
+        return [with_aligned_corners(build, x, size_of_bottom(layer, like))]
     factor = stated(layer.param, "interpolation_factor")
     if factor is None or factor < 1:
         raise NetError(
@@ -244,7 +249,7 @@ def bilinear_interpolation(
             fix="set interpolation_factor in bilinear_interpolation_param, or add a second bottom",
         )
     height, width = computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
-    return [_with_aligned_corners(build, x, (height * factor, width * factor))]
+    return [with_aligned_corners(build, x, (height * factor, width * factor))]
 
 
 def _size_of_interp(build: LayerBuilder, layer: Layer, size: Sizes) -> Sizes:
