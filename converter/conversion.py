@@ -18,6 +18,7 @@ from prototrt.converter.machines.targets import TARGETS, Target
 from prototrt.converter.options import (
     HEADER_SUFFIXES,
     BuildOptions,
+    CompareOptions,
     ConvertOptions,
     ExportOptions,
     Progress,
@@ -38,7 +39,7 @@ from prototrt.surgery.options import Precision, RewriteOptions
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
-    from prototrt.converter.verification.verify import Verification
+    from prototrt.converter.verification.verification import Verification
     from prototrt.surgery.ir import Graph
 
 CHECKED_CALLS = 2
@@ -226,7 +227,7 @@ class Product:
         from prototrt.converter.verification.verify import verify
 
         feeds = seeded_feeds(truth or graph, CHECKED_CALLS)
-        verification = verify(graph, feeds, ways=[way], truth=truth)
+        verification = verify(graph, feeds, CompareOptions(ways=[way]), truth=truth)
         verification.refuse()
         return {"verification": verification.as_dict()}
 

@@ -172,27 +172,17 @@ class DataOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyOptions(DataOptions):
-    """The ways to compute a net, and what is compared.
+class CompareOptions(Options):
+    """The ways to compute a net, and how far their results may be apart.
 
-    Without ``inputs`` and ``data_loader``, inputs are random, from ``seed``. ``expect`` is an npz file of outputs that
-    every way must give. ``rewriting`` says how the net is rewritten, and ``progress`` hears how long it takes to
-    measure what 8 bits cost. ``calls`` is how many calls are made, each with the state of the last. ``layers``
-    compares every blob that is left, not the outputs alone. A number may be off by ``atol`` plus ``rtol`` times the
-    largest magnitude of its blob; each precision has usual numbers. ``auto_keep`` looks for the fewest layers that
-    must stay float, so that a quantized net chooses the same class as float32 in this share of all places.
+    ``layers`` compares every blob that is left, not the outputs alone. A number may be off by ``atol`` plus ``rtol``
+    times the largest magnitude of its blob; each precision has usual numbers.
     """
 
     ways: Sequence[Way] = one_of(Way, default=("network",))
-    expect: str | None = None
-    calls: int | None = at_least(1, most=MOST_CALLS)
-    seed: int = at_least(0, 0)
     layers: bool = False
     atol: float | None = None
     rtol: float | None = None
-    rewriting: RewriteOptions | None = field(default=None, metadata=ONLY_IN_PYTHON)
-    progress: Started | None = only_in_python(None)
-    auto_keep: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -202,6 +192,28 @@ class VerifyOptions(DataOptions):
                     Worded("{} is {}, expected 0 or more", Option(name), number),
                     fix=Worded("use {}", Option(name, 0.0001)),
                 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(CompareOptions, DataOptions):
+    """The ways to compute a net, the inputs, and what results are compared with.
+
+    Without ``inputs`` and ``data_loader``, inputs are random, from ``seed``. ``expect`` is an npz file of outputs that
+    every way must give. ``rewriting`` says how the net is rewritten, and ``progress`` hears how long it takes to
+    measure what 8 bits cost. ``calls`` is how many calls are made, each with the state of the last. ``auto_keep``
+    looks for the fewest layers that must stay float, so that a quantized net chooses the same class as float32 in
+    this share of all places.
+    """
+
+    expect: str | None = None
+    calls: int | None = at_least(1, most=MOST_CALLS)
+    seed: int = at_least(0, 0)
+    rewriting: RewriteOptions | None = field(default=None, metadata=ONLY_IN_PYTHON)
+    progress: Started | None = only_in_python(None)
+    auto_keep: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.expect is None and not {*self.ways} - {"reference"}:
             raise OptionsError(
                 Worded("{} compares nothing", Option("ways", [*self.ways])),

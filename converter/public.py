@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from prototrt.converter.sessions.session import Session
     from prototrt.converter.survey.survey import Survey
     from prototrt.converter.triton.repository import WrittenModel
-    from prototrt.converter.verification.verify import Verification
+    from prototrt.converter.verification.verification import Verification
     from prototrt.surgery.views.support import LayerSupport
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prototrt.converter.machines.benchmark import Benchmark
     from prototrt.converter.machines.doctor import Diagnosis
     from prototrt.converter.verification.quantization import OutputCost, QuantizationCost
-    from prototrt.converter.verification.verify import Verification
+    from prototrt.converter.verification.verification import Verification
     from prototrt.surgery.views.inspection import Inspection
     from prototrt.surgery.views.support import LayerSupport
 

@@ -1,9 +1,9 @@
-"""How far an array is from the expected one."""
+"""What is compared, and how far an array is from the expected one."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from prototrt.caffe_proto.errors import Origin
 from prototrt.converter.options import Way
 from prototrt.converter.verification.tolerances import Tolerance
-from prototrt.surgery.ir import Array
+from prototrt.surgery.ir import Array, Graph
 
 REFERENCE: Final = "reference"
 EXPECTED: Final = "expected"
@@ -95,3 +95,11 @@ def _cosine(a: Array, b: Array) -> float:
 def _finite(number: float) -> float | None:
     """JSON has no infinities."""
     return number if math.isfinite(number) else None
+
+
+def watching_tops(graph: Graph) -> Graph:
+    """The graph with every blob of the net as an output."""
+    tops = [value for node in graph.nodes for value in node.outputs if not value.is_surgical]
+    given = [value for value in graph.outputs if value not in tops]
+    states = graph.state_outputs
+    return replace(graph, outputs=(*(value for value in (*tops, *given) if value not in states), *states))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import prototrt
 from prototrt import Cont, Form, Precision
+from prototrt.converter.options import CompareOptions
 from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.converter.verification.verify import verify
 from prototrt.surgery.ir import DType, Graph, Node, OpenSize, Range, Value, element_count
@@ -184,7 +185,7 @@ def test_any_number_of_streams(tmp_path: Path) -> None:
     assert products(lowered(graph, "tensorrt")) == 1
     for streams in (1, 3):
         feeds = [{"x": numbers(1, streams, 4, seed=call), "cont": np.ones((1, streams))} for call in range(2)]
-        assert verify(graph, feeds, ways=["network"]).holds
+        assert verify(graph, feeds, CompareOptions(ways=["network"])).holds
 
 
 def test_copies_of_a_step_share_the_weights_of_both_directions(tmp_path: Path) -> None:

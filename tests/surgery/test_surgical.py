@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import prototrt
+from prototrt.converter.options import CompareOptions
 from prototrt.converter.verification.seeded import seeded_feeds
 from prototrt.converter.verification.verify import verify
 from prototrt.surgery.ir import Graph, walk
@@ -48,7 +49,9 @@ def test_layers_of_the_user_are_the_user_s(net: Path, options: dict[str, str]) -
 def test_blobs_of_the_user_are_compared(net: Path) -> None:
     graph = rewritten(net)
     feeds = seeded_feeds(graph, 1)
-    compared = [each.blob for each in verify(graph, feeds, ways=["network"], layers=True).comparisons]
+    compared = [
+        each.blob for each in verify(graph, feeds, CompareOptions(ways=["network"], layers=True)).comparisons
+    ]
     assert compared[:4] == ["__fc", "t", "__h", "__lstm1_gate_f"]
     states = [value.name for value in graph.state_outputs]
     assert compared[4:] == states, "what surgery made is left out"

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 import prototrt
 from prototrt.cli import main
+from prototrt.converter.options import CompareOptions
 from prototrt.converter.runtime import sources
 from prototrt.converter.verification.verify import verify
 from prototrt.surgery.ir import Graph
@@ -131,7 +132,7 @@ def test_verify_on_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     device = fake_backend(monkeypatch, graph)
     monkeypatch.setattr(sources, "find_device", lambda name: device)
     feeds = [continuing(2, 3, call) for call in range(3)]
-    verification = verify(graph, feeds, ways=["engine"])
+    verification = verify(graph, feeds, CompareOptions(ways=["engine"]))
     assert verification.holds
     assert {comparison.blob for comparison in verification.comparisons} == {"h", "lstm_h_T", "lstm_c_T"}
     assert device.calls["upload"] == 6

@@ -13,13 +13,13 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.errors import NetError, Origin, ShapeError, VerificationError
-from prototrt.converter.options import VerifyOptions
+from prototrt.converter.options import CompareOptions, VerifyOptions
 from prototrt.converter.reference import ReferenceEvaluator
 from prototrt.converter.sessions import session
-from prototrt.converter.verification.comparison import difference_of
+from prototrt.converter.verification.comparison import difference_of, watching_tops
 from prototrt.converter.verification.seeded import seeded_feeds
 from prototrt.converter.verification.tolerances import TOLERANCES, Tolerance
-from prototrt.converter.verification.verify import verify, verify_files, watching_tops
+from prototrt.converter.verification.verify import verify, verify_files
 from prototrt.surgery.ir import Array, DType, Graph, OpenSize, Range
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Axis, Cast, Gather, LeakyReLU, Reshape, TanH
@@ -76,7 +76,7 @@ FEEDS = [{"x": np.array([-1, -2, 3, 4], np.float32)}]
 @pytest.mark.parametrize("way", ["onnx", "onnx-lstm", pytest.param("network", marks=pytest.mark.trt)])
 def test_ways_agree_on_the_sample(way: Way) -> None:
     graph = digits()
-    found = verify(graph, seeded_feeds(graph, 2), ways=[way], layers=True)
+    found = verify(graph, seeded_feeds(graph, 2), CompareOptions(ways=[way], layers=True))
     assert found.holds
     found.refuse()
     blobs = {comparison.blob for comparison in found.comparisons}
@@ -85,7 +85,7 @@ def test_ways_agree_on_the_sample(way: Way) -> None:
 
 
 def test_the_first_layer_is_named_though_only_outputs_are_compared(wrong: Way) -> None:
-    found = verify(small_net(), FEEDS, ways=[wrong])
+    found = verify(small_net(), FEEDS, CompareOptions(ways=[wrong]))
     assert [comparison.blob for comparison in found.comparisons] == ["out"]
     with pytest.raises(VerificationError) as caught:
         found.refuse()
@@ -109,7 +109,7 @@ def test_the_first_layer_is_named_though_only_outputs_are_compared(wrong: Way) -
 def test_a_difference_that_is_no_part_of_anything(expected: float, why: str) -> None:
     wanted = [{"out": np.full_like(FEEDS[0]["x"], expected)}]
     with pytest.raises(VerificationError) as caught:
-        verify(small_net(), FEEDS, ways=[], expected=wanted).refuse()
+        verify(small_net(), FEEDS, CompareOptions(ways=[]), expected=wanted).refuse()
     assert str(caught.value).splitlines()[1:] == [
         f"  because in call 0, {why}",
         "  fix: check that the expected outputs were computed with these weights and inputs: the order of channels,"
@@ -120,13 +120,13 @@ def test_a_difference_that_is_no_part_of_anything(expected: float, why: str) -> 
 def test_the_worst_call_is_told(wrong: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Wrong, "first_call", 2)
     feeds = [{"x": FEEDS[0]["x"] * np.float32(scale)} for scale in (1, 1, 0.25, 0.5)]
-    (comparison,) = verify(small_net(), feeds, ways=[wrong]).comparisons
+    (comparison,) = verify(small_net(), feeds, CompareOptions(ways=[wrong])).comparisons
     assert comparison.call == 3
     assert not comparison.holds
 
 
 def test_layers_come_in_the_order_of_the_net(wrong: Way) -> None:
-    found = verify(small_net(), FEEDS, ways=["reference", wrong], layers=True)
+    found = verify(small_net(), FEEDS, CompareOptions(ways=["reference", wrong], layers=True))
     assert [(item.way, item.blob, item.holds) for item in found.comparisons] == [
         ("network", "hidden", False),
         ("network", "out", False),
@@ -136,8 +136,10 @@ def test_layers_come_in_the_order_of_the_net(wrong: Way) -> None:
 
 def test_expected_outputs_judge_the_reference_too(wrong: Way) -> None:
     right = np.tanh(np.array([-0.1, -0.2, 3, 4], np.float32))
-    assert verify(small_net(), FEEDS, ways=[], expected=[{"out": right}]).holds
-    found = verify(small_net(), FEEDS, ways=[wrong], expected=[{"out": right + np.float32(0.1)}])
+    assert verify(small_net(), FEEDS, CompareOptions(ways=[]), expected=[{"out": right}]).holds
+    found = verify(
+        small_net(), FEEDS, CompareOptions(ways=[wrong]), expected=[{"out": right + np.float32(0.1)}]
+    )
     assert [(item.way, item.against, item.holds) for item in found.comparisons] == [
         ("reference", "expected", False),
         ("network", "reference", False),
@@ -159,14 +161,14 @@ def test_the_verdict_is_one_line(ways: Sequence[Way], error: float, verdict: str
     """It never promises more than was found: 2.1e-05 is within 3e-05, not within 2e-05."""
     right = np.tanh(np.array([-0.1, -0.2, 3, 4])).astype(np.float32)
     expected = [{"out": right + np.array([0, 0, 0, error], np.float32)}]
-    assert verify(small_net(), FEEDS, ways=ways, expected=expected).verdict == verdict
+    assert verify(small_net(), FEEDS, CompareOptions(ways=ways), expected=expected).verdict == verdict
 
 
 def test_a_stated_tolerance_replaces_the_usual_one(wrong: Way) -> None:
-    found = verify(small_net(), FEEDS, ways=[wrong], atol=0.9)
+    found = verify(small_net(), FEEDS, CompareOptions(ways=[wrong], atol=0.9))
     assert (found.holds, found.tolerance.absolute, found.tolerance.relative) == (True, 0.9, 1e-4)
     with pytest.raises(VerificationError) as caught:
-        verify(small_net(), FEEDS, ways=[wrong], atol=0, rtol=0).refuse()
+        verify(small_net(), FEEDS, CompareOptions(ways=[wrong], atol=0, rtol=0)).refuse()
     assert str(caught.value) == (
         'net.prototxt:3: layer "first" (ReLU), blob "hidden": network and reference diverge here by 0.8,'
         " expected at most 0\n"
@@ -178,7 +180,7 @@ def test_a_stated_tolerance_replaces_the_usual_one(wrong: Way) -> None:
 @pytest.mark.parametrize(("feeds", "ways"), [(FEEDS, []), (FEEDS, ["reference"]), ([], ["onnx"])])
 def test_comparing_nothing_is_refused(feeds: list[Mapping[str, Array]], ways: Sequence[Way]) -> None:
     with pytest.raises(NetError) as caught:
-        verify(small_net(), feeds, ways=ways)
+        verify(small_net(), feeds, CompareOptions(ways=ways))
     assert str(caught.value) == (
         "there is nothing to compare\n  fix: give another way than reference, or expected outputs"
     )
@@ -186,13 +188,13 @@ def test_comparing_nothing_is_refused(feeds: list[Mapping[str, Array]], ways: Se
 
 def test_expected_outputs_must_be_computed() -> None:
     with pytest.raises(NetError) as caught:
-        verify(small_net(), FEEDS, expected=[{"hidden": np.zeros(4, np.float32)}], ways=[])
+        verify(small_net(), FEEDS, CompareOptions(ways=[]), expected=[{"hidden": np.zeros(4, np.float32)}])
     assert str(caught.value) == (
         'the expected outputs hold "hidden", which is not computed\n'
         '  fix: give arrays for some of out, or cut the net at this blob with outputs=["hidden"]'
     )
     with pytest.raises(ShapeError) as shape:
-        verify(small_net(), FEEDS, expected=[{"out": np.zeros(3, np.float32)}], ways=[])
+        verify(small_net(), FEEDS, CompareOptions(ways=[]), expected=[{"out": np.zeros(3, np.float32)}])
     assert str(shape.value) == 'the expected "out" has the shape (3,), the computed one (4,)'
 
 
@@ -219,7 +221,7 @@ def test_arrays_that_nobody_reads_are_told(tmp_path: Path) -> None:
 
 
 def test_as_dict_is_json(wrong: Way) -> None:
-    facts = verify(small_net(), FEEDS, ways=[wrong]).as_dict()
+    facts = verify(small_net(), FEEDS, CompareOptions(ways=[wrong])).as_dict()
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
     assert facts["holds"] is False
     assert facts["parts"][0]["layer"] == "first"

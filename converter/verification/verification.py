@@ -1,0 +1,117 @@
+"""What a verification found: each comparison, the verdict, and the error where results diverge."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from prototrt.caffe_proto.errors import VerificationError
+from prototrt.caffe_proto.notebook_html import table
+from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.converter.verification.comparison import EXPECTED, Comparison
+from prototrt.converter.verification.quantization import QuantizationCost
+from prototrt.converter.verification.tolerances import Tolerance
+from prototrt.surgery.options import Precision
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """All comparisons, in the order in which the net computes, way by way.
+
+    ``parts`` holds the first blob that is out of tolerance, for each way that has one. ``cost`` is that of 8 bits.
+    """
+
+    precision: Precision
+    tolerance: Tolerance
+    calls: int
+    comparisons: tuple[Comparison, ...]
+    parts: tuple[Comparison, ...]
+    warnings: tuple[str, ...] = ()
+    cost: QuantizationCost | None = None
+
+    @property
+    def holds(self) -> bool:
+        return all(comparison.holds for comparison in self.comparisons)
+
+    @property
+    def verdict(self) -> str:
+        """One line that begins with PASS or FAIL."""
+        if not self.holds:
+            first, difference = self.parts[0], self.parts[0].difference
+            return (
+                f'FAIL: {first.way} and {first.against} differ by {difference.max_abs:.2g} at blob "{first.blob}",'
+                f" {difference.allowed:.2g} is allowed"
+            )
+        names = {name for found in self.comparisons for name in (found.way, found.against)}
+        count = len(names - {EXPECTED})
+        ways = f"{count} ways agree" if count > 1 else "1 way agrees"
+        expected = " with the expected outputs" if EXPECTED in names else ""
+        worst = max(found.difference.max_abs for found in self.comparisons)
+        return f"PASS: {ways}{expected} {f'within {_rounded_up(worst)}' if worst else 'exactly'}"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for found in self.comparisons:
+            numbers = (f"{found.difference.max_abs:.2e}", f"{found.difference.max_rel:.2e}")
+            rows.append((found.way, found.against, found.blob, *numbers, "" if found.holds else "differs"))
+        columns = ("way", "against", "blob", "max abs", "max rel", "")
+        return table(self.verdict, columns, rows, self.warnings)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a manifest, and for programs."""
+        return {
+            "holds": self.holds,
+            "verdict": self.verdict,
+            "precision": self.precision,
+            "tolerance": {"relative": self.tolerance.relative, "absolute": self.tolerance.absolute},
+            "calls": self.calls,
+            "comparisons": [comparison.as_dict() for comparison in self.comparisons],
+            "parts": [comparison.as_dict() for comparison in self.parts],
+            **({} if self.cost is None else {"quantization": self.cost.as_dict()}),
+            "warnings": list(self.warnings),
+        }
+
+    def refuse(self) -> None:
+        """Raise ``VerificationError`` where a tolerance is broken."""
+        if self.holds:
+            return
+        first, difference = self.parts[0], self.parts[0].difference
+        raise VerificationError(
+            f"{first.way} and {first.against} diverge here by {difference.max_abs:.3g},"
+            f" expected at most {difference.allowed:.3g}",
+            origin=first.origin,
+            blob=f'blob "{first.blob}"' if first.origin else None,
+            because=f"in call {first.call}, {self._why(first)}",
+            fix=self._fix(first),
+        )
+
+    def _why(self, first: Comparison) -> str:
+        """What is wrong with the results, also where the error is no part of the largest magnitude."""
+        difference = first.difference
+        if not math.isfinite(difference.max_abs):
+            return "only one of them has NaN or infinity at some elements"
+        if not math.isfinite(difference.max_rel):
+            return f"{first.against} is zero everywhere, but {first.way} is not"
+        share = f"the error is {100 * difference.max_rel:.3g} % of the largest magnitude"
+        if self.tolerance.reason is None:
+            return share
+        return f"{share}, more than rounding in {self.precision} explains: {self.tolerance.reason}"
+
+    def _fix(self, first: Comparison) -> str:
+        if first.against == EXPECTED:
+            return (
+                "check that the expected outputs were computed with these weights and inputs: the order of channels,"
+                " the mean or the scale may differ"
+            )
+        if self.tolerance.reason is None:
+            return Worded("allow more with {} and {}", Option("atol"), Option("rtol"))
+        if self.precision != "fp32":
+            return Worded("use {}", Option("precision", "fp32"))
+        return "report this net: prototrt, or a library that it uses, computes it wrongly"
+
+
+def _rounded_up(number: float) -> str:
+    """With one digit, and never less: 2.1e-06 is within 3e-06."""
+    unit = 10.0 ** math.floor(math.log10(number))
+    return f"{math.ceil(number / unit) * unit:.1g}"
