@@ -52,7 +52,7 @@ def told_to_the_user(file: str, what: str) -> Iterator[None]:
     except PermissionError as error:
         fix = "allow reading the file (chmod u+r)"
         raise UnreadableFileError(
-            "the file may not be read: permission denied", where=file, fix=fix
+            "the file cannot be read: permission denied", where=file, fix=fix
         ) from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise UnreadableFileError(

@@ -86,6 +86,11 @@ class Shortened(str):
         return Shortened, (self.short, self.whole)
 
 
+def counted(count: int, thing: str) -> str:
+    """As in ``1 bottom`` and ``2 bottoms``."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
 MOST_LISTED = 10
 
 

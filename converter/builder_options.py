@@ -183,9 +183,9 @@ def refuse_without_gpu(backend: str, building: BuildOptions) -> None:
         if backend in option.needs_gpu:
             raise OptionsError(
                 Worded("{} needs a GPU, and there is none here", Option(option.name)),
-                because=Worded("{} asks one when it builds", Option("backend", backend))
+                because=Worded("{} uses one to build", Option("backend", backend))
                 if option.name != "export_layer_info"
-                else "TensorRT tells the layers of an engine that a GPU has loaded",
+                else "TensorRT lists the layers of an engine only when a GPU has loaded it",
                 fix=Worded("build on a machine with a GPU, or leave out {}", Option(option.name)),
             )
 

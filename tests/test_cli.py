@@ -316,7 +316,7 @@ def shell(command: str, folder: Path, **environment: str) -> subprocess.Complete
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
 def test_a_full_disk(tmp_path: Path) -> None:
     result = shell("inspect net.prototxt >/dev/full", tmp_path)
-    assert (result.returncode, result.stderr) == (3, "error: the system refuses: No space left on device\n")
+    assert (result.returncode, result.stderr) == (3, "error: the system reports: No space left on device\n")
     assert shell("inspect nowhere 2>/dev/full", tmp_path).returncode == 3
     of_help = shell("inspect --help >/dev/full", tmp_path)
     assert (of_help.returncode, of_help.stderr) == (3, result.stderr)

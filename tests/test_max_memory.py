@@ -28,23 +28,23 @@ PRODUCT = """layer { name: "fc" type: "InnerProduct" bottom: "x" top: "y"
 GREEDY = {
     "DummyData": (
         DUMMY,
-        'net.prototxt:1: layer "d" (DummyData), top "x": to convert the net takes 1.2 GB, expected at most 1.0 GB',
+        'net.prototxt:1: layer "d" (DummyData), top "x": converting the net takes 1.2 GB, expected at most 1.0 GB',
         "2GB",
     ),
     "DummyData with Power": (
         DUMMY.replace("100000000", "50000000") + POWER,
-        'net.prototxt:3: layer "p" (Power), top "y": to convert the net takes 1.2 GB, expected at most 1.0 GB',
+        'net.prototxt:3: layer "p" (Power), top "y": converting the net takes 1.2 GB, expected at most 1.0 GB',
         "2GB",
     ),
     "ContinuationIndicator": (
         INDICATOR,
-        'net.prototxt:1: layer "d" (ContinuationIndicator), top "x": to convert the net takes 1.2 GB,'
+        'net.prototxt:1: layer "d" (ContinuationIndicator), top "x": converting the net takes 1.2 GB,'
         " expected at most 1.0 GB",
         "2GB",
     ),
     "random weights": (
         INPUT + PRODUCT,
-        'net.prototxt:2: layer "fc" (InnerProduct), blob 0: to convert the net takes 1.2 GB, expected at most 1.0 GB',
+        'net.prototxt:2: layer "fc" (InnerProduct), blob 0: converting the net takes 1.2 GB, expected at most 1.0 GB',
         "2GB",
     ),
 }
@@ -98,7 +98,7 @@ def test_the_command_line_names_its_option(tmp_path: Path) -> None:
     result = run("convert", str(path), "--random-weights", "1", "--max-memory", "500MB", "-o", "/dev/null")
     assert result.exit_code == 3
     assert result.stderr == (
-        f'error: {path}:1: layer "d" (DummyData), top "x": to convert the net takes 1.2 GB, expected at most 500.0 MB\n'
+        f'error: {path}:1: layer "d" (DummyData), top "x": converting the net takes 1.2 GB, expected at most 500.0 MB\n'
         "  because it has 100000000 elements, which TensorRT holds 3 times while it builds\n"
         "  fix: use smaller sizes, or allow more with --max-memory 2GB\n"
     )
@@ -112,7 +112,7 @@ def test_values_that_take_more_than_the_limit_are_not_computed(tmp_path: Path) -
         result = run("verify", *limited)
     assert (result.exit_code, result.stderr) == (
         3,
-        f'error: {path}:2: layer "t" (TanH): to compute the layer takes 160.0 MB, expected at most 100.0 MB\n'
+        f'error: {path}:2: layer "t" (TanH): computing the layer takes 160.0 MB, expected at most 100.0 MB\n'
         "  fix: use smaller shapes, or allow more with --max-memory 1GB\n",
     )
     np.savez(tmp_path / "in.npz", x=np.zeros(1, np.float32))

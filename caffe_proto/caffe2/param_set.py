@@ -76,7 +76,7 @@ def set_parameter(fill: Fill, blobs: MutableMapping[str, StoredBlob | PackedBlob
         raise NetError(
             "no earlier operator fills it",
             blob=f'input "{missing}"',
-            fix="give the init net of this predict net, whole",
+            fix="give the complete init net of this predict net",
         )
     if isinstance(weights, StoredBlob):
         weights = _begin(fill.origin, arguments, weights)

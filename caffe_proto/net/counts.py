@@ -33,7 +33,7 @@ def _wrong_counts(entry: LayerEntry, read: Collection[str], file: str) -> Iterat
         stated = len(getattr(message, name))
         if stated not in (0, expected) and not (thing == "top" and _passes_loss_on(message, read)):
             yield NetError(
-                f"{name} is stated {stated} times, expected {expected}, once a {thing}",
+                f"{name} is stated {stated} times, expected {expected}, one per {thing}",
                 origin=entry.origin(file),
                 fix=f"remove {name}: it only matters to training",
             )

@@ -131,7 +131,7 @@ def _other_stages_and_levels(entries: Sequence[LayerEntry], state: NetState) -> 
 
 def read_instead(reading: Reading, asked: Reading, file: str) -> str:
     """The warning that another net is read instead of the requested one."""
-    what = "some blobs are made by no layer" if asked.entries else "there are no layers"
+    what = "no layer makes some of the blobs" if asked.entries else "there are no layers"
     options = Worded.joined(" ", reading.changes(asked.state))
     return Worded("{}: the net is read with {}: with {}, {}", file, options, asked.state, what)
 

@@ -47,7 +47,7 @@ def _chosen(entries: Sequence[LayerEntry], pattern: str, field: str, where: str)
         types = dict.fromkeys(entry.message.type for entry in named)
         read = {kind: " and ".join(parameter_fields(kind)) or "no parameters" for kind in types}
         raise NetError(
-            f'"{field}" is read by no layer called "{pattern}"',
+            f'no layer called "{pattern}" reads "{field}"',
             where=where,
             because=", ".join(f"{kind} reads {fields}" for kind, fields in read.items()),
             fix=_other_messages(types),
@@ -77,7 +77,7 @@ def _resolved(key: str, where: str) -> tuple[str, list[FieldDescriptor]]:
             if problem is None or parts[place] in message_class("LayerParameter").DESCRIPTOR.fields_by_name:
                 problem = error
     raise problem or NetError(
-        "is no field of a layer", where=where, fix="write LAYER.FIELD=VALUE or LAYER.MESSAGE.FIELD=VALUE"
+        "is not a field of a layer", where=where, fix="write LAYER.FIELD=VALUE or LAYER.MESSAGE.FIELD=VALUE"
     )
 
 

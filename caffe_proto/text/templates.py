@@ -95,14 +95,14 @@ def _refuse_statements(text: str, file: str) -> None:
         raise NetError(
             f"this is a template with statements: {statement.group()[:40]}",
             where=f"{file}:{line}",
-            fix="let the program that it was written for make a prototxt of it",
+            fix="make a prototxt of it with the program that it was written for",
         )
 
 
 def _refuse_missing(missing: Mapping[str, int], file: str) -> None:
     first = next(iter(missing.values()))
     raise NetError(
-        f"this is a template: nothing is filled in for {', '.join(missing)}",
+        f"this is a template: there are no values for {', '.join(missing)}",
         where=f"{file}:{first}",
         fix=Worded("give values: {}", Option("define", dict.fromkeys(missing, "VALUE"))),
     )

@@ -122,7 +122,7 @@ def _layers(buffer: Buffer, file: str) -> tuple[list[_StoredLayer], tuple[str, .
     if not (present and old):
         return present or old, ()
     return old, (
-        f"{file}: the file has layers of the old form (V1) and of today's; the old ones are read, as in Caffe",
+        f"{file}: the file has layers in the old form (V1) and in the new one; the old ones are used, as in Caffe",
     )
 
 

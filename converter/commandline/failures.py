@@ -67,7 +67,7 @@ def failure_of(error: Exception, *, whole: bool = False) -> Failure:
         return Failure.of(kind, 3, "the machine does not have enough memory for this net", fix)
     if isinstance(error, OSError):  # such as a full disk, which the library cannot foresee
         file = "" if error.filename is None else f': "{error.filename}"'
-        return Failure.of(kind, 3, f"the system refuses: {error.strerror or error}{file}")
+        return Failure.of(kind, 3, f"the system reports: {error.strerror or error}{file}")
     problem, fix = f"{kind}: {error}", "Please run the command again with --debug and report its output."
     return Failure(kind, 1, f"internal error: {problem}\n{fix}", (_facts(problem=problem, fix=fix),))
 

@@ -96,7 +96,7 @@ def _running(backend: BackendName, name: str, driver: Driver | None) -> list[Abi
     if driver is None:
         return [Ability(what, "no", NO_DRIVER, INSTALL_A_DRIVER)]
     if not driver.gpus:
-        return [Ability(what, "no", "the driver sees no GPU", "see whether nvidia-smi lists one")]
+        return [Ability(what, "no", "the driver finds no GPU", "check whether nvidia-smi lists one")]
     found = _tried(what, lambda: (find_backend(backend), find_device()))
     if found.verdict == "no":
         return [found]

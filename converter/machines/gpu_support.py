@@ -114,7 +114,7 @@ def refusal_of_driver(backend: BackendName, knows: str) -> Verdict | None:
         return None
     return Verdict(
         "no",
-        f"it is built with CUDA {needed}, and the driver knows CUDA {knows}",
+        f"it is built with CUDA {needed}, and the driver supports CUDA {knows}",
         f"install a driver for CUDA {needed}: https://www.nvidia.com/drivers",
     )
 

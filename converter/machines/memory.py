@@ -22,7 +22,7 @@ def refuse_large_values(graph: Graph, options: RewriteOptions) -> None:
         needed = sum(_bytes(graph, value) for value in values if value.data is None)
         if needed > most:
             raise NetError(
-                f"to compute the layer takes {text_of_bytes(needed)}, expected at most {text_of_bytes(most)}",
+                f"computing the layer takes {text_of_bytes(needed)}, expected at most {text_of_bytes(most)}",
                 origin=node.origin,
                 fix=Worded(
                     "use smaller shapes, or allow more with {}",

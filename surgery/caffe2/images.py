@@ -151,7 +151,7 @@ def _padded_places(build: Builder, x: Value, axis: int, ends: tuple[int, int], m
     span = range_of(size)
     if mode == "reflect" and max(ends) >= span.min:
         raise ShapeError(
-            f"axis {axis} has {sizes_of(size)} elements, of which {max(ends)} cannot be mirrored",
+            f"axis {axis} has {sizes_of(size)} elements, expected more than {max(ends)}, which are mirrored",
             fix=larger_smallest(size, "use a smaller pad or a larger input"),
         )
     refuse_length(span.max + sum(ends))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.wording import counted
 from prototrt.surgery.expansion.layer_builder import LayerRule
 
 
@@ -42,8 +43,3 @@ def _bottoms_of(rule: LayerRule) -> _Bottoms:
     least = sum(item.default is item.empty for item in named)
     most = len(named) if len(named) == len(parameters) else None
     return _Bottoms(tuple(item.name for item in named), least, most)
-
-
-def counted(count: int, thing: str) -> str:
-    """As in ``1 bottom`` and ``2 bottoms``."""
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

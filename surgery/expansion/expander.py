@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import ConversionError, NetError, UnreadableFileError
-from prototrt.surgery.expansion.arity import check_bottoms, counted
+from prototrt.caffe_proto.wording import counted
+from prototrt.surgery.expansion.arity import check_bottoms
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.expansion.layer_builder import LayerBuilder

@@ -24,7 +24,7 @@ def filled(filler: Any, sizes: tuple[int, ...]) -> Array | None:
         return np.broadcast_to(np.float32(filler.value), sizes)
     if len(sizes) != 4 or sizes[2] != sizes[3]:
         raise ShapeError(
-            f"shape is {sizes}, expected four axes of which the last two are equal",
+            f"shape is {sizes}, expected four axes, the last two of equal size",
             because="its filler is bilinear",
             fix="use the filler constant, or a square kernel",
         )

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from prototrt.caffe_proto import Layer, Model, NoWeights, RandomWeights, StoredBlob
 from prototrt.caffe_proto.errors import NetError, ShapeError, WeightsError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.wording import Option, Worded, counted
 from prototrt.surgery.expansion.fillers import described, filled
 from prototrt.surgery.expansion.known_inputs import KnownInputs
 from prototrt.surgery.expansion.limits import MemoryLimit, refuse_too_many
@@ -107,7 +107,7 @@ class LayerBuilder(Builder):
         else:
             read = ", ".join(f"{value.shape}" for value in self._read) or "none"
             raise WeightsError(
-                f"the {'prototxt' if is_of_text else 'weights file'} has {len(layer.blobs)} blobs,"
+                f"the {'prototxt' if is_of_text else 'weights file'} has {counted(len(layer.blobs), 'blob')},"
                 f" expected {len(self._read)}",
                 origin=layer.origin,
                 because=f"the layer's blobs have the shapes {read}",
@@ -215,7 +215,8 @@ def _stored(layer: Layer, index: int, shape: tuple[int, ...], what: str) -> Arra
     assert layer.blobs is not None
     if index >= len(layer.blobs):
         raise WeightsError(
-            f"the weights file has {len(layer.blobs)} blobs, expected {what} of shape {shape} as number {index}",
+            f"the weights file has {counted(len(layer.blobs), 'blob')};"
+            f" blob {index} ({what}) of shape {shape} is missing",
             origin=layer.origin,
             fix=GIVE_THEIR_NET,
         )

@@ -79,7 +79,7 @@ class MemoryLimit:
         if self.most is not None and self._taken > self.most:
             enough = f"{math.ceil(self._taken / 1e9)}GB"
             raise NetError(
-                f"to convert the net takes {text_of_bytes(self._taken)}, expected at most {text_of_bytes(self.most)}",
+                f"converting the net takes {text_of_bytes(self._taken)}, expected at most {text_of_bytes(self.most)}",
                 blob=blob,
                 because=f"it has {count} elements, which TensorRT holds {_COPIES} times while it builds",
                 fix=Worded("use smaller sizes, or allow more with {}", Option("max_memory", enough)),

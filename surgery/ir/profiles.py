@@ -70,7 +70,7 @@ def _refuse_range(name: str, axis: int, span: Range, usual: Sizes) -> None:
             blob=f'top "{name}"',
             because="sizes are at least 1 and must not decrease in this order",
             fix=Worded(
-                "mend {}, or {}, {} and {}",
+                "correct {}, or {}, {} and {}",
                 *(Option(option) for option in ("shapes", "min_shapes", "opt_shapes", "max_shapes")),
             ),
         )

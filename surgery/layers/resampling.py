@@ -136,7 +136,7 @@ def unpooled(build: LayerBuilder, layer: Layer, x: Value, mask: Value, size: Siz
         raise ShapeError(
             f"shape is {mask.shape}, expected {x.shape}",
             blob=f'bottom "{layer.bottom_blob(1)}"',
-            because=f'it tells for each element of "{layer.bottom_blob(0)}" where it belongs',
+            because=f'it says where each element of "{layer.bottom_blob(0)}" belongs',
             fix="give it the second top of the Pooling that made an image of this size",
         )
     if min(range_of(side).min for side in size) < 1:

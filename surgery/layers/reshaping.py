@@ -77,7 +77,7 @@ def reshaped(shape: Shape, first: int, last: int, dims: Sequence[Dim]) -> Shape:
     unknown = [index for index, dim in enumerate(middle) if dim == -1]
     if len(unknown) > 1 or any(isinstance(dim, int) and dim < -1 for dim in middle):
         raise NetError(
-            f"shape is {list(dims)}, expected sizes of which at most one is -1",
+            f"shape is {list(dims)}, expected at most one -1",
             fix="state sizes, 0 for one that is copied, and -1 once for the rest",
         )
     if unknown:

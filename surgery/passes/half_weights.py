@@ -43,9 +43,9 @@ def why_not_half(op: Op, constants: Sequence[Value], *, beside_weights: bool = F
     largest = max([0.0, *map(_largest, constants)])
     largest = max([largest, *(_magnitude(op, item.name) for item in fields(op))])
     if largest > LARGEST:
-        return f"float16 holds no numbers beyond {LARGEST:.0f}, here are some of {largest:.3g}"
+        return f"float16 ends at {LARGEST:.0f}, and some numbers here reach {largest:.3g}"
     if 0 < largest < SMALLEST and not beside_weights:
-        return f"float16 loses digits below {SMALLEST:.2g}, here the largest number is {largest:.2g}"
+        return f"float16 loses digits below {SMALLEST:.2g}, and the largest number here is {largest:.2g}"
     return None
 
 

@@ -154,7 +154,7 @@ def from_pytorch(state: Mapping[str, Any], cell: str = "LSTM") -> list[Direction
     names = list(_pytorch_suffixes(state))
     if not names:
         longer = sorted(name for name in state if name.endswith("weight_ih_l0"))
-        hint = f"; take what stands before it off {longer[0]} and its like" if longer else ""
+        hint = f"; remove the prefix of {longer[0]} and of the other names" if longer else ""
         raise ValueError(f"there is no weight_ih_l0 among the parameters{hint}")
     return [_pytorch_direction(state, suffix, cell) for suffix in names]
 

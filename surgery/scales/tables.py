@@ -170,7 +170,7 @@ def _bad_line(file: str, number: int, line: str, expected: str) -> ConversionErr
 
 def _stranger(file: str, because: str) -> ConversionError:
     return UnreadableFileError(
-        "is no calibration cache and no table of scales",
+        "is neither a calibration cache nor a table of scales",
         where=file,
         because=because,
         fix="give a calibration cache of TensorRT, or a table of ncnn or caffe-int8-convert-tools",

@@ -159,7 +159,7 @@ def test_old_layers_count_beside_those_of_today(write: Write, order: int) -> Non
     assert stored is not None
     assert stored[0].array == 2
     assert weights.warnings == (
-        "m.caffemodel: the file has layers of the old form (V1) and of today's; the old ones are read, as in Caffe",
+        "m.caffemodel: the file has layers in the old form (V1) and in the new one; the old ones are used, as in Caffe",
     )
 
 

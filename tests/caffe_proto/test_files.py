@@ -149,7 +149,7 @@ def test_permission(write: Write) -> None:
     with pytest.raises(ConversionError) as caught:
         load(name)
     assert str(caught.value) == (
-        "net.prototxt: the file may not be read: permission denied\n  fix: allow reading the file (chmod u+r)"
+        "net.prototxt: the file cannot be read: permission denied\n  fix: allow reading the file (chmod u+r)"
     )
 
 

@@ -132,13 +132,13 @@ def test_the_type_that_an_override_gives_counts(net: Path) -> None:
         (
             "lstm*.lstm_param.clipping_threshold",
             "1",
-            '"lstm_param" is read by no layer called "lstm*"\n'
+            'no layer called "lstm*" reads "lstm_param"\n'
             "  because LSTM reads recurrent_param\n  fix: set a field of recurrent_param",
         ),
         (
             "[cl]*1.relu_param.negative_slope",
             "1",
-            '"relu_param" is read by no layer called "[cl]*1"\n'
+            'no layer called "[cl]*1" reads "relu_param"\n'
             "  because InnerProduct reads inner_product_param, LSTM reads recurrent_param\n"
             "  fix: set a field of inner_product_param or recurrent_param",
         ),

@@ -26,55 +26,55 @@ TAKEN: dict[str, tuple[list[str], dict[str, Any], str]] = {
         [data("in", "include { phase: TRAIN }"), NET],
         {},
         'net.prototxt: the net is read with phase="TRAIN": with phase TEST, level 0 and no stage,'
-        " some blobs are made by no layer",
+        " no layer makes some of the blobs",
     ),
     "data for testing alone": (
         [data("in", "exclude { phase: TRAIN }"), NET],
         {"phase": "TRAIN"},
         'net.prototxt: the net is read with phase="TEST": with phase TRAIN, level 0 and no stage,'
-        " some blobs are made by no layer",
+        " no layer makes some of the blobs",
     ),
     "one stage": (
         [data("in", "include { stage: 'val' }"), NET],
         {},
         'net.prototxt: the net is read with stages=["val"]: with phase TEST, level 0 and no stage,'
-        " some blobs are made by no layer",
+        " no layer makes some of the blobs",
     ),
     "a stage beside one that was asked for": (
         [data("in", "include { stage: 'b' }"), NET],
         {"stages": ["a"]},
         'net.prototxt: the net is read with stages=["a", "b"]: with phase TEST, level 0 and stages a,'
-        " some blobs are made by no layer",
+        " no layer makes some of the blobs",
     ),
     "of several stages the one to deploy": (
         [*(data(name, f"include {{ stage: '{name}' }}") for name in ("train", "val", "deploy")), NET],
         {},
         'net.prototxt: the net is read with stages=["deploy"]: with phase TEST, level 0 and no stage,'
-        " some blobs are made by no layer",
+        " no layer makes some of the blobs",
     ),
     "a level": (
         [data("in", "include { min_level: 2 }"), NET],
         {},
         "net.prototxt: the net is read with level=2: with phase TEST, level 0 and no stage,"
-        " some blobs are made by no layer",
+        " no layer makes some of the blobs",
     ),
     "phase and stage": (
         [data("in", "include { phase: TRAIN stage: 'a' }"), NET],
         {},
         'net.prototxt: the net is read with phase="TRAIN" stages=["a"]: with phase TEST, level 0 and no stage,'
-        " some blobs are made by no layer",
+        " no layer makes some of the blobs",
     ),
     "data of several stages, and nothing else": (
         [data("in", "include { stage: 'a' }"), data("other", "include { stage: 'b' }"), NET],
         {},
         'net.prototxt: the net is read with stages=["a"]: with phase TEST, level 0 and no stage,'
-        " some blobs are made by no layer",
+        " no layer makes some of the blobs",
     ),
     "data of two stages and of the other phase": (
         [data("in", "include { phase: TRAIN }"), data("other", "include { phase: TEST stage: 'b' }"), NET],
         {},
         'net.prototxt: the net is read with stages=["b"]: with phase TEST, level 0 and no stage,'
-        " some blobs are made by no layer",
+        " no layer makes some of the blobs",
     ),
     "everything is for training": (
         [data("in", "include { phase: TRAIN }"), NET.replace("top", "include { phase: TRAIN } top")],

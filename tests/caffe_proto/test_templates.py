@@ -42,13 +42,13 @@ REFUSED: dict[str, tuple[str, Mapping[str, str], str]] = {
     "nothing is given": (
         "a: 1\nb: ${N} c: {{M}} d: ${N}",
         {},
-        "net.prototxt:2: this is a template: nothing is filled in for N, M\n"
+        "net.prototxt:2: this is a template: there are no values for N, M\n"
         '  fix: give values: define={"N": "VALUE", "M": "VALUE"}',
     ),
     "one is missing": (
         "b: ${N} c: $M",
         {"N": "1"},
-        'net.prototxt:1: this is a template: nothing is filled in for M\n  fix: give values: define={"M": "VALUE"}',
+        'net.prototxt:1: this is a template: there are no values for M\n  fix: give values: define={"M": "VALUE"}',
     ),
     "a name that the file lacks": (
         "b: ${BATCH}",
@@ -66,7 +66,7 @@ REFUSED: dict[str, tuple[str, Mapping[str, str], str]] = {
         "a: 1\n{% for i in n %}",
         {},
         "net.prototxt:2: this is a template with statements: {% for i in n %}\n"
-        "  fix: let the program that it was written for make a prototxt of it",
+        "  fix: make a prototxt of it with the program that it was written for",
     ),
 }
 

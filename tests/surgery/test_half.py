@@ -65,7 +65,7 @@ def test_weights_beyond_float16_stay_with_a_warning() -> None:
     assert precision_of(graph) == "fp32"
     assert told(graph.warnings[0]) == (
         'net.prototxt:2: layer "op" (InnerProduct): stays in float32: '
-        "float16 holds no numbers beyond 65504, here are some of 3e+05"
+        "float16 ends at 65504, and some numbers here reach 3e+05"
     )
 
 
@@ -74,7 +74,7 @@ def test_weights_below_float16_stay_with_a_warning() -> None:
     assert precision_of(graph) == "fp32"
     assert told(graph.warnings[0]) == (
         'net.prototxt:2: layer "op" (InnerProduct): stays in float32: '
-        "float16 loses digits below 6.1e-05, here the largest number is 2e-06"
+        "float16 loses digits below 6.1e-05, and the largest number here is 2e-06"
     )
 
 
@@ -96,15 +96,15 @@ AFTER = (
     [
         (
             op("Clip", "clip_param { min: -1 max: 1e6 }", ["ip"]),
-            "float16 holds no numbers beyond 65504, here are some of 1e+06",
+            "float16 ends at 65504, and some numbers here reach 1e+06",
         ),
         (
             op("ReLU", "relu_param { negative_slope: 1e-6 }", ["ip"]),
-            "float16 loses digits below 6.1e-05, here the largest number is 1e-06",
+            "float16 loses digits below 6.1e-05, and the largest number here is 1e-06",
         ),
         (
             op("Power", "power_param { scale: 1e-6 }", ["ip"]),
-            "float16 loses digits below 6.1e-05, here the largest number is 1e-06",
+            "float16 loses digits below 6.1e-05, and the largest number here is 1e-06",
         ),
     ],
 )

@@ -79,7 +79,7 @@ REFUSED = {
     ),
     "loss weights of what nobody reads": (
         op("ReLU", "loss_weight: 1 loss_weight: 1", ["x"], ["x"]),
-        f"{OP} (ReLU): loss_weight is stated 2 times, expected 1, once a top\n"
+        f"{OP} (ReLU): loss_weight is stated 2 times, expected 1, one per top\n"
         "  fix: remove loss_weight: it only matters to training",
     ),
     "too many blobs in the text": (

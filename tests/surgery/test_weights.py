@@ -203,9 +203,9 @@ def test_more_param_than_blobs() -> None:
 def test_what_is_stated_once_a_bottom_or_top() -> None:
     fields = "propagate_down: true propagate_down: true loss_weight: 1 loss_weight: 1"
     assert refusal(op("ReLU", fields), {"x": (2, 3)}) == (
-        'net.prototxt:2: layer "op" (ReLU): propagate_down is stated 2 times, expected 1, once a bottom\n'
+        'net.prototxt:2: layer "op" (ReLU): propagate_down is stated 2 times, expected 1, one per bottom\n'
         "  fix: remove propagate_down: it only matters to training\n"
-        'net.prototxt:2: layer "op" (ReLU): loss_weight is stated 2 times, expected 1, once a top\n'
+        'net.prototxt:2: layer "op" (ReLU): loss_weight is stated 2 times, expected 1, one per top\n'
         "  fix: remove loss_weight: it only matters to training\n"
         "2 problems"
     )

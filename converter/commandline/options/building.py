@@ -93,7 +93,7 @@ build_options = options(
         help="Leave out weights that the application puts back into the engine.",
     ),
     declared(BuildOptions, "refit", help="Let the application replace weights in the engine."),
-    declared(BuildOptions, "profiling_verbosity", help="What the engine tells of its layers."),
+    declared(BuildOptions, "profiling_verbosity", help="How much the engine records about its layers."),
     declared(
         BuildOptions,
         "export_layer_info",

@@ -206,7 +206,7 @@ def test_drivers_that_are_too_old(
     machine.installed = {"rtx"}
     machine.driver = Driver(knows, (Gpu("RTX 4090", "8.9", 24 << 30),))
     refusal = (
-        "no        run plans of TensorRT for RTX: it is built with CUDA 13, and the driver knows CUDA "
+        "no        run plans of TensorRT for RTX: it is built with CUDA 13, and the driver supports CUDA "
         f"{knows}\n          fix: install a driver for CUDA 13: https://www.nvidia.com/drivers"
     )
     assert (refusal in "\n".join(abilities())) == is_old
@@ -216,8 +216,8 @@ def test_a_driver_without_gpu_and_a_gpu_without_bindings(machine: Machine) -> No
     machine.installed = machine.can_build = {"rtx"}
     machine.driver = Driver("12.4", ())
     assert abilities()[-2:] == [
-        "no        run plans of TensorRT: the driver sees no GPU",
-        "          fix: see whether nvidia-smi lists one",
+        "no        run plans of TensorRT: the driver finds no GPU",
+        "          fix: check whether nvidia-smi lists one",
     ]
     machine.driver = Driver("12.4", (Gpu("RTX 4090", "8.9", 24 << 30),))
     machine.has_bindings = False

@@ -272,7 +272,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "PadImage",
         "image",
         {"pad": 5, "mode": "reflect"},
-        ": axis 2 has 5 elements, of which 5 cannot be mirrored\n  fix: use a smaller pad or a larger input",
+        ": axis 2 has 5 elements, expected more than 5, which are mirrored\n  fix: use a smaller pad or a larger input",
     ),
     (
         "PrependDim",

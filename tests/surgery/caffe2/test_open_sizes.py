@@ -123,7 +123,7 @@ def test_padding_of_sizes_in_steps(on: Way) -> None:
         (
             "PadImage",
             {"pad": 4, "mode": "reflect"},
-            ": axis 2 has 4 to 20 elements, of which 4 cannot be mirrored\n"
+            ": axis 2 has 4 to 20 elements, expected more than 4, which are mirrored\n"
             "  fix: give H a larger smallest size in min_shapes",
         ),
         (

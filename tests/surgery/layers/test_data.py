@@ -66,7 +66,7 @@ REFUSED = {
         '  because every call of Caffe draws other numbers\n  fix: make it an input: shapes={"a": (2,)}'
     ),
     'shape { dim: 2 } data_filler { type: "bilinear" }': (
-        f"{OP}: shape is (2,), expected four axes of which the last two are equal\n"
+        f"{OP}: shape is (2,), expected four axes, the last two of equal size\n"
         "  because its filler is bilinear\n  fix: use the filler constant, or a square kernel"
     ),
     'shape { dim: [1, 1, 1025, 1025] } data_filler { type: "bilinear" }': (

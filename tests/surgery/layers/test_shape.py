@@ -150,11 +150,11 @@ OP = 'net.prototxt:2: layer "op"'
 BOTTOM = 'net.prototxt:2: layer "op" ({}), bottom "x"'
 REFUSED = {
     ("Reshape", "shape { dim: -1 dim: -1 }"): (
-        f"{OP} (Reshape): shape is [-1, -1], expected sizes of which at most one is -1\n"
+        f"{OP} (Reshape): shape is [-1, -1], expected at most one -1\n"
         "  fix: state sizes, 0 for one that is copied, and -1 once for the rest"
     ),
     ("Reshape", "shape { dim: 2 dim: -2 }"): (
-        f"{OP} (Reshape): shape is [2, -2], expected sizes of which at most one is -1\n"
+        f"{OP} (Reshape): shape is [2, -2], expected at most one -1\n"
         "  fix: state sizes, 0 for one that is copied, and -1 once for the rest"
     ),
     ("Reshape", "shape { dim: 7 dim: -1 }"): (

@@ -131,7 +131,7 @@ def test_parameters_with_other_names() -> None:
     with pytest.raises(ValueError, match=r"^there is no weight_ih_l0 among the parameters$"):
         weights.from_pytorch({})
     with pytest.raises(
-        ValueError, match=r"; take what stands before it off lstm\.weight_ih_l0 and its like$"
+        ValueError, match=r"; remove the prefix of lstm\.weight_ih_l0 and of the other names$"
     ):
         weights.from_pytorch({"lstm.weight_ih_l0": matrix})
     with pytest.raises(ValueError, match=r"^there is weight_ih_l0 but no weight_hh_l0 among the parameters$"):

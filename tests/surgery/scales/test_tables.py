@@ -140,11 +140,11 @@ NUMBER = "expected a number of 0 or more\n  fix: remove the line, or calibrate a
 BAD_TABLES = {
     "nothing": (
         "",
-        f": is no calibration cache and no table of scales\n  because it has no scales\n  {TABLES}",
+        f": is neither a calibration cache nor a table of scales\n  because it has no scales\n  {TABLES}",
     ),
     "a header alone": (
         "TRT-8601-EntropyCalibration2\n",
-        f": is no calibration cache and no table of scales\n  because it has no scales\n  {TABLES}",
+        f": is neither a calibration cache nor a table of scales\n  because it has no scales\n  {TABLES}",
     ),
     "a cache whose first line is cut": (
         "TRT-7000-EntropyCalibration2\ndata: 3cxx\n",
@@ -164,12 +164,12 @@ BAD_TABLES = {
     "NaN in a table of ncnn": ("fc_param_0 1\nfc nan\n", f':2: the scale of "fc" is nan, {NUMBER}'),
     "JSON that ends too early": (
         '{"data": {',
-        ": is no calibration cache and no table of scales\n  because it is not JSON: Expecting property name"
+        ": is neither a calibration cache nor a table of scales\n  because it is not JSON: Expecting property name"
         f" enclosed in double quotes: line 1 column 11 (char 10)\n  {TABLES}",
     ),
     "JSON without scales": (
         '{"data": {"min": 0}}',
-        f': is no calibration cache and no table of scales\n  because "data" has no scale\n  {TABLES}',
+        f': is neither a calibration cache nor a table of scales\n  because "data" has no scale\n  {TABLES}',
     ),
     "offsets": (
         '{"data": {"scale": 1, "offset": 3}}',
@@ -198,5 +198,5 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00")
     assert failure(lambda: read_table(str(binary))) == (
-        f"{binary}: is no calibration cache and no table of scales\n  because it is not text\n  {TABLES}"
+        f"{binary}: is neither a calibration cache nor a table of scales\n  because it is not text\n  {TABLES}"
     )

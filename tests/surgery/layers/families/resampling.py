@@ -78,7 +78,7 @@ REFUSALS = [
             "  fix: give it the second top of the Pooling as second bottom, or state scale alone"),
     Message("Upsample", "", [(1, 2, 4, 6), (1, 2, 4, 5)],
             f'{OF_TWO}(Upsample), bottom "b1": shape is (1, 2, 4, 5), expected (1, 2, 4, 6)\n'
-            '  because it tells for each element of "b0" where it belongs\n'
+            '  because it says where each element of "b0" belongs\n'
             "  fix: give it the second top of the Pooling that made an image of this size"),
     Message("Upsample", "upsample_param { scale: 2 scale_h: 2 }", IMAGE * 2,
             f"{OF_TWO}(Upsample): states both scale and scale_h\n"
