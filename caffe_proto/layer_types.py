@@ -179,8 +179,10 @@ _ROWS = (
     # What changes data while a net is trained.
     LayerType("DataRandTransform", passes_on=_EVERYTHING),
     LayerType("DetectNetTransformation", passes_on=1),
+    LayerType("FrcnnProposalTarget", passes_on=1),
     LayerType("LabelSpecificAdd", passes_on=1),
     LayerType("Noise", passes_on=1),
+    LayerType("ProposalTarget", passes_on=1),
     LayerType("Python ProposalTargetLayer", passes_on=1, is_code=True),
     LayerType("Python SpatialDropoutLayer", passes_on=1, is_code=True),
     # Losses and metrics.

@@ -10,7 +10,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.errors import ConversionError, Problems, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.errors import (
+    ConversionError,
+    Problems,
+    ShapeError,
+    UnsupportedLayerError,
+    WeightsError,
+)
 from prototrt.caffe_proto.loading import load
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.warned import silent
@@ -121,7 +127,8 @@ def surveyed(
         whole = SurveyedNet(file, Verdict.CONVERTS, outputs=outputs, shapes=shapes)
         return _but_left_out(whole, graph.left_out)
     errors, outputs = result.errors, tuple(result.cut)
-    if shapes and all(isinstance(error, ShapeError) for error in errors):
+    of_shapes = (ShapeError,) if model.weights.file else (ShapeError, WeightsError)
+    if shapes and all(isinstance(error, of_shapes) for error in errors):
         # The invented sizes do not suit the net: only its user knows them.
         unsuited = SurveyedNet(file, Verdict.CONVERTS, result.error().text, shapes=shapes)
         return _but_left_out(unsuited, result.left_out)

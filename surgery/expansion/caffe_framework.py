@@ -25,7 +25,7 @@ from prototrt.surgery.expansion.ignored_parameters import warn_of_unread_paramet
 from prototrt.surgery.expansion.layer_builder import GIVE_THEIR_NET, LayerBuilder, LayerRule, layer_rule
 from prototrt.surgery.expansion.limits import refuse_overflow
 from prototrt.surgery.expansion.overwriting import warn_of_overwriting
-from prototrt.surgery.expansion.python_layers import python_name, python_rule
+from prototrt.surgery.expansion.python_layers import known_python_rule, python_name
 from prototrt.surgery.ir import LeftOut, Value
 
 
@@ -37,8 +37,7 @@ class Caffe(Framework):
     def rule_of(self, layer: Layer) -> LayerRule | None:
         if layer.type != "Python":
             return super().rule_of(layer)
-        name = python_name(layer)
-        return self.user_rules.python.get(name) or python_rule.find(name)
+        return self.user_rules.python.get(python_name(layer)) or known_python_rule(layer)
 
     def name_of(self, layer: Layer) -> str:
         return f"Python {python_name(layer)}" if layer.type == "Python" else layer.type

@@ -170,7 +170,7 @@ class LayerBuilder(Builder):
         has_as_many = owned.size == array.size
         if has_as_many and _is_permissive(layer, index):
             return
-        fix = "give the blobs different param names"
+        fix = "give both layers the same num_output and bottoms of the same size, or the blobs different param names"
         raise WeightsError(
             f"shape is {array.shape}, but it is shared with blob {owner[1]} of layer "
             f'"{owner[0]}", which has the shape {owned.shape}',

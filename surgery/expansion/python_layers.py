@@ -12,7 +12,8 @@ from prototrt.surgery.expansion.layer_builder import LayerRule
 from prototrt.surgery.ir.registry import Registry
 
 python_rule: Registry[str, LayerRule] = Registry("Python layer rule")
-"""By ``MODULE.LAYER``, as in ``@python_rule("rpn.proposal_layer.ProposalLayer")``."""
+"""By ``MODULE.LAYER``, as in ``@python_rule("rpn.proposal_layer.ProposalLayer")``, which also serves a layer
+of ``lib.rpn.proposal_layer``: programs keep such a module in packages of their own."""
 
 _TAG = re.compile(r"!![\w/:.]+")
 _KEY = re.compile(r"(?P<before>^|[{,\n])\s*(?P<key>[A-Za-z_]\w*)\s*:")
@@ -21,6 +22,13 @@ _KEY = re.compile(r"(?P<before>^|[{,\n])\s*(?P<key>[A-Za-z_]\w*)\s*:")
 def python_name(layer: Layer) -> str:
     """``MODULE.LAYER`` of a layer of type ``Python``."""
     return f"{layer.param.module}.{layer.param.layer}"
+
+
+def known_python_rule(layer: Layer) -> LayerRule | None:
+    """The rule for a Python layer: for its module and class, or for them without the outermost packages."""
+    *packages, module, name = python_name(layer).split(".")
+    names = (".".join((*packages[start:], module, name)) for start in range(len(packages) + 1))
+    return next((rule for rule in map(python_rule.find, names) if rule), None)
 
 
 def python_parameters(layer: Layer) -> dict[str, Any]:

@@ -40,7 +40,13 @@ FAMILIES = {
 }
 """The types whose rules stand in a module."""
 _FAMILY_OF = {kind: family for family, kinds in FAMILIES.items() for kind in kinds.split()}
-_FAMILY_OF_PYTHON = {"rpn.proposal_layer.ProposalLayer": "detection.proposal"}
+_FAMILY_OF_PYTHON = {
+    "caffe_traininglayers.SpatialRepLayer": "spreading",
+    "cmap_layer.CmapLayer": "spreading",
+    "l2norm_layer.L2NormLayer": "normalization",
+    "norm2layer.Norm2Layer": "normalization",
+    "rpn.proposal_layer.ProposalLayer": "detection.proposal",
+}
 
 layer_rule.found_in(__name__, FAMILIES, _FAMILY_OF.get)
 python_rule.found_in(__name__, {*_FAMILY_OF_PYTHON.values()}, _FAMILY_OF_PYTHON.get)

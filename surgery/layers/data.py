@@ -158,9 +158,15 @@ def split(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 @layer_rule("Dropout")
 def dropout(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """The identity at inference: Caffe scales while it trains.
+    """The identity at inference: Caffe scales while it trains. ``x * (1 - ratio)`` with ``scale_train: false``.
 
-    Becomes: nothing.
-    Source: caffe ``src/caffe/layers/dropout_layer.cpp``, phase TEST.
+    Becomes: nothing; with ``scale_train: false`` Multiply.
+    Source: caffe ``src/caffe/layers/dropout_layer.cpp``, phase TEST; the same of Fast R-CNN's Caffe.
     """
-    return [x]
+    param = layer.param
+    if param.sample_weights_test:
+        build.warn(
+            "sample_weights_test is ignored: nothing is dropped. Bayesian SegNet drops other elements on every call;"
+            " the mean of many calls comes close to this result"
+        )
+    return [x if param.scale_train else build.scaled(x, 1 - param.dropout_ratio)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.expansion.layer_builder import (
     LayerBuilder,
@@ -12,8 +12,10 @@ from prototrt.surgery.expansion.layer_builder import (
     layer_rule,
     stated,
 )
+from prototrt.surgery.expansion.python_layers import python_rule
 from prototrt.surgery.expansion.which_fork import which_fork
 from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.ops import (
     ABS,
     ADD,
@@ -89,6 +91,25 @@ def _divided_by_norm(build: LayerBuilder, layer: Layer, x: Value) -> tuple[Value
     if kind == "L2":
         norm = build.add(SQRT, norm, hint="norm")
     return build.add(DIVIDE, x, norm), norm
+
+
+@python_rule("l2norm_layer.L2NormLayer", "norm2layer.Norm2Layer")
+def rows_of_length_one(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Each item over its L2 norm; an item of zeros stays as it is. From programs for triplet losses.
+
+    Becomes: Multiply, Reduce, Sqrt, Select, Divide.
+    Bottoms: (N, C), or with further axes of size 1. Tops: (N, C).
+    Source: ``sklearn.preprocessing.normalize``; hizhangp/triplet ``l2norm_layer.py``, tripletloss ``norm2layer.py``.
+    """
+    if len(x.shape) < 2 or any(size != 1 for size in x.shape[2:]):
+        raise ShapeError(
+            f"shape is {x.shape}, expected (N, C)",
+            blob=f'bottom "{layer.bottom_blob(0)}"',
+            fix="flatten it to two axes",
+        )
+    rows = Expression(build, build.reshape(x, x.shape[:2]))
+    norm = Expression(build, build.add(SQRT, (rows * rows).sum(1).value, hint="norm"))
+    return [(rows / (norm > 0).chosen(norm, 1)).value]
 
 
 @layer_rule("ChannelNorm")

@@ -500,3 +500,10 @@ def test_code_that_serves_training_alone(name: str, write: Write) -> None:
     code = layer("Python", "p", "s y", "r l", PYTHON.format(name))
     model = load(write("\n".join([DATA, FC, code, layer("Power", "e", "r", "e")])))
     assert summary(model) == ["Input  -> x", "InnerProduct x -> s", "Split s -> r", "Power r -> e"]
+
+
+@pytest.mark.parametrize("kind", ["ProposalTarget", "FrcnnProposalTarget"])
+def test_regions_chosen_by_labels_are_all_regions_when_deployed(kind: str, write: Write) -> None:
+    chosen = layer(kind, "p", "s y", "r l")
+    model = load(write("\n".join([DATA, FC, chosen, layer("Power", "e", "r", "e")])))
+    assert summary(model) == ["Input  -> x", "InnerProduct x -> s", "Split s -> r", "Power r -> e"]

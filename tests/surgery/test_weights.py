@@ -145,7 +145,7 @@ def test_shared_weights_of_other_sizes(rewrite: Rewrite, mode: str) -> None:
     assert str(caught.value) == (
         'net.prototxt:3: layer "b" (InnerProduct), blob 0 (weights): shape is (4, 3), but it is shared with '
         'blob 0 of layer "a", which has the shape (2, 3)\n'
-        "  fix: give the blobs different param names"
+        "  fix: give both layers the same num_output and bottoms of the same size, or the blobs different param names"
     )
 
 
@@ -156,7 +156,8 @@ def test_shared_weights_of_other_shapes_are_refused_unless_permissive(rewrite: R
     assert str(caught.value) == (
         'net.prototxt:4: layer "b" (InnerProduct), blob 0 (weights): shape is (2, 3), but it is shared with '
         'blob 0 of layer "a", which has the shape (1, 6)\n'
-        "  fix: give the blobs different param names, or add share_mode: PERMISSIVE"
+        "  fix: give both layers the same num_output and bottoms of the same size, or the blobs different param"
+        " names, or add share_mode: PERMISSIVE"
     )
 
 

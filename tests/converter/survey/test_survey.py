@@ -21,6 +21,13 @@ NETS = {
     "\nlayer { name: 'p' type: 'TanH' bottom: 'm' top: 'p' tanh_param { steep: 1 } }",
     "nothing": f"{INPUT} layer {{ name: 'o' type: 'Odd' bottom: 'x' top: 'o' }}",
     "no_shape": "input: 'x' layer { name: 'f' type: 'Pooling' bottom: 'x' top: 'f' pooling_param { kernel_size: 2 } }",
+    "halves_of_no_shape": "input: 'x'"
+    " layer { name: 's' type: 'Slice' bottom: 'x' top: 'a' top: 'b' slice_param { slice_point: 1 } }"
+    + "".join(
+        f" layer {{ name: 'f{half}' type: 'Convolution' bottom: '{half}' top: 'f{half}' param {{ name: 'w' }}"
+        " convolution_param { num_output: 2 kernel_size: 1 bias_term: false } }"
+        for half in "ab"
+    ),
     "broken": "layer {",
     "ends_in_code": f"{INPUT} {MID} layer {{ name: 'o' type: 'Python' bottom: 'm' top: 'o'"
     " python_param { module: 'a' layer: 'B' } }",
@@ -33,6 +40,7 @@ EXPECTED = {
     "two_obstacles": (Verdict.IN_PART, ("Odd", "TanH.tanh_param.steep"), ("m",), {}),
     "nothing": (Verdict.NOT, ("Odd",), (), {}),
     "no_shape": (Verdict.CONVERTS, (), (), {"x": ["N", "C", "H", "W"]}),
+    "halves_of_no_shape": (Verdict.CONVERTS, (), (), {"x": ["N", "C", "H", "W"]}),
     "broken": (Verdict.NOT, (), (), {}),
     "ends_in_code": (Verdict.IN_PART, ("Python a.B",), ("m",), {}),
     "code_without_shape": (Verdict.IN_PART, ("Python a.B",), ("f",), {"x": ["N", "C", "H", "W"]}),
@@ -74,7 +82,7 @@ def test_json(folder: Path) -> None:
     result = CliRunner().invoke(main, ["survey", "nets", "--json", "-o", "report.json"])
     assert json.loads(result.output) == json.loads(Path("report.json").read_text())
     facts = json.loads(result.output)
-    assert facts["counts"] == {"converts": 2, "converts in part": 4, "does not convert": 2}
+    assert facts["counts"] == {"converts": 3, "converts in part": 4, "does not convert": 2}
     (in_part,) = [net for net in facts["nets"] if net["file"] == "nets/in_part.prototxt"]
     assert in_part["message"].endswith("  fix: convert the part before it: --output m")
 
@@ -94,7 +102,7 @@ def test_the_page_shows_what_users_wrote_as_text() -> None:
     [
         (["nets", "-o", "report.pdf"], 2, "ends in .pdf, expected .html or .json"),
         (["empty"], 3, "there are no nets here"),
-        (["nets", "-o", "report.html"], 0, "8 nets: "),
+        (["nets", "-o", "report.html"], 0, "9 nets: "),
     ],
 )
 def test_the_command(folder: Path, arguments: list[str], exit_code: int, told: str) -> None:

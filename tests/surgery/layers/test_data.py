@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prototrt import Way
+from prototrt import Session, Way
 from prototrt.surgery.ir import Array
-from prototrt.tests.small_nets import WAYS, builds, failure, numbers, refusal, rewritten, run, told
+from prototrt.tests.small_nets import WAYS, builds, failure, numbers, op, refusal, rewritten, run, told
 
 
 def dummy(param: str, tops: str = 'top: "a" top: "b"') -> str:
@@ -149,3 +149,14 @@ def test_weights_that_no_blob_holds_are_refused() -> None:
         " expected at most 2147483647\n  because Caffe counts elements with 32-bit integers\n"
         "  fix: use smaller sizes"
     )
+
+
+def test_dropping_in_tests_is_told_and_not_done() -> None:
+    x = numbers(2, 3)
+    graph = rewritten(op("Dropout", "dropout_param { sample_weights_test: true }"), {"x": x.shape})
+    (warning,) = graph.warnings
+    assert told(warning) == (
+        'net.prototxt:2: layer "op" (Dropout): sample_weights_test is ignored: nothing is dropped. Bayesian SegNet'
+        " drops other elements on every call; the mean of many calls comes close to this result"
+    )
+    np.testing.assert_array_equal(Session(graph).run({"x": x})["y"], x)

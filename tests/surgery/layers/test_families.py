@@ -27,6 +27,7 @@ from prototrt.tests.surgery.layers.families import (
     resampling,
     scale,
     shape,
+    spreading,
     volumes,
 )
 
@@ -42,6 +43,7 @@ FAMILIES = (
     resampling,
     scale,
     shape,
+    spreading,
     volumes,
 )
 CASES: list[Case] = [case for family in FAMILIES for case in family.CASES]

@@ -75,6 +75,13 @@ def lrn(note: str, fields: str, expected: object) -> Case:
 
 STORED = [MEANS, VARIANCES, [1]]
 CASES = [
+    Case(
+        "rows of length 1 and of length 0",
+        "Python",
+        'python_param { module: "l2norm_layer" layer: "L2NormLayer" }',
+        [[[3, 4], [0, 0], [0, -2]]],
+        [[0.6, 0.8], [0, 0], [0, -1]],
+    ),
     batch_norm("rank 2", "", ROWS, STORED, stored(ROWS, 1)),
     batch_norm("rank 5", "eps: 0.5", DEEP, STORED, stored(DEEP, 1, 0.5)),
     batch_norm("sums", "", X, [MEANS, VARIANCES, [999.5]], stored(X, 999.5)),
@@ -143,6 +150,13 @@ VARYING = [case for case in CASES if case.bottoms[0] is X or case.note in ("rank
 
 FEW_AXES = 'net.prototxt:2: layer "op" ({}), bottom "b0": shape is {}, expected {}'
 REFUSALS = [
+    Message(
+        "Python",
+        'python_param { module: "l2norm_layer" layer: "L2NormLayer" }',
+        [(2, 3, 4)],
+        'net.prototxt:2: layer "op" (Python), bottom "b0": shape is (2, 3, 4), expected (N, C)\n'
+        "  fix: flatten it to two axes",
+    ),
     Message(
         "BN",
         "bn_param { bn_mode: LEARN frozen: true }",

@@ -1,0 +1,64 @@
+"""Layers that spread one number per channel over a map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.expansion.python_layers import python_parameters, python_rule
+from prototrt.surgery.ir import Size, Value, computable
+
+
+@python_rule("caffe_traininglayers.SpatialRepLayer")
+def spread_like(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[Value]:
+    """The numbers (N, C, 1, 1) at each place of a map as large as the second bottom. From colorization.
+
+    Becomes: Tile.
+    Bottoms: (N, C, 1, 1), and a map (N, D, H, W), of which only height and width are read. Tops: (N, C, H, W).
+    Source: junyanz/interactive-deep-colorization ``caffe_files/caffe_traininglayers.py``.
+    """
+    if len(like.shape) != 4:
+        raise _misfit(layer, 1, like, "(N, C, H, W)", "give it a map with four axes")
+    height, width = (computable(size, "the map") for size in like.shape[2:])
+    return [_spread(build, layer, x, height, width)]
+
+
+@python_rule("cmap_layer.CmapLayer")
+def spread_to(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """The numbers (N, C) at each place of a map of the stated ``height`` and ``width``. From human parsing.
+
+    Becomes: Reshape, Tile.
+    The program fills each map of a batch with the numbers of its first image, so N is 1.
+    Bottoms: (1, C), or with further axes of size 1. Tops: (1, C, height, width).
+    Source: weitianhan/human_parsing ``cmap_layer.py``.
+    """
+    if x.shape[:1] != (1,):
+        raise _misfit(layer, 0, x, "a batch of 1", "give the net one image per call")
+    stated = python_parameters(layer)
+    height, width = (_size(stated, name) for name in ("height", "width"))
+    return [_spread(build, layer, x, height, width)]
+
+
+def _spread(build: LayerBuilder, layer: Layer, x: Value, height: Size, width: Size) -> Value:
+    if len(x.shape) < 2 or any(size != 1 for size in x.shape[2:]):
+        raise _misfit(layer, 0, x, "(N, C, 1, 1)", "give it one number per channel")
+    cell = build.reshape(x, (*x.shape[:2], 1, 1))
+    return build.tile(build.tile(cell, 2, height, "columns"), 3, width)
+
+
+def _size(stated: dict[str, Any], name: str) -> int:
+    size = stated.get(name)
+    if not isinstance(size, int) or size < 1:
+        raise NetError(
+            f"param_str states no {name}" if size is None else f"param_str states {name} as {size!r}",
+            because="it is the size of the top",
+            fix="state both sizes, as in {'height': 60, 'width': 40}",
+        )
+    return size
+
+
+def _misfit(layer: Layer, index: int, x: Value, expected: str, fix: str) -> ShapeError:
+    problem = f"shape is {x.shape}, expected {expected}"
+    return ShapeError(problem, blob=f'bottom "{layer.bottom_blob(index)}"', fix=fix)
