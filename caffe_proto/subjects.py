@@ -15,6 +15,13 @@ _FIRST = {
 }
 
 
+def refuse_no_file(function: str, subject: object) -> None:
+    """Raise ``TypeError`` unless the subject is the name of a file."""
+    if not isinstance(subject, str | os.PathLike):
+        found = type(subject).__name__
+        raise TypeError(f"prototrt.{function} takes the file of a net, not {_with_article(found)}")
+
+
 def refuse_other(function: str, subject: object, wanted: type) -> None:
     """Raise ``TypeError`` unless the subject is what the function takes; it says what to call first."""
     if isinstance(subject, wanted):
@@ -22,7 +29,9 @@ def refuse_other(function: str, subject: object, wanted: type) -> None:
     is_file = isinstance(subject, str | os.PathLike)
     found = "file" if is_file else type(subject).__name__
     advice = _FIRST[wanted.__name__].get(found)
-    told = (
-        f"prototrt.{function} takes a {wanted.__name__}, not {'an' if found[0] in 'aeiou' else 'a'} {found}"
-    )
+    told = f"prototrt.{function} takes a {wanted.__name__}, not {_with_article(found)}"
     raise TypeError(f"{told}: {advice}" if advice else told)
+
+
+def _with_article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"

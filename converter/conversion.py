@@ -6,6 +6,9 @@ conversion costs.
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +22,7 @@ from prototrt.converter.options import (
     HEADER_SUFFIXES,
     BuildOptions,
     CompareOptions,
+    ConversionOptions,
     ConvertOptions,
     ExportOptions,
     Progress,
@@ -28,6 +32,7 @@ from prototrt.converter.options import (
     without_progress,
 )
 from prototrt.converter.writing.files import (
+    PRODUCT_SUFFIXES,
     product_files,
     refuse_overwriting,
     why_misnamed,
@@ -159,6 +164,17 @@ class Product:
         if building.backend != BuildOptions.backend:
             refuse_for(Option("backend", building.backend), building)
 
+    @classmethod
+    def of(cls, options: ConversionOptions) -> Product:
+        """What these options ask for."""
+        return cls(
+            file=os.fspath(options.file),
+            precision=options.precision,
+            building=options.part(BuildOptions),
+            exporting=options.part(ExportOptions),
+            converting=options.part(ConvertOptions),
+        )
+
     @property
     def is_onnx(self) -> bool:
         """Whether the suffix is that of an ONNX model."""
@@ -230,6 +246,52 @@ class Product:
         verification = verify(graph, feeds, CompareOptions(ways=[way]), truth=truth)
         verification.refuse()
         return {"verification": verification.as_dict()}
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A conversion that succeeded: the net, its graph, and what was written.
+
+    ``manifest`` is the content of ``FILE.json``, which docs/manifest.md describes. ``seconds`` are those of all steps.
+    """
+
+    model: Model
+    graph: Graph
+    product: Product
+    manifest: Mapping[str, Any]
+    seconds: float
+
+    def __repr__(self) -> str:
+        return f"<Converted {self.model.name or self.model.file}: {', '.join(self.files)}>"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know of the net."""
+        return self.graph.warnings
+
+    @property
+    def files(self) -> list[str]:
+        """The files that were written, the engine or ONNX model first."""
+        file, building = self.product.file, self.product.building
+        beside = [] if is_device(file) else [f"{file}{suffix}" for suffix in PRODUCT_SUFFIXES if suffix]
+        asked = [self.product.header, building.timing_cache_file, building.export_layer_info]
+        return [file, *filter(os.path.isfile, [*beside, *filter(None, asked)])]
+
+
+def convert_files(
+    file: str, options: ConversionOptions, told: Callable[[Graph], Graph] = lambda graph: graph
+) -> Converted:
+    """A net and its weights become an engine or an ONNX model. ``told`` hears of the graph before that is made.
+
+    Raises ``ConversionError``.
+    """
+    began = time.perf_counter()
+    product, rewriting = Product.of(options), options.part(RewriteOptions)
+    model = load_with_weights(file, options.part(LoadOptions))
+    graph = told(prototrt.rewrite(model, options=rewriting))
+    truth = truth_of(model, rewriting) if product.converting.verify else None
+    manifest = product.write(graph, options.progress, truth)
+    return Converted(model, graph, product, manifest, time.perf_counter() - began)
 
 
 def _refuse_header(header: str, file: str) -> None:

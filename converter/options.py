@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import (
     NOT_IN_LISTS,
     ONLY_IN_PYTHON,
+    LoadOptions,
     Options,
     PathLike,
     at_least,
@@ -31,6 +32,8 @@ from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
     from prototrt.converter.batch.runner import BatchProgress
+
+O = TypeVar("O", bound=Options)  # noqa: E741  options
 
 BackendName: TypeAlias = Literal["auto", "rtx", "enterprise"]
 TileLowering: TypeAlias = Literal["broadcast", "native", "plugin"]
@@ -137,6 +140,29 @@ ENGINE_SUFFIXES = (".plan", ".engine", ".trt")
 PRODUCT_NAMES = (*ENGINE_SUFFIXES, ".onnx", NO_SUFFIX)
 """How the names of engines and ONNX models end."""
 HEADER_SUFFIXES = (".h", ".hh", ".hpp", ".hxx", NO_SUFFIX)
+
+
+@dataclass(frozen=True)
+class ConversionOptions(ConvertOptions, ExportOptions, BuildOptions, RewriteOptions, LoadOptions):
+    """All options of a conversion: those of ``LoadOptions``, ``RewriteOptions`` and ``BuildOptions``, and some more.
+
+    ``weights`` may be None where a net has them, or with ``random_weights``. ``file`` is an ONNX model if it ends in
+    ``.onnx``, else an engine. ``onnx_lstm`` writes ONNX's own LSTM where a recurrence is exactly that. ``target`` is
+    the kind of machine that will run the result, ``verify`` compares it with the reference, on random inputs,
+    ``sign`` is a file with an Ed25519 private key, which signs the manifest of an engine, and ``emit_header`` is a file
+    for constants of C++ with the content of the manifest.
+    """
+
+    weights: PathLike | None = field()
+    file: PathLike = field()
+    _: KW_ONLY
+    backend: BackendName = one_of(BackendName)
+    tile: TileLowering = one_of(TileLowering)
+
+    def part(self, kind: type[O]) -> O:
+        """Those of one step."""
+        return kind(**{each.name: getattr(self, each.name) for each in fields(kind)})
+
 
 Inputs: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A file or a folder; or arrays by the names of inputs: those of one call, or of each."""

@@ -11,13 +11,14 @@ from prototrt.caffe_proto import Model, load
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.options import PathLike, narrowed, takes_options
 from prototrt.caffe_proto.sizes import bytes_from_text
-from prototrt.caffe_proto.subjects import refuse_other
+from prototrt.caffe_proto.subjects import refuse_no_file, refuse_other
 from prototrt.caffe_proto.warned import silent, tell
 from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.options import (
     BatchOptions,
     BuildOptions,
     CalibrateOptions,
+    ConversionOptions,
     TritonOptions,
     VerifyOptions,
 )
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from prototrt.converter.batch.prune import Pruned
     from prototrt.converter.batch.reports import BatchResult
     from prototrt.converter.calibration.calibration import Calibration
+    from prototrt.converter.conversion import Converted
     from prototrt.converter.glance.facts import FileFacts
     from prototrt.converter.machines.benchmark import Benchmark
     from prototrt.converter.machines.doctor import Diagnosis
@@ -203,6 +205,22 @@ def triton(
     return written
 
 
+@takes_options(ConversionOptions)
+def convert(model: PathLike, options: ConversionOptions) -> Converted:
+    """Convert the files of a net to an engine or an ONNX model, as the command does.
+
+    ``converted.files`` are the files that were written, ``converted.manifest`` is the content of the manifest. Raises
+    ``ConversionError``.
+    """
+    from prototrt.converter.conversion import convert_files
+
+    refuse_no_file("convert", model)
+    with silent():
+        converted = convert_files(os.fspath(model), options)
+    tell(converted.warnings)
+    return converted
+
+
 def survey(*paths: PathLike) -> Survey:
     """Try each net, and each net below a folder, without building anything: which convert, and what stops the rest."""
     from prototrt.converter.survey.survey import nets_below, survey
@@ -226,6 +244,18 @@ def convert_batch(models: PathLike, options: BatchOptions) -> BatchResult:
         found = convert_models(os.fspath(models), options, options.progress or _notebook_batch)
     tell(found.warnings)
     return found
+
+
+@takes_options(BatchOptions)
+def survey_batch(models: PathLike, options: BatchOptions) -> Survey:
+    """Which models of a list ``convert_batch`` would convert with these options, and what stops the others.
+
+    Nothing is written, and no engine is built. Raises ``ConversionError`` for a list that cannot be used.
+    """
+    from prototrt.converter.batch.conversion import survey_models
+
+    with silent():
+        return survey_models(os.fspath(models), options)
 
 
 def _notebook_batch(total: int) -> Callable[[object], object]:

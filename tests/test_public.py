@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import json
+import os
 import re
 import subprocess
 import sys
@@ -18,13 +20,14 @@ import pytest
 import prototrt
 from prototrt.caffe_proto import errors
 from prototrt.caffe_proto.net.deploy_text import deploy_text
-from prototrt.caffe_proto.options import Options
+from prototrt.caffe_proto.options import Options, stated_fields
 from prototrt.caffe_proto.warned import silent, tell
 from prototrt.cli import main
+from prototrt.converter.batch.conversion import survey_models
 from prototrt.converter.batch.entry import Outcome
 from prototrt.converter.builder_options import COMPATIBILITY
 from prototrt.converter.calibration import calibration
-from prototrt.converter.conversion import verify_model
+from prototrt.converter.conversion import convert_files, verify_model
 from prototrt.converter.glance.facts import FileFacts
 from prototrt.converter.machines.benchmark import bench_graph
 from prototrt.converter.machines.doctor import diagnose
@@ -71,6 +74,7 @@ def test_each_command_has_a_public_function_that_is_documented() -> None:
 @pytest.mark.parametrize(
     ("command", "work", "arguments"),
     [
+        ("convert", convert_files, ["NET", "-o", "net.onnx"]),
         ("convert", prototrt.export_onnx, ["NET", "-o", "net.onnx"]),
         ("inspect", inspection.inspect, ["NET"]),
         ("dot", write_picture, ["NET", "-o", "net.dot"]),
@@ -84,6 +88,7 @@ def test_each_command_has_a_public_function_that_is_documented() -> None:
         ("layers", supported_layers, []),
         ("doctor", diagnose, []),
         ("batch", prototrt.convert_batch, ["models.yaml", "-o", "engines"]),
+        ("batch", survey_models, ["models.yaml", "-o", "engines", "--dry-run"]),
         ("cache prune", prototrt.prune_cache, ["cache"]),
     ],
 )
@@ -207,13 +212,11 @@ def test_blocks_of_the_page(
         for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
             exec(block, scope)
     printed = capsys.readouterr().out.splitlines()
-    assert [line.split(" within")[0] for line in printed] == [
-        "107321",
-        "PASS: 2 ways agree",
-        "PASS: 2 ways agree",
-        "digits converted ",
-        "1",
+    promised = re.findall(r"print\(.*?\)  # (.*)", PAGE)
+    assert [line.split(" within")[0].strip() for line in printed] == [
+        line.split(" within")[0] for line in promised
     ]
+    assert len(printed) == PAGE.count("print(")
 
 
 def test_importing_costs_nothing() -> None:
@@ -347,6 +350,104 @@ def test_a_batch_tells_the_progress_and_its_warnings(tmp_path: Path, monkeypatch
     assert (heard[0], sorted(map(str, heard[1:])), found.exit_code) == (2, ["converted", "failed"], 3)
     assert all(Path(f"report.{suffix}").read_text().strip() for suffix in ("xml", "json", "md"))
     assert prototrt.prune_cache("cache", older_than=1).kept == 1
+
+
+def test_convert_writes_what_the_command_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnx", reason="writes a model")
+    monkeypatch.chdir(tmp_path)
+    Path("net.prototxt").write_text(PYTHON_LAYER.replace('"relu" type: "ReLU"', '"fc" type: "Scale"'))
+    with pytest.warns(prototrt.ConversionWarning, match="mystery") as told:
+        found = prototrt.convert(
+            Path("net.prototxt"),
+            None,
+            Path("net.onnx"),
+            random_weights=1,
+            outputs="auto",
+            verify=True,
+            emit_header="net.h",
+        )
+    assert [str(each.message) for each in told] == [*found.warnings]
+    assert found.files == ["net.onnx", "net.onnx.json", "net.h"]
+    assert found.manifest == json.loads(Path("net.onnx.json").read_text())
+    assert (found.model.name, [value.name for value in found.graph.outputs]) == ("cut", ["y"])
+    assert found.manifest["verification"]["comparisons"]
+    assert repr(found) == "<Converted cut: net.onnx, net.onnx.json, net.h>"
+    first = {name: Path(name).read_bytes() for name in found.files}
+    done("convert", "net.prototxt", "-o", "net.onnx", *COMMAND)
+    assert {name: Path(name).read_bytes() for name in found.files} == first
+
+
+COMMAND = ["--random-weights", "1", "--output", "auto", "--verify", "--emit-header", "net.h"]
+
+
+def test_convert_takes_all_options_of_the_command() -> None:
+    own = {"model", "print_after", "as_json", "verbose", "quiet", "debug", "version"}
+    asked = {option.name for option in main.commands["convert"].params} - own
+    assert asked == {each.name for each in stated_fields(prototrt.ConversionOptions)}
+    given = prototrt.ConversionOptions(
+        "w", "f", precision="fp16", tile="native", backend="rtx", phase="TRAIN"
+    )
+    assert given.part(prototrt.RewriteOptions) == prototrt.RewriteOptions(precision="fp16", tile="native")
+    assert given.part(prototrt.BuildOptions) == prototrt.BuildOptions("rtx", tile="native")
+    assert given.part(prototrt.LoadOptions) == prototrt.LoadOptions("w", phase="TRAIN")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"file": "net.onnx", "sign": "key"}, "sign is for engines, but FILE ends in .onnx"),
+        (
+            {"file": "net.onnx", "precison": "fp16"},
+            "got an unexpected keyword argument 'precison'. Did you mean",
+        ),
+        (
+            {"file": "net.onnx", "emit_header": "no/net.h"},
+            'emit_header: cannot write "no/net.h": the folder "no" does not exist',
+        ),
+        (
+            {"file": "net.onnx", "scales": "s", "calibration_cache": "c"},
+            "scales and calibration_cache are both",
+        ),
+        ({"file": "net.onnx", "tile": "keep"}, "tile is 'keep', expected one of broadcast, native, plugin"),
+    ],
+)
+def test_what_convert_refuses(
+    options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("net.prototxt").write_text(SMALL)
+    with pytest.raises((prototrt.OptionsError, TypeError), match=re.escape(message)):
+        prototrt.convert("net.prototxt", weights=None, random_weights=0, **options)
+    assert os.listdir() == ["net.prototxt"]
+
+
+def test_convert_takes_files() -> None:
+    with pytest.raises(TypeError, match=r"^prototrt.convert takes the file of a net, not a Model$"):
+        prototrt.convert(prototrt.load(DEPLOY), WEIGHTS, "x.onnx")  # type: ignore[call-overload]  # the mistake
+
+
+def test_a_batch_is_surveyed_as_it_would_be_converted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("net.prototxt").write_text(SMALL)
+    Path("cut.prototxt").write_text(PYTHON_LAYER)
+    Path("models.yaml").write_text(
+        "defaults: { random-weights: 1, format: onnx }\n"
+        "models: [{ prototxt: net.prototxt }, { prototxt: cut.prototxt }, { prototxt: gone }]"
+    )
+    before = sorted(os.listdir())
+    plan = prototrt.survey_batch("models.yaml", "out")
+    assert {net.file: net.verdict.value for net in plan.nets} == {
+        "net": "converts",
+        "cut": "converts in part",
+        "gone": "does not convert",
+    }
+    with pytest.raises(
+        prototrt.OptionsError, match=r'report_md would overwrite "net.prototxt", which is read'
+    ):
+        prototrt.survey_batch("models.yaml", "out", report_md="net.prototxt")
+    assert sorted(os.listdir()) == before
 
 
 def test_a_function_says_what_to_call_first() -> None:

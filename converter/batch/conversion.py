@@ -60,12 +60,13 @@ def convert_models(models: str, options: BatchOptions, begun: BatchProgress) -> 
     return result
 
 
-def survey_models(models: str, folder: str) -> Survey:
+def survey_models(models: str, options: BatchOptions) -> Survey:
     """Which models of a list would convert, and what stops the others; nothing is written."""
     from prototrt.converter.survey.survey import Survey, surveyed
 
-    nets = []
-    for entry in read_models(models, folder):
+    entries, nets = read_models(models, os.fspath(options.folder)), []
+    _refuse_overwriting(models, options, entries)
+    for entry in entries:
         loading = options_of(LoadOptions, {**entry.options, "weights": entry.weights})
         found = surveyed(entry.prototxt, loading, options_of(RewriteOptions, entry.options))
         nets.append(replace(found, file=entry.name))

@@ -14,9 +14,9 @@ from prototrt.converter.options import BackendName
 from prototrt.surgery.ir.shapes import ranges, sizes
 
 if TYPE_CHECKING:
-    from prototrt.caffe_proto import Model
+    from prototrt.converter.conversion import Converted
     from prototrt.converter.machines.targets import Target
-    from prototrt.surgery.ir import Array, Graph, Shape
+    from prototrt.surgery.ir import Array, Shape
 
 _LAYERS = {"caffe": "Caffe layers", "caffe2": "Caffe2 operators"}
 _FLOATS = {
@@ -38,43 +38,34 @@ _ELSEWHERE = {
 
 @dataclass(frozen=True)
 class Conversion:
-    """A conversion that succeeded. ``manifest`` is that of the file at ``path``; ``seconds`` are those of all steps.
+    """A conversion that succeeded, for people and for programs."""
 
-    ``backend`` is the backend that was asked for, which may be ``"auto"``.
-    ``header`` is the file with constants of C++, if it was asked for; ``target`` is the kind of machine.
-    """
-
-    model: Model
-    graph: Graph
-    manifest: Mapping[str, Any]
-    path: str
-    seconds: float
-    backend: BackendName
-    header: str | None = None
-    target: Target | None = None
+    converted: Converted
 
     @property
     def summary(self) -> str:
         """What went in, what came out, what a caller of the engine must feed back, and where it runs."""
-        model, manifest = self.model, self.manifest
+        made = self.converted
+        model, manifest, product = made.model, made.manifest, made.product
         lines = [
             f"{model.name or Path(model.file).stem}: {len(model.layers)} {_LAYERS[model.framework]}"
             f" -> {manifest['nodes']} nodes -> {_made(manifest)}",
             *self._bindings(),
-            *(f"left out {layer.origin.note}" for layer in self.graph.left_out),
+            *(f"left out {layer.origin.note}" for layer in made.graph.left_out),
             *_verified(manifest),
-            f"runs on  {where_it_runs(manifest, self.target)}",
-            *([] if self.target else _chosen(manifest, self.backend)),
-            *_header(self.header),
-            f"{self.path}: {_size(self.path)}, {self.seconds:.1f} s{_build_time(manifest)}"
-            f"{_warnings(self.graph.warnings)}",
-            *next_steps(self.path, manifest, self.target),
+            f"runs on  {where_it_runs(manifest, product.target)}",
+            *([] if product.target else _chosen(manifest, product.building.backend)),
+            *_header(product.header),
+            f"{product.file}: {_size(product.file)}, {made.seconds:.1f} s{_build_time(manifest)}"
+            f"{_warnings(made.warnings)}",
+            *next_steps(product.file, manifest, product.target),
         ]
         return "\n".join(lines)
 
     def _bindings(self) -> Iterator[str]:
         """The recurrent pairs, and what varies; in other layouts than Caffe's also inputs, outputs and their axes."""
-        graph, is_moved = self.graph, self.graph.layout.name != "caffe"
+        graph = self.converted.graph
+        is_moved = graph.layout.name != "caffe"
         axes = {name: layout.names for name, layout in graph.layout.bindings.items()} if is_moved else {}
         states = {*graph.state_inputs, *graph.state_outputs}
         for title, values in (("input", graph.inputs), ("output", graph.outputs)) if is_moved else ():
@@ -89,14 +80,15 @@ class Conversion:
 
     def as_dict(self) -> dict[str, Any]:
         """The content of the summary, for programs."""
+        made, product = self.converted, self.converted.product
         return {
-            "file": self.path,
-            **({"header": self.header} if self.header is not None else {}),
-            "seconds": round(self.seconds, 3),
-            "caffe_layers": len(self.model.layers),
-            "nodes": self.manifest["nodes"],
-            "runs_on": where_it_runs(self.manifest, self.target),
-            "manifest": dict(self.manifest),
+            "file": product.file,
+            **({"header": product.header} if product.header is not None else {}),
+            "seconds": round(made.seconds, 3),
+            "caffe_layers": len(made.model.layers),
+            "nodes": made.manifest["nodes"],
+            "runs_on": where_it_runs(made.manifest, product.target),
+            "manifest": dict(made.manifest),
         }
 
 

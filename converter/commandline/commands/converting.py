@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -30,8 +31,8 @@ from prototrt.converter.commandline.printing import (
     warn,
     write_text,
 )
-from prototrt.converter.commandline.steps import rewritten
-from prototrt.converter.options import NO_SUFFIX, BuildOptions, ConvertOptions, ExportOptions, TritonOptions
+from prototrt.converter.commandline.steps import told
+from prototrt.converter.options import NO_SUFFIX, BuildOptions, ConversionOptions, TritonOptions
 from prototrt.surgery.options import RewriteOptions
 
 
@@ -42,57 +43,24 @@ from prototrt.surgery.options import RewriteOptions
 @print_after_option
 @json_option
 @common_options
-@gathered(
-    loading=LoadOptions,
-    rewriting=RewriteOptions,
-    building=BuildOptions,
-    exporting=ExportOptions,
-    converting=ConvertOptions,
-)
-def convert(
-    model: str,
-    file: str,
-    loading: LoadOptions,
-    rewriting: RewriteOptions,
-    building: BuildOptions,
-    exporting: ExportOptions,
-    converting: ConvertOptions,
-    print_after: tuple[str, ...],
-    as_json: bool,
-) -> None:
+@gathered(options=ConversionOptions)
+def convert(model: str, options: ConversionOptions, print_after: tuple[str, ...], as_json: bool) -> None:
     """Build an engine from MODEL (a prototxt) and WEIGHTS (a caffemodel), or write an ONNX model.
 
     Writes FILE, and its manifest FILE.json: bindings, recurrent pairs, origin.
     """
-    import time
-
     from prototrt.converter.commandline.progress import BuildProgress, terminal
     from prototrt.converter.commandline.summaries import Conversion
-    from prototrt.converter.conversion import Product, load_with_weights, truth_of
+    from prototrt.converter.conversion import convert_files
 
     if print_after and as_json:
         raise click.UsageError("--print-after prints text: leave out --json")
-    began = time.perf_counter()
-    product = Product(
-        file=file,
-        precision=rewriting.precision,
-        building=building,
-        exporting=exporting,
-        converting=converting,
-    )
-    net = load_with_weights(model, loading)
     with (
         printing_after(print_after),
         BuildProgress(None if verbosity().quiet else terminal()) as progress,
     ):
-        graph = rewritten(net, rewriting)
-        truth = truth_of(net, rewriting) if converting.verify else None
-        manifest = product.write(graph, progress, truth)
-    seconds = time.perf_counter() - began
-    conversion = Conversion(
-        net, graph, manifest, file, seconds, building.backend, product.header, product.target
-    )
-    print_result(conversion, as_json, tell_summary)
+        converted = convert_files(model, replace(options, progress=progress), told)
+    print_result(Conversion(converted), as_json, tell_summary)
 
 
 @click.command(cls=Guarded, short_help="Cut a training net down to its deploy net.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import click
@@ -29,14 +28,13 @@ def batch(models: str, options: BatchOptions, dry_run: bool, as_json: bool) -> N
     Each model has its own process: a crash, a hang or a lack of memory ends that model only.
     The exit code is that of the worst model.
     """
-    from prototrt.converter.batch.conversion import survey_models
     from prototrt.converter.batch.reports import json_report
     from prototrt.converter.commandline.batch.display import display
     from prototrt.converter.commandline.stopping import stoppable
     from prototrt.converter.commandline.survey import print_survey
 
     if dry_run:
-        found = survey_models(models, os.fspath(options.folder))
+        found = prototrt.survey_batch(models, options=options)
         print_result(found, as_json, print_survey)
         click.get_current_context().exit(0 if found.is_whole else 3)
     with stoppable(), display(verbosity().quiet) as progress:

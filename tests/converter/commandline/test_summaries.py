@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import prototrt
-from prototrt import BackendName
+from prototrt import BackendName, BuildOptions
 from prototrt.converter.commandline.summaries import Conversion
+from prototrt.converter.conversion import Converted, Product
 from prototrt.tests.small_nets import inputs_of, loaded, op
 
 RTX = {"flavour": "rtx", "version": "1.7.1.116"}
@@ -61,7 +62,8 @@ def test_the_summary_says_what_runs_the_engine(
         "tensorrt": tensorrt,
         "plan": {"build_seconds": 0.2},
     }
-    conversion = Conversion(model, prototrt.rewrite(model), manifest, "net.plan", 0.3, backend)
+    product = Product(file="net.plan", building=BuildOptions(backend))
+    conversion = Conversion(Converted(model, prototrt.rewrite(model), product, manifest, 0.3))
     _, *lines, _ = conversion.summary.splitlines()
     assert "\n".join(lines) == told
     assert conversion.as_dict()["runs_on"] == told.splitlines()[0].removeprefix("runs on  ")
