@@ -12,7 +12,7 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.surgery.ir import Array, Graph, Range, size_at, size_from_text
-from prototrt.tests.small_nets import WAYS, has_engine, numbers, op, rewritten
+from prototrt.tests.small_nets import WAYS, has_engine, numbers, op, rewritten, stored
 
 Named = Sequence[int | str]
 
@@ -28,6 +28,7 @@ class OpenCase:
     least: int = 3
     usual: int = 8
     most: int = 12
+    blobs: Sequence[Array] = ()
 
     def __str__(self) -> str:
         return f"{self.kind}-{self.fields}-{'x'.join(map(str, next(iter(self.shapes.values()))))}"
@@ -48,8 +49,18 @@ class OpenCase:
         usual = self.shapes_at({"H": self.usual, "W": self.usual})
         text = " ".join(str(dim) for shape in self.shapes.values() for dim in shape)
         return rewritten(
-            self.layers, usual, shapes=self.shapes, sizes={name: span for name in "HW" if name in text}
+            self.layers,
+            usual,
+            stored("op", self.blobs),
+            shapes=self.shapes,
+            sizes={name: span for name in "HW" if name in text},
         )
+
+
+def convolution(kernel: int, fields: str) -> OpenCase:
+    """Of images, with weights. The kernel overhangs the smallest ones."""
+    fields = f"convolution_param {{ num_output: 2 kernel_size: {kernel} {fields} }}"
+    return OpenCase("Convolution", fields, IMAGE, blobs=[numbers(2, 3, kernel, kernel), numbers(2)])
 
 
 IMAGE = {"x": (2, 3, "H", "W")}
@@ -63,6 +74,17 @@ CASES = [
     ),
     OpenCase("Im2col", "convolution_param { kernel_size: 3 stride: 2 pad: 1 dilation: 2 }", IMAGE, least=4),
     OpenCase("Im2col", "convolution_param { kernel_size: 2 stride: 3 }", {"x": (2, 3, "W")}),
+    OpenCase("Im2col", "convolution_param { kernel_size: 5 stride: 3 }", {"x": (2, 3, "H", "W")}),
+    convolution(5, "stride: 3"),
+    convolution(3, "stride: 4 dilation: 3 pad: 1"),
+    convolution(13, "stride: 11"),
+    OpenCase("Pooling", "pooling_param { kernel_size: 5 stride: 3 }", IMAGE),
+    OpenCase("Pooling", "pooling_param { kernel_size: 1 stride: 2 }", IMAGE, ("y", "mask")),
+    OpenCase("Pooling", "pooling_param { kernel_size: 2 stride: 5 }", IMAGE),
+    OpenCase("Pooling", "pooling_param { kernel_h: 1 kernel_w: 3 stride_h: 2 stride_w: 4 pool: AVE }", IMAGE),
+    OpenCase("Pooling", "pooling_param { kernel_size: 1 stride: 3 pool: AVE }", {"x": (1, 2, 9, "W")}),
+    OpenCase("Pooling", "pooling_param { kernel_size: 2 stride: 3 pool: STOCHASTIC }", IMAGE),
+    OpenCase("Pooling", "pooling_param { global_pooling: true pool: STOCHASTIC }", IMAGE),
     OpenCase("BilinearInterpolation", "bilinear_interpolation_param { interpolation_factor: 2 }", IMAGE),
     OpenCase("BilinearInterpolation", "", {"x": (1, 2, 3, 4), "like": (2, 5, "H", "W")}),
     OpenCase("Flip", "flip_param { flip_height: true }", IMAGE),
@@ -112,6 +134,9 @@ CASES = [
     OpenCase("SPP", "spp_param { pyramid_height: 3 }", IMAGE, least=9, usual=15, most=30),
     OpenCase("SPP", "spp_param { pyramid_height: 2 pool: AVE }", IMAGE),
     OpenCase("SPP", "spp_param { pyramid_height: 1 }", IMAGE),
+    OpenCase("SPP", "spp_param { pyramid_height: 1 pool: STOCHASTIC }", IMAGE),
+    OpenCase("SPP", "spp_param { pyramid_height: 2 pool: STOCHASTIC }", {"x": (2, 3, "2*H", "4*W")}),
+    OpenCase("SPP", "spp_param { pyramid_height: 3 pool: MAX }", {"x": (2, 3, "4*H", "4*W")}),
     OpenCase(
         "Correlation",
         "correlation_param { pad: 2 kernel_size: 3 max_displacement: 2 stride_1: 2 stride_2: 1 }",
@@ -133,7 +158,8 @@ def fixed_at(case: OpenCase, place: int) -> tuple[dict[str, Array], dict[str, Ar
     sizes = {"H": case.least + step * place // 4, "W": case.most - step * place * place // 16}
     shapes = case.shapes_at(sizes)
     feeds = {blob: numbers(*shape, seed=place + 3 * len(blob)) for blob, shape in shapes.items()}
-    return feeds, prototrt.Session(rewritten(case.layers, shapes)).run(feeds)
+    graph = rewritten(case.layers, shapes, stored("op", case.blobs))
+    return feeds, prototrt.Session(graph).run(feeds)
 
 
 @pytest.mark.parametrize("on", WAYS)

@@ -196,13 +196,6 @@ CONVOLUTION = "convolution_param { num_output: 1 kernel_size: 5 weight_filler { 
             "  fix: give H a larger smallest size in min_shapes",
         ),
         (
-            op("Pooling", "pooling_param { kernel_size: 2 stride: 3 }"),
-            (1, 1, 4, 8),
-            "(Pooling): the stride (3, 3) is larger than the window (2, 2), and the size H varies\n"
-            "  because at some sizes the last window is empty\n"
-            "  fix: use a larger window or a smaller stride, or give H one size in min_shapes and max_shapes",
-        ),
-        (
             op("Pooling", "pooling_param { kernel_size: 6 }"),
             (1, 1, 4, 8),
             "(Pooling): the window (6, 6) is larger than the bottom (1, 1, H, W) with its padding\n"
@@ -249,15 +242,15 @@ CONVOLUTION = "convolution_param { num_output: 1 kernel_size: 5 weight_filler { 
             (1, 1, 4, 16),
             "(SPP): pyramid_height is 3, but level 2 cuts H x W elements into 4 x 4 windows\n"
             "  because at some sizes the pad around them is as large as a window,"
-            " where H is 4 to 20 and W is 16 to 24\n"
-            "  fix: use a pyramid_height of at most 2, or larger smallest sizes",
+            " where H is 4 to 20\n"
+            "  fix: use a pyramid_height of at most 2, or give H a larger smallest size in min_shapes",
         ),
         (
-            op("SPP", "spp_param { pyramid_height: 1 pool: STOCHASTIC }"),
+            op("SPP", "spp_param { pyramid_height: 2 pool: STOCHASTIC }"),
             (1, 1, 4, 16),
-            "(SPP): pool is STOCHASTIC, and the size H x W varies\n"
-            "  because only windows of MAX and AVE can vary\n"
-            "  fix: give H and W one size in min_shapes and max_shapes",
+            "(SPP): pool is STOCHASTIC, and H x W elements need a pad at some sizes for 2 x 2 windows\n"
+            "  because Caffe pads for MAX and AVE only\n"
+            "  fix: use MAX or AVE, or name sizes that 2 divides, such as 2*H, in shapes",
         ),
         (
             op("Correlation", "correlation_param { kernel_size: 1 max_displacement: 3 }", ("x", "x")),

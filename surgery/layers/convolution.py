@@ -16,10 +16,10 @@ from prototrt.surgery.expansion.layer_builder import (
     refuse_fields_of,
     stated,
 )
-from prototrt.surgery.ir import OpenSize, Shape, Value, fixed, open_count
+from prototrt.surgery.ir import OpenSize, Shape, Size, Value, computable, fixed, open_count, range_of
 from prototrt.surgery.layers.spatial import per_axis
 from prototrt.surgery.layers.windows import laid_out
-from prototrt.surgery.ops import Convolution, Deconvolution, Pad, Patches
+from prototrt.surgery.ops import Convolution, Deconvolution, Pad, Patches, Slice
 
 FIELDS_OF_VOLUMES = {
     "kernel_depth": "Convolution3D",
@@ -99,10 +99,11 @@ def im2col(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             fix="set axis to an earlier one, or add a Reshape before this layer",
         )
     op = Patches(geometry.kernel, geometry.stride, geometry.pad, geometry.dilation)
-    items = geometry.overhung(build, geometry.batched(build, x))
-    if any(isinstance(size, OpenSize) for size in items.shape[2:]):
-        return [geometry.restored(build, _open_patches(build, items, op), x)]
-    return [geometry.restored(build, build.add(op, items), x)]
+    batched = geometry.batched(build, x)
+    items = geometry.overhung(build, batched)
+    is_open = any(isinstance(size, OpenSize) for size in items.shape[2:])
+    patches = _open_patches(build, items, op) if is_open else build.add(op, items)
+    return [geometry.restored(build, geometry.without_overhang(build, patches, batched), x)]
 
 
 def _open_patches(build: LayerBuilder, x: Value, op: Patches) -> Value:
@@ -125,8 +126,9 @@ def _convolved(build: LayerBuilder, layer: Layer, geometry: Geometry, bottoms: l
     op = Convolution(geometry.stride, geometry.pad, geometry.dilation, geometry.group)
     tops = []
     for bottom in bottoms:
-        items = geometry.overhung(build, geometry.batched(build, bottom))
-        tops.append(geometry.restored(build, build.add(op, items, kernel, bias), bottom))
+        items = geometry.batched(build, bottom)
+        y = build.add(op, geometry.overhung(build, items), kernel, bias)
+        tops.append(geometry.restored(build, geometry.without_overhang(build, y, items), bottom))
     return tops
 
 
@@ -166,6 +168,7 @@ class Geometry:
         self.dilation = tuple(
             max(step, 1) if size == 1 else step for step, size in zip(dilation, self.kernel, strict=True)
         )
+        self._extents = [step * (size - 1) + 1 for step, size in zip(self.dilation, self.kernel, strict=True)]
         self.bias_term = bool(param.bias_term)
         least = {"kernel_size": self.kernel, "stride": self.stride, "dilation": self.dilation}
         if has_outputs:
@@ -200,20 +203,39 @@ class Geometry:
         return build.reshape(x, (*items, *x.shape[self.axis :]), hint="items")
 
     def overhung(self, build: LayerBuilder, x: Value) -> Value:
-        """``x`` (N, C, ...), with zeros after it if the only window reaches past its padding.
+        """``x`` (N, C, ...), with zeros after it if the only window reaches past its padding, at some sizes at least.
 
-        Caffe divides towards zero: a kernel that is too large by less than a stride fits once. Where a size varies
-        it always has to fit.
+        Caffe divides towards zero: a kernel that is too large by less than a stride fits once.
         """
-        extents = [step * (size - 1) + 1 for step, size in zip(self.dilation, self.kernel, strict=True)]
-        beyond = [
-            max(0, extents[i] - size - 2 * self.pad[i]) if isinstance(size, int) else 0
-            for i, size in enumerate(x.shape[2:])
-        ]
-        if not any(0 < more < stride for more, stride in zip(beyond, self.stride, strict=True)):
+        after = self._overhangs(x.shape)
+        if not any(after):
             return x
-        after = [more if more < stride else 0 for more, stride in zip(beyond, self.stride, strict=True)]
         return build.add(Pad((0,) * len(x.shape), (0, 0, *after)), x, hint="overhang")
+
+    def without_overhang(self, build: LayerBuilder, y: Value, x: Value) -> Value:
+        """``y`` (N, C, windows...), as many as there are over ``x`` without the zeros after it, where that varies."""
+        for axis, more in enumerate(self._overhangs(x.shape), 2):
+            size = computable(x.shape[axis])
+            if more and isinstance(size, OpenSize):
+                y = build.add(Slice(axis, 0, self._windows(size, axis - 2)), y, hint="windows")
+        return y
+
+    def _overhangs(self, shape: Shape) -> list[int]:
+        """How far the kernel reaches past the smallest size of each axis, if that is less than its stride."""
+        beyond = [
+            self._extents[i] - range_of(size).min - 2 * self.pad[i]
+            for i, size in enumerate(map(computable, shape[2:]))
+        ]
+        return [more if 0 < more < stride else 0 for more, stride in zip(beyond, self.stride, strict=True)]
+
+    def _windows(self, size: OpenSize, place: int) -> Size:
+        """How many windows there are over a size at which the kernel may overhang: one where it does."""
+        room = size + 2 * self.pad[place] - self._extents[place]
+        most = range_of(room).max
+        if most < self.stride[place]:
+            return 1
+        overhangs = (most - room) // (most + 1)  # 1 where there is less than no room, else 0
+        return room // self.stride[place] + 1 + overhangs
 
     def restored(self, build: LayerBuilder, y: Value, x: Value) -> Value:
         """``y`` with the items' axes of ``x``."""

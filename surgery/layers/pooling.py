@@ -20,6 +20,7 @@ from prototrt.surgery.ir import (
     Value,
     computable,
 )
+from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.layers.pooling_geometry import Sizes, Span, geometry, spans
 from prototrt.surgery.layers.spatial import per_axis
 from prototrt.surgery.layers.windows import elements_seen, laid_out
@@ -55,10 +56,9 @@ def pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     refuse_fields_of(param, FIELDS_OF_VOLUMES)
     _warn_of_ignored(build, param)
     is_open = any(isinstance(dim, OpenSize) for dim in x.shape[2:])
-    kind = {param.MAX: ReduceKind.MAX, param.AVE: ReduceKind.MEAN}.get(param.pool)
-    if param.global_pooling and is_open and len(layer.tops) == 1 and kind is not None:
+    if param.global_pooling and is_open and len(layer.tops) == 1:
         geometry(param, (1,) * (len(x.shape) - 2))  # it refuses what Caffe refuses
-        return [build.add(Reduce(kind, tuple(range(2, len(x.shape)))), x)]
+        return [_pooled_whole(build, param, x)]
     windows, strides, pads = geometry(param, x.shape[2:])
     if len(x.shape) > 4:
         _refuse_planar(layer)
@@ -83,6 +83,20 @@ FIELDS_OF_VOLUMES = {
     "pad_shape": "NdPooling",
 }
 """Fields that Pooling does not read, and the type that does."""
+
+
+def _pooled_whole(build: LayerBuilder, param: Any, x: Value) -> Value:
+    """One window over the whole input, whose size varies."""
+    axes = tuple(range(2, len(x.shape)))
+    if param.pool != param.STOCHASTIC:
+        return build.add(Reduce(ReduceKind.MAX if param.pool == param.MAX else ReduceKind.MEAN, axes), x)
+    elements = Expression(build, x)
+    return weighted_by_themselves(elements.sum(*axes), (elements * elements).sum(*axes)).value
+
+
+def weighted_by_themselves(total: Expression, squares: Expression) -> Expression:
+    """The means of windows whose elements and their squares add up to these, as ``StochasticPool`` defines them."""
+    return (total > 0).chosen(squares / (total > 0).chosen(total, 1), 0)
 
 
 def _warn_of_ignored(build: LayerBuilder, param: Any) -> None:
@@ -200,7 +214,18 @@ def _average_pool(build: LayerBuilder, x: Value, *found: Span) -> Value:
     after = tuple(span.beyond(2 * span.pad) for span in inner)
     window, stride = tuple(span.window for span in found), tuple(span.stride for span in found)
     y = build.add(AveragePool(window, stride, (0,) * len(found), after), x)
-    return _with_empty(build, y, found, [0.0 if span.empty_size else math.nan for span in found])
+    y = _with_empty(build, y, found, [0.0 if span.empty_size else math.nan for span in found])
+    for axis, span in enumerate(found, 2):
+        if span.has_empty and isinstance(span.size, OpenSize):
+            y = _with_windows_of_size_0(build, y, axis, span)
+    return y
+
+
+def _with_windows_of_size_0(build: LayerBuilder, y: Value, axis: int, span: Span) -> Value:
+    """``y`` with NaN in the window along an axis that begins right after the input, at the sizes where one does."""
+    starts = Expression(build, build.counted_numbers(span.out, "windows")) * span.stride
+    is_empty = starts.reshape(*(1,) * axis, span.out, *(1,) * (len(y.shape) - axis - 1)).equals(span.size)
+    return is_empty.chosen(math.nan, Expression(build, y)).value
 
 
 def _stochastic_pool(build: LayerBuilder, x: Value, *found: Span) -> Value:
@@ -232,4 +257,6 @@ def _with_empty(build: LayerBuilder, y: Value, found: Sequence[Span], empty: Seq
     for after, value, span in sorted(edges, key=lambda edge: math.isnan(edge[1])):
         if span.has_empty:
             y = build.add(Pad(none, after, value), y, hint="empty_windows")
+            if isinstance(span.size, OpenSize):  # at some sizes none is empty
+                y = build.add(Slice(after.index(1), 0, span.out), y, hint="windows")
     return y

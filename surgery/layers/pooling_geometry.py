@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.caffe_proto.wording import Worded
 from prototrt.surgery.ir import OpenSize, Shape, Size, computable, fixed, range_of
-from prototrt.surgery.ir.range_words import one_size
 from prototrt.surgery.layers.spatial import per_axis
 from prototrt.surgery.ops.windows import larger_smallest, told_ranges
 
@@ -19,7 +17,8 @@ Sizes: TypeAlias = tuple[int, ...]
 class Span:
     """Pooling windows along one axis: input ``size``, window, stride, pad, windows ``out``.
 
-    ``reach`` is how many elements after the input the last window may see.
+    ``reach`` is how many elements after the input the last window may see. ``has_empty``: the last window begins after
+    the input, at some sizes at least. Caffe drops it only if there is padding.
     """
 
     size: Size
@@ -28,17 +27,16 @@ class Span:
     pad: int
     out: Size
     reach: int
-
-    @property
-    def has_empty(self) -> bool:
-        """The last window begins after the input; Caffe drops it only if there is padding."""
-        return range_of((self.out - 1) * self.stride - self.size - self.pad).max >= 0
+    has_empty: bool
 
     @property
     def without_empty(self) -> Span:
         if not self.has_empty:
             return self
-        return replace(self, out=self.out - 1, reach=self.reach - self.stride)
+        if isinstance(self.size, OpenSize):
+            out = (self.size - 1) // self.stride + 1
+            return replace(self, out=out, reach=self.window - 1, has_empty=False)
+        return replace(self, out=self.out - 1, reach=self.reach - self.stride, has_empty=False)
 
     @property
     def empty_size(self) -> Size:
@@ -53,7 +51,7 @@ class Span:
 def spans(shape: Shape, windows: Sizes, strides: Sizes, pads: Sizes, *, floor: bool = False) -> list[Span]:
     """The places of windows along the axes after the channels of (N, C, H, W) or (N, C, L, H, W).
 
-    Raises ``ShapeError`` where no window fits, or where the last one is empty at some sizes and not at others.
+    Raises ``ShapeError`` where no window fits.
     """
     found = []
     for place, (window, stride, pad) in enumerate(zip(windows, strides, pads, strict=True)):
@@ -62,12 +60,6 @@ def spans(shape: Shape, windows: Sizes, strides: Sizes, pads: Sizes, *, floor: b
         # Padding on one axis of an image makes Caffe look at both; the forks with volumes look at each axis.
         if any(pads) if len(pads) == 2 else pad:
             room = min(room, pad - 1)  # no window begins after the input and the pad before it
-        elif isinstance(size, OpenSize) and room >= 0:
-            raise ShapeError(
-                f"the stride {strides} is larger than the window {windows}, and the size {size} varies",
-                because="at some sizes the last window is empty",
-                fix=Worded("use a larger window or a smaller stride, or {}", one_size(size.symbols)),
-            )
         if range_of((size + room) // stride + 1).min < 1:
             raise ShapeError(
                 f"the window {windows} is larger than the bottom {shape} with its padding",
@@ -83,9 +75,12 @@ def _span(size: Size, window: int, stride: int, pad: int, room: int) -> Span:
     out = (size + room) // stride + 1
     # A window without end over a small image would cost its whole size.
     window = min(window, range_of(size).max + 2 * pad)
-    # The windows of an open size reach as far as its roundest size needs: what is added is never seen.
-    reach = room + window if isinstance(size, OpenSize) else (out - 1) * stride + window - size
-    return Span(size, window, stride, pad, out, fixed(reach, "a size"))
+    if isinstance(
+        size, OpenSize
+    ):  # its windows reach as far as its roundest size needs: what is added is never seen
+        return Span(size, window, stride, pad, out, room + window, has_empty=room >= pad)
+    last = fixed(out - 1, "a size") * stride
+    return Span(size, window, stride, pad, out, last + window - size, has_empty=last >= size + pad)
 
 
 _NAMES = {2: ("the height", "the width"), 3: ("the length", "the height", "the width")}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, UnsupportedLayerError
+from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.ir import (
     OpenSize,
@@ -19,8 +21,8 @@ from prototrt.surgery.ir import (
     symbols_of,
 )
 from prototrt.surgery.ir.expression import Expression
-from prototrt.surgery.ir.range_words import one_size
-from prototrt.surgery.layers.pooling import pooled
+from prototrt.surgery.ir.range_words import larger_smallest
+from prototrt.surgery.layers.pooling import pooled, weighted_by_themselves
 from prototrt.surgery.layers.pooling_geometry import refuse_padded_stochastic, spans
 from prototrt.surgery.ops import (
     Concat,
@@ -58,44 +60,74 @@ def _level(build: LayerBuilder, param: Any, x: Value, level: int) -> Value:
     bins = 2**level
     window = (sizes[0] + bins - 1) // bins, (sizes[1] + bins - 1) // bins
     pad = (window[0] * bins - sizes[0] + 1) // 2, (window[1] * bins - sizes[1] + 1) // 2
-    if min(range_of(whole - part).min for whole, part in zip(window, pad, strict=True)) < 1:
-        ranges = told_ranges(*sizes)
-        raise NetError(
-            f"pyramid_height is {param.pyramid_height}, but level {level} cuts {sizes[0]} x {sizes[1]}"
-            f" elements into {bins} x {bins} windows",
-            because=f"at some sizes the pad around them is as large as a window, where {ranges}"
-            if ranges
-            else f"this needs a pad of {pad} around windows of {window}, and a pad must be smaller than its window",
-            fix=f"use a pyramid_height of at most {level}" + (", or larger smallest sizes" if ranges else ""),
-        )
+    for size, whole, part in zip(sizes, window, pad, strict=True):
+        if range_of(whole - part).min < 1:
+            ranges, lower = told_ranges(size), f"use a pyramid_height of at most {level}"
+            raise NetError(
+                f"pyramid_height is {param.pyramid_height}, but level {level} cuts {sizes[0]} x {sizes[1]}"
+                f" elements into {bins} x {bins} windows",
+                because=f"at some sizes the pad around them is as large as a window, where {ranges}"
+                if ranges
+                else f"this needs a pad of {pad} around windows of {window}, and a pad must be smaller than its window",
+                fix=Worded("{}, or {}", lower, larger_smallest(symbols_of(size))) if ranges else lower,
+            )
     if any(isinstance(size, OpenSize) for size in sizes):
-        return _tiled(build, param, x, bins, window, pad)
+        return _pooled_in_calls(build, param, x, _Tiles(bins, window, pad))
     windows, pads = ((fixed(pair[0], "a size"), fixed(pair[1], "a size")) for pair in (window, pad))
     refuse_padded_stochastic(param, pads)
     return pooled(build, param, x, *spans(x.shape, windows, windows, pads))
 
 
-def _tiled(
-    build: LayerBuilder, param: Any, x: Value, bins: int, windows: Sequence[Size], pads: Sequence[Size]
-) -> Value:
-    """``bins`` x ``bins`` windows that tile the padded image, whose sizes vary: axis by axis, as no window is empty."""
-    if param.pool == param.STOCHASTIC:
-        raise UnsupportedLayerError(
-            f"pool is STOCHASTIC, and the size {x.shape[2]} x {x.shape[3]} varies",
-            because="only windows of MAX and AVE can vary",
-            fix=one_size({name: span for size in x.shape[2:] for name, span in symbols_of(size).items()}),
+@dataclass(frozen=True, slots=True)
+class _Tiles:
+    """``bins`` x ``bins`` windows that tile the padded image (N, C, H, W), whose sizes vary. No window is empty."""
+
+    bins: int
+    windows: tuple[Size, Size]
+    pads: tuple[Size, Size]
+
+    def largest(self, x: Expression) -> Expression:
+        """The largest element of each window."""
+        return self._reduced(x, Expression.largest, pads_count=False)
+
+    def sums(self, x: Expression) -> Expression:
+        """The sum of each window."""
+        return self._reduced(x, Expression.sum, pads_count=True)
+
+    def _reduced(
+        self, y: Expression, reduced: Callable[[Expression, int], Expression], *, pads_count: bool
+    ) -> Expression:
+        """Axis by axis. The pad is zeros if it counts; repeated edges do not change which element is the largest."""
+        for axis, window, pad in zip((2, 3), self.windows, self.pads, strict=True):
+            size, build = computable(y.shape[axis]), y.build
+            places = Expression(build, build.counted_numbers(self.bins * window, "places", first=-pad))
+            inside = places.at_least(0).at_most(size - 1)
+            y = Expression(build, build.gathered(y.value, inside.value, axis))
+            if pads_count:
+                is_inside = places.equals(inside)
+                y = is_inside.reshape(*(1,) * axis, self.bins * window, *(1,) * (3 - axis)).chosen(y, 0)
+            before, behind = y.shape[:axis], y.shape[axis + 1 :]
+            parts = y.reshape(*before, self.bins, window, *behind)
+            y = reduced(parts, axis + 1).reshape(*before, self.bins, *behind)
+        return y
+
+
+def _pooled_in_calls(build: LayerBuilder, param: Any, x: Value, tiles: _Tiles) -> Value:
+    elements = Expression(build, x)
+    if param.pool == param.MAX:
+        return tiles.largest(elements).value
+    if param.pool == param.AVE:
+        return (tiles.sums(elements) / (tiles.windows[0] * tiles.windows[1])).value
+    if max(range_of(pad).max for pad in tiles.pads) > 0:
+        raise NetError(
+            f"pool is STOCHASTIC, and {x.shape[2]} x {x.shape[3]} elements need a pad at some sizes"
+            f" for {tiles.bins} x {tiles.bins} windows",
+            because="Caffe pads for MAX and AVE only",
+            fix=Worded(
+                "use MAX or AVE, or name sizes that {} divides, such as {}*H, in {}",
+                tiles.bins,
+                tiles.bins,
+                Option("shapes"),
+            ),
         )
-    is_mean = param.pool == param.AVE
-    y = Expression(build, x)
-    for axis, window, pad in zip((2, 3), windows, pads, strict=True):
-        size = computable(x.shape[axis])
-        places = Expression(build, build.counted_numbers(bins * window, "places", first=-pad))
-        inside = places.at_least(0).at_most(size - 1)
-        y = Expression(build, build.gathered(y.value, inside.value, axis))
-        if is_mean:  # the pad counts as zeros; repeated edges do not change which element is the largest
-            y = places.equals(inside).reshape(*(1,) * axis, bins * window, *(1,) * (3 - axis)).chosen(y, 0)
-        before, behind = y.shape[:axis], y.shape[axis + 1 :]
-        parts = y.reshape(*before, bins, window, *behind)
-        y = parts.sum(axis + 1) if is_mean else parts.largest(axis + 1)
-        y = y.reshape(*before, bins, *behind)
-    return (y / (windows[0] * windows[1]) if is_mean else y).value
+    return weighted_by_themselves(tiles.sums(elements), tiles.sums(elements * elements)).value
