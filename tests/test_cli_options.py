@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 
+import click
 import pytest
 
+from prototrt.cli import COMMANDS
+from prototrt.converter.commandline.commands.converting import convert
+from prototrt.converter.commandline.options.sections import SECTIONS
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
 
 STATES = """
@@ -28,6 +33,32 @@ layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim:
         transform_param { scale: 0.5 } }
 layer { name: 'relu' type: 'ReLU' bottom: 'data' top: 'y' }
 """
+
+
+def test_help_shows_every_option_once_under_its_heading() -> None:
+    text = done("convert", "--help").stdout
+    headings = re.findall(r"^(\S.*):$", text, re.MULTILINE)
+    assert headings == [
+        "Options",
+        "Sizes of the inputs",
+        "Recurrent layers",
+        "Precision and scales",
+        "The net",
+        "TensorRT's builder",
+        "Trust",
+        "Printing and help",
+    ]
+    assert text.partition("\nOptions:\n")[2].startswith("  -o FILE ")  # the only required one
+    shown = re.findall(r"^  ((?:-[-\w]+, )*-[-\w]+)", text, re.MULTILINE)
+    stated = [", ".join(option.opts) for option in convert.params if isinstance(option, click.Option)]
+    assert sorted(shown) == sorted([*stated, "-h, --help"])
+
+
+def test_headings_name_options_that_exist() -> None:
+    known = {parameter.name for command in COMMANDS for parameter in command.params}
+    named = [name for names in SECTIONS.values() for name in names]
+    assert set(named) <= known
+    assert len(set(named)) == len(named)
 
 
 @pytest.fixture(autouse=True)

@@ -20,6 +20,7 @@ from prototrt.converter.commandline.foreign_options import explained
 from prototrt.converter.commandline.options.common import Verbosity, verbosity
 from prototrt.converter.commandline.options.parameter_types import with_state_in_one_word
 from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
+from prototrt.converter.commandline.options.sections import write_sections
 from prototrt.converter.commandline.printing import PRINTED
 from prototrt.converter.commandline.stopping import Stopped, was_interrupted
 from prototrt.converter.commandline.terminal import show
@@ -75,7 +76,10 @@ class _Command(click.Command):
 
 
 class Guarded(_Command):
-    """A command whose failures become messages and exit codes."""
+    """A command whose failures become messages and exit codes, and whose help has headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_sections(self, ctx, formatter)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:

@@ -98,9 +98,9 @@ def bench(
 ) -> None:
     """Time the calls of MODEL: of a plan, or of an engine that is built from MODEL and WEIGHTS.
 
-    Without a GPU, MODEL with WEIGHTS is timed on the CPU, on all ways of `run --on` that work here. Inputs
-    are invented. Ten calls come first that do not count. A way ends after ten seconds.
-    "queued" is the time after which Python goes on while the GPU works.
+    Without a GPU, MODEL with WEIGHTS is timed on the CPU, in all ways of `run --on` that work here. Inputs
+    are random. Each way makes ten calls that do not count, and ends after ten seconds.
+    "queued" is the time until Python continues while the GPU works.
     """
     from prototrt.converter.commandline.report import print_benchmark
     from prototrt.converter.conversion import load_with_weights

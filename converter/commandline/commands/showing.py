@@ -50,7 +50,7 @@ def inspect(
     """Show the layers of MODEL: shapes, parameters, multiply-adds, recurrent pairs.
 
     Multiply-adds are counted for one call; element-wise work is not counted.
-    "per step" are those of one of the T steps of a recurrent layer.
+    "per step" counts one of the T steps of a recurrent layer.
 
     Any other file is shown, too: weights alone, an engine, an ONNX model, a Caffe2 net, arrays, scales, a mean
     file, a manifest. The last line says what to do with it.
@@ -125,7 +125,7 @@ def dot(
 
 
 @click.command(cls=Guarded)
-@click.option("--markdown", is_flag=True, help="As in docs/layers.md.")
+@click.option("--markdown", is_flag=True, help="Print the table in Markdown, as docs/layers.md has it.")
 @json_option
 @common_options
 def layers(markdown: bool, as_json: bool) -> None:

@@ -27,7 +27,7 @@ build_options = options(
         "file",
         type=ProductFile(*PRODUCT_NAMES),
         required=True,
-        help="An engine, or an ONNX model: .onnx.",
+        help="The file to write: an ONNX model if it ends in .onnx, else an engine.",
     ),
     declared(
         ConvertOptions,
@@ -45,7 +45,7 @@ build_options = options(
     declared(
         BuildOptions,
         "tile",
-        help="How a Tile, such as that of cont, is lowered: as a broadcast where possible, as a slice"
+        help="How to lower a Tile, such as the Tile of cont: as a broadcast where possible, as a slice"
         " that wraps, or as a plugin, which TensorRT for RTX does not support.",
     ),
     declared(BuildOptions, "tf32", help="Allow TF32: faster, but not Caffe's float32."),
@@ -55,13 +55,13 @@ build_options = options(
         "--profile",
         type=Profile(),
         multiple=True,
-        help="Choose kernels for this part of the sizes that vary, as in N=1..1; repeatable.",
+        help="Add an optimization profile for this part of the sizes that vary, as in N=1..1; repeatable.",
     ),
     declared(
         BuildOptions,
         "timing_cache_file",
         type=OutputFile(),
-        help="Read the times of kernels from this file, if it exists, and add those of this build.",
+        help="Read the times of kernels from this file, if it exists, and add the times of this build.",
     ),
     declared(
         BuildOptions,
@@ -78,7 +78,7 @@ build_options = options(
     declared(
         BuildOptions,
         "hardware_compatibility_level",
-        help="Build an engine for more GPUs than the one here: those of compute capability 8.0 and newer, or those of"
+        help="Build an engine for more GPUs than the one here: for compute capability 8.0 and newer, or for"
         " the same compute capability.",
     ),
     declared(

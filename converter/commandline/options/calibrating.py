@@ -60,8 +60,8 @@ calibrate_options = options(
     click.option(
         "--export-cache",
         type=OutputFile(),
-        help="Also write a table for another program: TensorRT's calibration cache; of ncnn, if FILE ends in"
-        " .table; of NVDLA's compiler, if it ends in .json.",
+        help="Also write the scales for another program: as TensorRT's calibration cache; as ncnn's table, if FILE"
+        " ends in .table; for NVDLA's compiler, if it ends in .json.",
     ),
     click.option(
         "--merge", is_flag=True, help="MODEL and WEIGHTS are two files of scales: write their union."

@@ -22,13 +22,15 @@ data_options = options(
     ),
 )
 image_options = options(
-    declared(DataOptions, "mean", type=Numbers(), help="Of images: subtract this from pixels of 0 to 255."),
-    declared(DataOptions, "scale", type=float, help="Of images: multiply by this after that."),
-    declared(DataOptions, "channels", help="Of images: the order of their channels."),
+    declared(DataOptions, "mean", type=Numbers(), help="For images: subtract this from pixels of 0 to 255."),
+    declared(
+        DataOptions, "scale", type=float, help="For images: multiply by this after subtracting the mean."
+    ),
+    declared(DataOptions, "channels", help="For images: the order of the channels."),
     declared(
         DataOptions,
         "resize",
         type=Sizes(),
-        help="Of images: resize to this height and width, or to this shorter side, and crop the middle.",
+        help="For images: resize to this height and width, or to this shorter side, and crop the middle.",
     ),
 )

@@ -28,15 +28,18 @@ def _net_options(*stage_names: str) -> Callable[[F], F]:
             LoadOptions,
             "phase",
             type=click.Choice(["TEST", "TRAIN"], case_sensitive=False),
+            help="The phase to read the net for; by default TEST.",
         ),
-        declared(LoadOptions, "level", type=int, help="NetState level."),
+        declared(
+            LoadOptions, "level", type=int, help="The NetState level to read the net for; by default 0."
+        ),
         declared(
             LoadOptions,
             "stages",
             *stage_names,
             multiple=True,
             metavar="NAME",
-            help="NetState stage; repeatable.",
+            help="A NetState stage to read the net for; repeatable.",
         ),
         declared(
             RewriteOptions,
@@ -103,21 +106,21 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
         declared(
             RewriteOptions,
             "fork",
-            help="The fork of Caffe that the model is from, if its layers do not show it.",
+            help="The fork of Caffe that the model comes from, if its layers do not show it.",
         ),
         declared(
             RewriteOptions,
             "settings",
             type=InputFile(),
             metavar="FILE.json",
-            help="Settings that the model's program kept elsewhere, such as those of proposals.",
+            help="Settings that the model's program kept in a file of its own, such as the number of proposals.",
         ),
         declared(
             RewriteOptions,
             "rules",
             type=InputFile(),
             metavar="FILE.py",
-            help="A Python file with rules for further layers, which is run.",
+            help="A Python file with rules for further layers. It is run.",
         ),
         declared(
             LoadOptions,

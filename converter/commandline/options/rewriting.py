@@ -35,7 +35,7 @@ rewrite_options = options(
         RewriteOptions,
         "max_memory",
         metavar="SIZE",
-        help="How much the constants may take that the net makes itself, as in 4GB; by default 80 % of the memory.",
+        help="Memory limit for constants that the net itself makes, as in 4GB; by default 80 % of the memory.",
     ),
     declared(
         RewriteOptions,
@@ -45,15 +45,15 @@ rewrite_options = options(
     declared(
         RewriteOptions,
         "precision",
-        help="What products (convolutions, InnerProduct, those of an LSTM) compute in; inputs, outputs and state stay"
-        " float32. int8 and fp8 need scales.",
+        help="The precision of products: convolutions, InnerProduct, and the products of an LSTM. Inputs, outputs and"
+        " state stay float32. int8 and fp8 need scales.",
     ),
     declared(
         RewriteOptions,
         "scales",
         type=InputFile(),
         metavar="FILE.json",
-        help="The scales for int8 and fp8, as calibrate writes them.",
+        help="The scales for int8 and fp8, written by `prototrt calibrate`.",
     ),
     declared(
         RewriteOptions,
@@ -78,8 +78,8 @@ rewrite_options = options(
     declared(
         RewriteOptions,
         "nms",
-        help="native: suppress boxes with a layer of ONNX or TensorRT where it decides as the fork does;"
-        " TensorRT for RTX has none.",
+        help="native: suppress boxes with the NMS layer of ONNX or TensorRT where it decides as the fork does."
+        " TensorRT for RTX has no such layer.",
     ),
     *(
         declared(

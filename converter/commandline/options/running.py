@@ -46,14 +46,14 @@ call_options = options(
         type=OutputFile(".npz", NO_SUFFIX),
         required=True,
         metavar="FILE.npz",
-        help="Outputs go here.",
+        help="The file for the outputs.",
     ),
     click.option(
         "--on",
         type=click.Choice(WAY_NAMES),
-        help="reference (unless MODEL is a plan): our primitives; network: the very network that TensorRT is"
-        " given, both in NumPy; onnx: the ONNX model, by onnxruntime; onnx-lstm: the same with --onnx-lstm;"
-        " engine: TensorRT, on a GPU.",
+        help="What computes. reference: the net's primitives, in NumPy; the default, unless MODEL is an engine."
+        " network: the network that TensorRT receives, also in NumPy. onnx: the ONNX model, in onnxruntime."
+        " onnx-lstm: the same with ONNX's LSTM. engine: TensorRT, on a GPU.",
     ),
     click.option(
         "--outputs",

@@ -14,10 +14,10 @@ triton_options = options(
         "repository",
         metavar="REPOSITORY",
         required=True,
-        help="The folder of all models, into which that of this one is written.",
+        help="The model repository: the model becomes a folder in it.",
     ),
     declared(
-        TritonOptions, "name", metavar="NAME", help="The name of the model; by default, that of the net."
+        TritonOptions, "name", metavar="NAME", help="The name of the model; by default, the name of the net."
     ),
     declared(
         TritonOptions,

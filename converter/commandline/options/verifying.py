@@ -8,7 +8,9 @@ from prototrt.converter.commandline.options.parameter_types import InputFile, Wa
 from prototrt.converter.options import WAY_NAMES, VerifyOptions
 
 verify_options = options(
-    declared(VerifyOptions, "ways", "--on", type=Ways(), help=f"Some of {', '.join(WAY_NAMES)}."),
+    declared(
+        VerifyOptions, "ways", "--on", type=Ways(), help=f"The ways to compare: {', '.join(WAY_NAMES)}."
+    ),
     data_options,
     image_options,
     declared(
@@ -16,7 +18,7 @@ verify_options = options(
         "expect",
         type=InputFile(),
         metavar="FILE.npz",
-        help="Expected outputs from elsewhere.",
+        help="Expected outputs, such as those of your old program.",
     ),
     declared(VerifyOptions, "calls", help="Number of calls; state carries over from call to call."),
     declared(VerifyOptions, "seed", help="Seed of the random inputs."),
