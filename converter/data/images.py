@@ -71,18 +71,7 @@ class ImageFolder:
                 because=f"the inputs are {told}, expected one of (N, 3, H, W) or (N, 1, H, W)",
                 fix=Worded("give npz files, or a Python function with {}", Option("data_loader")),
             )
-        channels = needed[0].shape[1]
-        if len(preparation.mean) not in (0, 1, channels):
-            raise NetError(
-                Worded(
-                    "{} has {} numbers, expected 1 or {}, one per channel",
-                    Option("mean"),
-                    len(preparation.mean),
-                    channels,
-                ),
-                where=where,
-                fix=f'the input "{needed[0].name}" has the shape {needed[0].shape}',
-            )
+        _refuse_mean(preparation, needed[0], where)
         return cls(files, needed[0], preparation)
 
     @property
@@ -158,3 +147,19 @@ class ImageFolder:
 def holds_images(value: Value) -> bool:
     """Whether its shape is that of images with one channel or three."""
     return len(value.shape) == 4 and value.shape[1] in (1, 3)
+
+
+def _refuse_mean(preparation: Preparation, value: Value, where: str) -> None:
+    """Raise ``NetError`` for a mean that is not one number, or one per channel of the input (N, C, H, W)."""
+    channels = value.shape[1]
+    if len(preparation.mean) not in (0, 1, channels):
+        raise NetError(
+            Worded(
+                "{} has {} numbers, expected 1 or {}, one per channel",
+                Option("mean"),
+                len(preparation.mean),
+                channels,
+            ),
+            where=where,
+            fix=f'the input "{value.name}" has the shape {value.shape}',
+        )

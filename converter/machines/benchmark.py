@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from prototrt.converter.options import Way
 from prototrt.converter.sessions.session import ENGINE, Session
 from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Array, Graph, size_at
+
+if TYPE_CHECKING:
+    from prototrt.converter.runtime.engine import Engine
+    from prototrt.converter.runtime.resident import Resident
 
 WARM_UP, CALLS = 10, 100
 SECONDS_AT_MOST = 10.0
@@ -116,15 +120,7 @@ def _of_engine(session: Session, feeds: Mapping[str, Array], calls: int, profile
         inputs = {name: Resident(memory, array, stream) for name, array in feeds.items()}
         outputs = {name: Resident(memory, array, stream) for name, array in results.items()}
         wait = partial(device.synchronize, stream)
-        notes = []
-        with Session(engine, stream=stream, graphs=False) as timed:
-            timings = [_timed("engine, queued", calls, timed.prepare(inputs, outputs).run, wait)]
-        with Session(engine, stream=stream, graphs=True) as timed:
-            replayed = _timed("engine, CUDA graph", calls, timed.prepare(inputs, outputs).run, wait)
-            if timed.replays:
-                timings.append(replayed)
-            else:
-                notes.append("no CUDA graph was timed: TensorRT cannot capture this engine")
+        timings, notes = _resident(engine, stream, calls, (inputs, outputs), wait)
         with Session(engine) as timed:
             timings.append(_timed("engine, NumPy arrays", calls, timed.prepare(feeds).run))
         layers = tuple(LayerTime(*row) for row in session.profile(feeds)) if profile else ()
@@ -133,6 +129,23 @@ def _of_engine(session: Session, feeds: Mapping[str, Array], calls: int, profile
     finally:
         memory.close(stream)
     return Benchmark(tuple(timings), layers, tuple(notes))
+
+
+def _resident(
+    engine: Engine,
+    stream: int,
+    calls: int,
+    arrays: tuple[Mapping[str, Resident], Mapping[str, Resident]],
+    wait: Callable[[], object],
+) -> tuple[list[Timing], list[str]]:
+    """The times of calls whose inputs and outputs stay on the GPU: queued, and as a CUDA graph; and notes."""
+    with Session(engine, stream=stream, graphs=False) as timed:
+        timings = [_timed("engine, queued", calls, timed.prepare(*arrays).run, wait)]
+    with Session(engine, stream=stream, graphs=True) as timed:
+        replayed = _timed("engine, CUDA graph", calls, timed.prepare(*arrays).run, wait)
+        if not timed.replays:
+            return timings, ["no CUDA graph was timed: TensorRT cannot capture this engine"]
+    return [*timings, replayed], []
 
 
 def _timed(

@@ -36,18 +36,7 @@ def sequence_mask(build: Builder, operator: Operator, x: Value, rows_of: Value |
     Source: caffe2 ``operators/boolean_mask_ops.cc``, its functors (their text says the opposite).
     """
     arguments, mode = operator.arguments, operator.arguments.text("mode", "")
-    if mode not in (*_WITH_INPUT, *_TRIANGLES):
-        known_modes = ", ".join((*_WITH_INPUT, *_TRIANGLES))
-        raise UnsupportedLayerError(
-            f'mode is "{mode}", expected one of {known_modes}',
-            fix=CUT_BEFORE,
-        )
-    if (rows_of is None) == (mode in _WITH_INPUT):
-        expected = "2 inputs" if mode in _WITH_INPUT else "1 input"
-        raise NetError(
-            f'has {len(operator.bottoms)} inputs, expected {expected} for mode "{mode}"',
-            fix=MEND_ARGUMENTS,
-        )
+    _refuse_mode(operator, mode, has_two_inputs=rows_of is not None)
     if rows_of is not None:
         expect_whole_numbers(operator, rows_of, 1)
     axis = axis_of(operator, x.shape, 1)
@@ -66,6 +55,22 @@ def sequence_mask(build: Builder, operator: Operator, x: Value, rows_of: Value |
     cut = build.reshape(x, (flattened(x.shape[:shared]), rows, places, flattened(x.shape[end:])))
     fill = 0.0 if arguments.flag("grad") else arguments.number("fill_val", -np.inf)
     return [build.reshape(build.add(Select(), is_kept, cut, build.scalar(fill, 4)), x.shape)]
+
+
+def _refuse_mode(operator: Operator, mode: str, *, has_two_inputs: bool) -> None:
+    """Raise for an unknown mode, ``UnsupportedLayerError``, and for inputs that it does not take, ``NetError``."""
+    if mode not in (*_WITH_INPUT, *_TRIANGLES):
+        known_modes = ", ".join((*_WITH_INPUT, *_TRIANGLES))
+        raise UnsupportedLayerError(
+            f'mode is "{mode}", expected one of {known_modes}',
+            fix=CUT_BEFORE,
+        )
+    if has_two_inputs != (mode in _WITH_INPUT):
+        expected = "2 inputs" if mode in _WITH_INPUT else "1 input"
+        raise NetError(
+            f'has {len(operator.bottoms)} inputs, expected {expected} for mode "{mode}"',
+            fix=MEND_ARGUMENTS,
+        )
 
 
 def _kept(build: Builder, operator: Operator, rows_of: Value | None, rows: Dim, places: int) -> Value:

@@ -87,6 +87,17 @@ def _bagged(build: Builder, operator: Operator, rows: Value, lengths: Value, ind
     )
     build.expect_segments(lengths, size)
     each = build.reshape(build.add(Cast(DType.FLOAT32), lengths), (1, count))
+    belongs = _belonging(build, each, count, size)
+    width = int(np.prod([fixed(dim, "a size of a row") for dim in rows.shape[1:]]))
+    total = build.add(MatMul(), belongs, build.reshape(rows, (size, width)), hint="total")
+    if operator.type.endswith("Mean"):
+        divisor = build.add(MAXIMUM, build.reshape(each, (count, 1)), build.scalar(1.0, 2), hint="divisor")
+        total = build.add(DIVIDE, total, divisor, hint="mean")
+    return build.reshape(total, (count, *rows.shape[1:]))
+
+
+def _belonging(build: Builder, each: Value, count: int, size: int) -> Value:
+    """(N, R): 1 where the row belongs to the segment, else 0, for lengths (1, N) of segments and R rows."""
     refuse_too_many(count * count, (count, count), "the segments, each with each other")
     refuse_too_many(count * size, (count, size), "the segments with all rows")
     number = numbers(build, count, "segment")
@@ -101,10 +112,4 @@ def _bagged(build: Builder, operator: Operator, rows: Value, lengths: Value, ind
     inside = build.add(
         AND, build.add(GREATER, end, place), build.add(GREATER, place, start), hint="is_inside"
     )
-    belongs = build.add(Select(), inside, build.scalar(1.0, 2), build.scalar(0.0, 2), hint="belongs")
-    width = int(np.prod([fixed(dim, "a size of a row") for dim in rows.shape[1:]]))
-    total = build.add(MatMul(), belongs, build.reshape(rows, (size, width)), hint="total")
-    if operator.type.endswith("Mean"):
-        divisor = build.add(MAXIMUM, build.reshape(each, (count, 1)), build.scalar(1.0, 2), hint="divisor")
-        total = build.add(DIVIDE, total, divisor, hint="mean")
-    return build.reshape(total, (count, *rows.shape[1:]))
+    return build.add(Select(), inside, build.scalar(1.0, 2), build.scalar(0.0, 2), hint="belongs")

@@ -65,13 +65,7 @@ def masked(
 ) -> list[Value]:
     """The new states (each with the one before), except in rows whose sequence has ended."""
     expected = 2 if operator.arguments.flag("sequence_lengths", True) else 1
-    if len(others) != expected:
-        names = "seq_lengths and timestep" if expected == 2 else "timestep"
-        raise NetError(
-            f"has {len(others)} inputs after the gates, expected {names}",
-            because=f"sequence_lengths is {expected - 1}",
-            fix=MEND_ARGUMENTS,
-        )
+    _refuse_count(others, expected)
     if expected == 1:
         return [new for new, _ in states]
     lengths, timestep = others
@@ -91,6 +85,17 @@ def masked(
         nothing = build.scalar(0.0, rank)
         return [build.add(Select(), goes_on, new, nothing, hint="kept_or_0") for new, _ in states]
     return [build.add(Select(), goes_on, new, old, hint="kept_or_old") for new, old in states]
+
+
+def _refuse_count(others: Sequence[Value], expected: int) -> None:
+    """Raise ``NetError`` unless seq_lengths, where they are stated, and timestep follow the gates."""
+    if len(others) != expected:
+        names = "seq_lengths and timestep" if expected == 2 else "timestep"
+        raise NetError(
+            f"has {len(others)} inputs after the gates, expected {names}",
+            because=f"sequence_lengths is {expected - 1}",
+            fix=MEND_ARGUMENTS,
+        )
 
 
 def _expect_gates(operator: Operator, hidden: Value, gates: Value, count: int, index: int) -> None:

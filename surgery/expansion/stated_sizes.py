@@ -39,15 +39,19 @@ def open_shapes(options: RewriteOptions) -> Mapping[str, Shape]:
                 Worded("{} has a range for {}, but no shape has that size", Option("sizes"), name),
                 fix=f"write {name} into a shape, or leave its range out",
             )
+    _refuse_two_ranges(options, found)
+    return found
+
+
+def _refuse_two_ranges(options: RewriteOptions, found: Mapping[str, Shape]) -> None:
+    """Raise ``OptionsError`` for an open shape that also has a smallest, usual or largest shape."""
+    profile = (options.min_shapes, options.opt_shapes, options.max_shapes)
     for name in found:
-        if any(
-            name in (shapes or ()) for shapes in (options.min_shapes, options.opt_shapes, options.max_shapes)
-        ):
+        if any(name in (shapes or ()) for shapes in profile):
             raise OptionsError(
                 Worded('{} names sizes of "{}", which also has a range of shapes', Option("shapes"), name),
                 fix=Worded("state the ranges with {} alone", Option("sizes")),
             )
-    return found
 
 
 def refuse_untold_sizes(graph: Graph) -> None:

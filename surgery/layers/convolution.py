@@ -170,6 +170,10 @@ class Geometry:
         )
         self._extents = [step * (size - 1) + 1 for step, size in zip(self.dilation, self.kernel, strict=True)]
         self.bias_term = bool(param.bias_term)
+        self._refuse_zeros(has_outputs)
+
+    def _refuse_zeros(self, has_outputs: bool) -> None:
+        """Raise ``NetError`` for a size below 1."""
         least = {"kernel_size": self.kernel, "stride": self.stride, "dilation": self.dilation}
         if has_outputs:
             least |= {"num_output": (self.outputs,), "group": (self.group,)}

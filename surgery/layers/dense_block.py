@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -30,13 +31,25 @@ def dense_block(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     param = layer.param
     count, growth = int(param.numTransition), int(param.growthRate)
+    _refuse_sizes(param, count, growth)
+    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    stored = _read(build, layer, count, growth, fixed(x.shape[1], "the number of channels"))
+    for transition in stored:
+        y = _normalized(build, x, transition.norm)
+        if transition.squeeze is not None and transition.squeezed_norm is not None:
+            y = _normalized(build, _convolved(build, y, transition.squeeze), transition.squeezed_norm)
+        x = build.add(Concat(1), x, _convolved(build, y, transition.filter))
+    return [x]
+
+
+def _refuse_sizes(param: Any, count: int, growth: int) -> None:
+    """Raise ``NetError`` for more transitions than a graph holds, and for filters that change H and W."""
     if count > MOST_TRANSITIONS:
         raise NetError(
             f"numTransition is {count}, expected at most {MOST_TRANSITIONS}",
             because="each of them becomes nodes of the graph",
             fix="split the block into several layers",
         )
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
     if (
         count < 1
         or growth < 1
@@ -47,13 +60,6 @@ def dense_block(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             f" with pads {param.pad_h} and {param.pad_w}, expected sizes of at least 1 and pads that keep H and W",
             fix="state odd sizes for the filters, and pads of half the size, rounded down",
         )
-    stored = _read(build, layer, count, growth, fixed(x.shape[1], "the number of channels"))
-    for transition in stored:
-        y = _normalized(build, x, transition.norm)
-        if transition.squeeze is not None and transition.squeezed_norm is not None:
-            y = _normalized(build, _convolved(build, y, transition.squeeze), transition.squeezed_norm)
-        x = build.add(Concat(1), x, _convolved(build, y, transition.filter))
-    return [x]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,23 @@ def correlation(build: LayerBuilder, layer: Layer, a: Value, b: Value) -> list[V
 def _size_of_correlation(layer: Layer, x: Value) -> tuple[Size, Size]:
     """The size of the top. Raises ``NetError`` and ``ShapeError`` as the layer's ``CHECK``s do."""
     param = layer.param
+    _refuse_fields_of_correlation(param)
+    border = param.max_displacement + (param.kernel_size - 1) // 2
+    sizes = computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
+    height, width = (
+        (size + 2 * param.pad - 2 * border + param.stride_1 - 1) // param.stride_1 for size in sizes
+    )
+    ranges = told_ranges(*sizes)
+    if min(range_of(height).min, range_of(width).min) < 1:
+        raise ShapeError(
+            f"{sizes[0]} x {sizes[1]} elements with a pad of {param.pad} have no room for a border of {border}",
+            because="border is max_displacement + kernel_size / 2" + (f", and {ranges}" if ranges else ""),
+            fix=f"set pad to {border}, or feed a larger image",
+        )
+    return height, width
+
+
+def _refuse_fields_of_correlation(param: Any) -> None:
     missing = [name for name in ("kernel_size", "max_displacement") if not param.HasField(name)]
     if missing:
         raise NetError(f"states no {missing[0]}", fix=f"set {missing[0]} in correlation_param")
@@ -76,19 +94,6 @@ def _size_of_correlation(layer: Layer, x: Value) -> tuple[Size, Size]:
             f"stride_1 is {param.stride_1} and stride_2 {param.stride_2}, expected at least 1",
             fix="set both to 1 or more",
         )
-    border = param.max_displacement + (param.kernel_size - 1) // 2
-    sizes = computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
-    height, width = (
-        (size + 2 * param.pad - 2 * border + param.stride_1 - 1) // param.stride_1 for size in sizes
-    )
-    ranges = told_ranges(*sizes)
-    if min(range_of(height).min, range_of(width).min) < 1:
-        raise ShapeError(
-            f"{sizes[0]} x {sizes[1]} elements with a pad of {param.pad} have no room for a border of {border}",
-            because="border is max_displacement + kernel_size / 2" + (f", and {ranges}" if ranges else ""),
-            fix=f"set pad to {border}, or feed a larger image",
-        )
-    return height, width
 
 
 def _products(a: Expression, b: Expression, starts: list[int]) -> Expression:
@@ -193,6 +198,21 @@ def spatial_transformer(build: LayerBuilder, layer: Layer, image: Value, theta: 
                 fix=f'use "{known}", or leave it out',
             )
     items, rows, columns = (computable(image.shape[axis], f"axis {axis}") for axis in (0, 2, 3))
+    out = _output_size(param, rows, columns)
+    points = [np.arange(size, dtype=np.float32) / np.float32(size) * 2 - 1 for size in out]
+    grid = np.stack([*np.meshgrid(*points, indexing="ij"), np.ones(out, np.float32)]).reshape(1, 3, -1)
+    moved = build.add(MatMul(), _theta(build, layer, theta, items).value, build.constant(grid, "grid"))
+    ys, xs = (
+        (place.reshape(items, *out) + 1) / 2 * size
+        for place, size in zip(Expression(build, moved).split(1), (rows, columns), strict=True)
+    )
+    taps = _taps_inside(ys, rows), _taps_inside(xs, columns)
+    read = sampled(pixel_rows(build, image), _origins(build, items, rows * columns), *taps, columns)
+    return [read.transpose(0, 3, 1, 2).value]
+
+
+def _output_size(param: Any, rows: Size, columns: Size) -> tuple[int, int]:
+    """Height and width of the top: those of the image, unless they are stated. Raises ``NetError``."""
     out = (
         int(param.output_H)
         if param.HasField("output_H")
@@ -207,16 +227,7 @@ def spatial_transformer(build: LayerBuilder, layer: Layer, image: Value, theta: 
         )
     for name, size in zip(("output_H", "output_W"), out, strict=True):
         refuse_large(name, size, MOST_OUTPUT)
-    points = [np.arange(size, dtype=np.float32) / np.float32(size) * 2 - 1 for size in out]
-    grid = np.stack([*np.meshgrid(*points, indexing="ij"), np.ones(out, np.float32)]).reshape(1, 3, -1)
-    moved = build.add(MatMul(), _theta(build, layer, theta, items).value, build.constant(grid, "grid"))
-    ys, xs = (
-        (place.reshape(items, *out) + 1) / 2 * size
-        for place, size in zip(Expression(build, moved).split(1), (rows, columns), strict=True)
-    )
-    taps = _taps_inside(ys, rows), _taps_inside(xs, columns)
-    read = sampled(pixel_rows(build, image), _origins(build, items, rows * columns), *taps, columns)
-    return [read.transpose(0, 3, 1, 2).value]
+    return out
 
 
 def _theta(build: LayerBuilder, layer: Layer, theta: Value, items: Size) -> Expression:

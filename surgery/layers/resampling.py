@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -95,6 +96,18 @@ def _size_for_mask(build: LayerBuilder, layer: Layer, x: Value) -> Sizes:
             "remove both, so that the size doubles",
         )
         return _pooled_size(build, x, stated_size, "upsample_h and upsample_w", fix)
+    scales, pads = _scales_for_mask(param), (param.pad_out_h, param.pad_out_w)
+    if any(pad and scale != 2 for pad, scale in zip(pads, scales, strict=True)):
+        raise NetError(
+            f"the scale is {scales}, but pad_out_h and pad_out_w work only with 2",
+            fix="remove them, or state upsample_h and upsample_w",
+        )
+    sizes = computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
+    return sizes[0] * scales[0] - pads[0], sizes[1] * scales[1] - pads[1]
+
+
+def _scales_for_mask(param: Any) -> tuple[int, int]:
+    """How many times higher and wider SegNet's top is: twice, unless that is stated. Raises ``NetError``."""
     sides = [name for name in ("scale_h", "scale_w") if param.HasField(name)]
     if param.HasField("scale") and sides:
         raise NetError(
@@ -107,14 +120,7 @@ def _size_for_mask(build: LayerBuilder, layer: Layer, x: Value) -> Sizes:
     scales = (int(param.scale_h), int(param.scale_w)) if sides else (both, both)
     if min(scales) < 2:
         raise NetError(f"the scale is {scales}, expected more than 1", fix="remove scale to use 2")
-    pads = param.pad_out_h, param.pad_out_w
-    if any(pad and scale != 2 for pad, scale in zip(pads, scales, strict=True)):
-        raise NetError(
-            f"the scale is {scales}, but pad_out_h and pad_out_w work only with 2",
-            fix="remove them, or state upsample_h and upsample_w",
-        )
-    sizes = computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
-    return sizes[0] * scales[0] - pads[0], sizes[1] * scales[1] - pads[1]
+    return scales
 
 
 def _pooled_size(build: LayerBuilder, x: Value, size: Pair, fields: str, fix: str) -> Sizes:

@@ -95,6 +95,11 @@ def merge_crop(build: LayerBuilder, layer: Layer, x: Value, larger: Value) -> li
         )
     adds = param.operation == param.ADD
     _refuse_mixed_channels(x, larger, adds=adds)
+    return [build.add(ADD if adds else Concat(1), x, _middle(build, layer, x, larger))]
+
+
+def _middle(build: LayerBuilder, layer: Layer, x: Value, larger: Value) -> Value:
+    """The middle of the second bottom, as large as the first one behind its channels. Raises ``ShapeError``."""
     middle = larger
     for axis in range(2, len(x.shape)):
         wanted, size = (computable(value.shape[axis], f"axis {axis}") for value in (x, larger))
@@ -108,7 +113,7 @@ def merge_crop(build: LayerBuilder, layer: Layer, x: Value, larger: Value) -> li
             )
         if wanted != size:
             middle = build.add(Slice(axis, (size - wanted) // 2, wanted), middle, hint="middle")
-    return [build.add(ADD if adds else Concat(1), x, middle)]
+    return middle
 
 
 def _refuse_mixed_channels(x: Value, larger: Value, *, adds: bool) -> None:

@@ -50,21 +50,27 @@ def _needed_nodes(nodes: Sequence[Node], needed: set[Value]) -> list[Node]:
     return kept[::-1]
 
 
+def _needed_inside(
+    scan: Scan, states: list[bool], stacked: list[bool]
+) -> tuple[set[Value], list[Node], list[bool]]:
+    """The values and nodes of the body that these states and sequences need, and which states those are then."""
+    before, after = scan.named_inputs(scan.body.inputs), scan.named_outputs(scan.body.outputs)
+    while True:  # a state that a needed one is computed from is also needed
+        inner = {*_chosen(after.states, states), *_chosen(after.stacked, stacked)}
+        nodes = _needed_nodes(scan.body.nodes, inner)
+        grown = [known or value in inner for known, value in zip(states, before.states, strict=True)]
+        if grown == states:
+            return inner, nodes, states
+        states = grown
+
+
 def _needed_part(node: Node, scan: Scan, needed: set[Value]) -> Node:
     """The Scan without its unneeded parts; the same node if all parts are needed."""
     read, written = scan.named_inputs(node.inputs), scan.named_outputs(node.outputs)
     before, after = scan.named_inputs(scan.body.inputs), scan.named_outputs(scan.body.outputs)
     stacked = [value in needed for value in written.stacked]
     states = [value in needed for value in written.states]
-    inner: set[Value] = set()
-    nodes: list[Node] = []
-    while True:  # a state that a needed one is computed from is also needed
-        inner = {*_chosen(after.states, states), *_chosen(after.stacked, stacked)}
-        nodes = _needed_nodes(scan.body.nodes, inner)
-        grown = [known or value in inner for known, value in zip(states, before.states, strict=True)]
-        if grown == states:
-            break
-        states = grown
+    inner, nodes, states = _needed_inside(scan, states, stacked)
     sequences = [value in inner for value in before.sequences]
     if not any(sequences):  # a sequence sets the number of steps
         sequences[0] = True

@@ -94,17 +94,7 @@ def _sizes(layer: Layer, location: Value, confidence: Value, prior: Value) -> _S
     param = layer.param
     if not param.num_classes:
         raise NetError("num_classes is missing", fix="state num_classes, counting the background")
-    is_pair = prior.shape[:2] == (1, 2) and len(prior.shape) > 2 and all(dim == 1 for dim in prior.shape[3:])
-    priors = divided(computable(prior.shape[2], "the priors"), 4) if is_pair else None
-    if priors is None:
-        raise misfit(
-            layer,
-            2,
-            prior,
-            "(1, 2, 4 P)",
-            because="it holds the corners and the variances of P priors",
-            fix="give it the priors, from a PriorBox or several PriorBoxes and a Concat of axis 2",
-        )
+    priors = _prior_count(layer, prior)
     classes, locations = param.num_classes, 1 if param.share_location else param.num_classes
     images = computable(location.shape[0], "the number of images") if location.shape else 1
     sizes = _Sizes(images, priors, classes, locations)
@@ -126,6 +116,22 @@ def _sizes(layer: Layer, location: Value, confidence: Value, prior: Value) -> _S
             fix="set num_classes to the number of classes, counting the background",
         )
     return sizes
+
+
+def _prior_count(layer: Layer, prior: Value) -> Size:
+    """P, the number of priors in a bottom (1, 2, 4 P). Raises ``ShapeError`` for another shape."""
+    is_pair = prior.shape[:2] == (1, 2) and len(prior.shape) > 2 and all(dim == 1 for dim in prior.shape[3:])
+    priors = divided(computable(prior.shape[2], "the priors"), 4) if is_pair else None
+    if priors is None:
+        raise misfit(
+            layer,
+            2,
+            prior,
+            "(1, 2, 4 P)",
+            because="it holds the corners and the variances of P priors",
+            fix="give it the priors, from a PriorBox or several PriorBoxes and a Concat of axis 2",
+        )
+    return priors
 
 
 def _refuse_first_stage(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,21 @@ from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.expression import Expression, as_number, concatenated
 from prototrt.surgery.layers.detection.bottoms import exact, misfit, overlap_threshold
 from prototrt.surgery.layers.detection.overlaps import Boxes, of_corner_and_sides, of_pixel_corners_in
-from prototrt.surgery.layers.detection.rows import Rows, beside, chosen_rows, counted_tops
+from prototrt.surgery.layers.detection.rows import Rows, counted_tops, rows_of_images
 from prototrt.surgery.layers.detection.suppression import Suppression, picked, suppressed
 
 _COORDINATES = 4
 _WITHOUT_BOX = np.array([[0, 1, 1, 10, 10, 0]], np.float32)
 """The one row of a batch in which no box is found: image, corners, score."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Boxes (N, n) of N images, their scores, and whether they are large enough to be candidates."""
+
+    boxes: Boxes
+    score: Expression
+    is_large: Expression
 
 
 @layer_rule("BoxOutput")
@@ -61,7 +71,7 @@ def box_output(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> l
         of_corner_and_sides(param.nms_type),
         first_of_equals=False,
     )
-    return _proposed(build, layer, boxes, score, (score >= param.fg_thr) & is_large, rule, _corners_of_sides)
+    return _proposed(build, layer, _Candidates(boxes, score, is_large), rule, _corners_of_sides)
 
 
 @layer_rule("BoxGroupOutput")
@@ -90,7 +100,7 @@ def box_group_output(
     )
     overlap = of_pixel_corners_in(param.nms_type)
     rule = Suppression(overlap_threshold(param.iou_thr, "iou_thr"), overlap)
-    return _proposed(build, layer, boxes, scores, (scores >= param.fg_thr) & is_large, rule, lambda box: box)
+    return _proposed(build, layer, _Candidates(boxes, scores, is_large), rule, lambda box: box)
 
 
 def _in_one_list(parts: Sequence[tuple[Boxes, Expression]]) -> tuple[Boxes, Expression]:
@@ -107,23 +117,18 @@ def _corners_of_sides(box: Boxes) -> Boxes:
 def _proposed(
     build: LayerBuilder,
     layer: Layer,
-    boxes: Boxes,
-    score: Expression,
-    is_candidate: Expression,
+    given: _Candidates,
     rule: Suppression,
     corners_of: Callable[[Boxes], Boxes],
 ) -> list[Value]:
     """The tops: what is left of the boxes (N, n) of each image, as corners."""
-    images, largest = computable(score.shape[0]), range_of(computable(score.shape[1])).max
+    is_candidate = (given.score >= layer.param.fg_thr) & given.is_large
+    largest = range_of(computable(given.score.shape[1])).max
     before = min(layer.param.max_nms_num or largest, largest)
     most = min(layer.param.max_post_nms_num or before, before)
-    kept = suppressed(score, is_candidate, boxes, rule, before=before, most=most)
-    corners = corners_of(boxes.map(lambda part: picked(part, kept.index)))
-    shape = (images, fixed(kept.score.shape[1], "the number of boxes"))
-    number = build.aligned(build.counted_numbers(images, "image", dtype=DType.FLOAT32), 2, 0)
-    image = Expression(build, build.broadcast(number, shape, "image"))
-    table = beside([image, *corners.parts, kept.score])
-    rows = chosen_rows(kept.is_kept.reshape(shape[0] * shape[1]), range_of(images).max * most)
+    kept = suppressed(given.score, is_candidate, given.boxes, rule, before=before, most=most)
+    corners = corners_of(given.boxes.map(lambda part: picked(part, kept.index)))
+    rows, table = rows_of_images(kept, corners, most)
     return _tops(build, layer, rows, rows.filled(table))
 
 
@@ -159,24 +164,8 @@ def _of_group(
     build: LayerBuilder, layer: Layer, index: int, score: Value, code: Value, group: Any
 ) -> tuple[Boxes, Expression]:
     """Clipped corners (N, G H W) in pixels, and how certain it is that there is an object."""
-    anchors = len(group.field_w)
-    if not anchors or len(group.field_h) != anchors:
-        raise NetError(
-            f"box_group_param states {anchors} widths and {len(group.field_h)} heights of anchors",
-            fix="state field_w and field_h for each anchor",
-        )
-    images = divided(computable(score.shape[0]), anchors) if len(score.shape) == 4 else None
-    if images is None:
-        because = f"there are {anchors} anchors at each place"
-        expected, fix = f"({anchors} N, C, H, W)", "put a Reshape in front of it"
-        raise misfit(layer, index, score, expected, because=because, fix=fix)
+    anchors, images = _images_of_group(layer, index, score, code, group)
     maps, classes, height, width = (computable(dim, "a map") for dim in score.shape)
-    if code.shape != (maps, _COORDINATES, height, width):
-        expected = str((maps, _COORDINATES, height, width))
-        because = f'bottom "{layer.bottom_blob(index)}" has the shape {score.shape}'
-        raise misfit(
-            layer, index + 1, code, expected, because=because, fix="give it the codes of these scores"
-        )
     places = height * width
     moves = [
         part.reshape(images, anchors, places)
@@ -193,6 +182,29 @@ def _of_group(
     background = exact(build, score).reshape(maps, classes, places).slice(1, 0)
     count = anchors * places
     return boxes.map(lambda part: part.reshape(images, count)), (1 - background).reshape(images, count)
+
+
+def _images_of_group(layer: Layer, index: int, score: Value, code: Value, group: Any) -> tuple[int, Size]:
+    """The numbers of anchors and of images. Raises ``NetError`` and ``ShapeError`` where the bottoms do not fit."""
+    anchors = len(group.field_w)
+    if not anchors or len(group.field_h) != anchors:
+        raise NetError(
+            f"box_group_param states {anchors} widths and {len(group.field_h)} heights of anchors",
+            fix="state field_w and field_h for each anchor",
+        )
+    images = divided(computable(score.shape[0]), anchors) if len(score.shape) == 4 else None
+    if images is None:
+        because = f"there are {anchors} anchors at each place"
+        expected, fix = f"({anchors} N, C, H, W)", "put a Reshape in front of it"
+        raise misfit(layer, index, score, expected, because=because, fix=fix)
+    maps, _, height, width = (computable(dim, "a map") for dim in score.shape)
+    if code.shape != (maps, _COORDINATES, height, width):
+        expected = str((maps, _COORDINATES, height, width))
+        because = f'bottom "{layer.bottom_blob(index)}" has the shape {score.shape}'
+        raise misfit(
+            layer, index + 1, code, expected, because=because, fix="give it the codes of these scores"
+        )
+    return anchors, images
 
 
 def _decoded(

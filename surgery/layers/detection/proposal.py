@@ -36,6 +36,13 @@ def proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value, info:
     (R,). R is ``post_nms_topn`` an image; behind the last one stand rows of -1.
     Source: sanghoon/caffe and happynear/caffe-windows ``src/caffe/layers/proposal_layer.cpp``.
     """
+    found = proposed(build, layer, score, move, info, _stated(build, layer, score))
+    scores = found.scores.reshape(found.scores.shape[0])
+    return found.tops(build, layer, found.regions.value, scores.value)
+
+
+def _stated(build: LayerBuilder, layer: Layer, score: Value) -> Proposing:
+    """What the fields say, as the fork reads them that they are from. Raises ``NetError``."""
     param = layer.param
     ratios, scales = [*param.ratio], [*param.scale]
     if not ratios or not scales or min(*ratios, *scales) <= 0:
@@ -51,7 +58,7 @@ def proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value, info:
         one_image(layer, score)
     made = of_happynear if fork == "happynear" else of_pvanet
     threshold = overlap_threshold(param.nms_thresh, "nms_thresh")
-    how = Proposing(
+    return Proposing(
         anchors=made(base_size, ratios, scales),
         stride=param.feat_stride if param.HasField("feat_stride") else _STRIDE,
         min_size=param.min_size,
@@ -61,9 +68,6 @@ def proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value, info:
         scale_places=(2, 3),
         keeps_small=True,
     )
-    found = proposed(build, layer, score, move, info, how)
-    scores = found.scores.reshape(found.scores.shape[0])
-    return found.tops(build, layer, found.regions.value, scores.value)
 
 
 @python_rule("rpn.proposal_layer.ProposalLayer")

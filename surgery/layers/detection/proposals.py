@@ -12,7 +12,7 @@ from prototrt.surgery.ir import Array, DType, Size, Value, computable, fixed, ra
 from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.layers.detection.bottoms import exact, misfit
 from prototrt.surgery.layers.detection.overlaps import Boxes
-from prototrt.surgery.layers.detection.rows import beside, chosen_rows, counted_tops
+from prototrt.surgery.layers.detection.rows import counted_tops, rows_of_images
 from prototrt.surgery.layers.detection.suppression import LOWEST, Suppression, picked, suppressed
 
 _EVERY = int(np.iinfo(np.int32).max)
@@ -80,16 +80,9 @@ def proposed(
     before = min(how.before, largest) if how.before > 0 else largest
     most = min(how.most, before) if how.most > 0 else before
     kept = suppressed(scores, is_candidate, boxes, how.suppression, before=before, most=most)
-    places = fixed(kept.score.shape[1], "the number of boxes")
-    image = build.aligned(build.counted_numbers(images, "image", dtype=DType.FLOAT32), 2, 0)
-    columns = [
-        Expression(build, build.broadcast(image, (images, places), "image")),
-        *boxes.map(lambda part: picked(part, kept.index)).parts,
-        kept.score,
-    ]
-    rows = chosen_rows(kept.is_kept.reshape(images * places), range_of(images).max * most)
-    table = rows.filled(beside(columns))
-    return Proposals(table.slice(1, 0, 5), table.slice(1, 5), rows.count)
+    rows, table = rows_of_images(kept, boxes.map(lambda part: picked(part, kept.index)), most)
+    found = rows.filled(table)
+    return Proposals(found.slice(1, 0, 5), found.slice(1, 5), rows.count)
 
 
 def _refuse_misfits(

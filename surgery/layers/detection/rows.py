@@ -12,7 +12,8 @@ from prototrt.caffe_proto.errors import UnsupportedLayerError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import DType, OpenSize, Size, Value, computable, fixed, open_count, range_of
 from prototrt.surgery.ir.expression import Expression, concatenated
-from prototrt.surgery.layers.detection.suppression import gathered, lengthened
+from prototrt.surgery.layers.detection.overlaps import Boxes
+from prototrt.surgery.layers.detection.suppression import Kept, gathered, lengthened
 from prototrt.surgery.ops import TopK
 
 _MOST_PLACES = 1 << 24
@@ -41,6 +42,20 @@ def beside(columns: Sequence[Expression]) -> Expression:
     """A table (L, columns) of columns with L elements each, whatever their shape."""
     size = open_count(columns[0].shape, "the length of a list")
     return concatenated([column.reshape(size, 1) for column in columns], 1)
+
+
+def rows_of_images(kept: Kept, corners: Boxes, most: int) -> tuple[Rows, Expression]:
+    """The boxes (N, n) that are kept of N images, at most ``most`` of each: their places, and the table they are in.
+
+    The table (N n, 6) has a row for each box: image, corners, score.
+    """
+    build = kept.score.build
+    images = computable(kept.score.shape[0], "the number of images")
+    places = fixed(kept.score.shape[1], "the number of boxes")
+    number = build.aligned(build.counted_numbers(images, "image", dtype=DType.FLOAT32), 2, 0)
+    image = Expression(build, build.broadcast(number, (images, places), "image"))
+    rows = chosen_rows(kept.is_kept.reshape(images * places), range_of(images).max * most)
+    return rows, beside([image, *corners.parts, kept.score])
 
 
 def chosen_rows(is_chosen: Expression, most: int) -> Rows:
