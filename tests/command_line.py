@@ -35,4 +35,4 @@ def strips() -> Any:
 def without_measures(text: str) -> str:
     """The size of a plan and the seconds it took depend on TensorRT's version and the machine."""
     text = re.sub(r"(?<=TensorRT for RTX )\d[.\d]*", "#", text)
-    return re.sub(r"\d+\.\d (MB|s)\b", r"# \1", text)
+    return re.sub(r"\d+\.\d (MB|kB|s)\b", r"# \1", text)
