@@ -92,17 +92,16 @@ def inside_bodies(change: Pass) -> Pass:
 
     @functools.wraps(change)
     def everywhere(graph: Graph) -> Graph:
-        nodes = [_over_bodies(node, everywhere) for node in graph.nodes]
-        is_changed = any(new is not old for new, old in zip(nodes, graph.nodes, strict=True))
-        return change(graph.with_nodes(nodes) if is_changed else graph)
+        changed = {node: _over_bodies(node, everywhere) for node in graph.nodes if node.op.graphs}
+        if all(new is old for old, new in changed.items()):
+            return change(graph)
+        return change(graph.with_nodes(changed.get(node, node) for node in graph.nodes))
 
     return everywhere
 
 
 def _over_bodies(node: Node, change: Pass) -> Node:
     """The node over changed bodies; itself if they stay as they are."""
-    if not node.op.graphs:
-        return node
     changed = {body: change(body) for body in bodies(node.op)}
     if all(old is new for old, new in changed.items()):
         return node

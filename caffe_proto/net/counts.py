@@ -17,7 +17,8 @@ def wrong_counts(entries: Sequence[LayerEntry], file: str) -> dict[LayerEntry, l
     read: set[str] = set()
     errors: dict[LayerEntry, list[ConversionError]] = {}
     for entry in reversed(entries):
-        errors[entry] = list(_wrong_counts(entry, read, file))
+        if entry.message.propagate_down or entry.message.loss_weight:  # few layers state one of them
+            errors[entry] = list(_wrong_counts(entry, read, file))
         read.update(entry.message.bottom)
     return errors
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prototrt.caffe_proto.errors import NetError, Origin
+from prototrt.caffe_proto.errors import NetError
 from prototrt.caffe_proto.options import Phase
 from prototrt.caffe_proto.schema import Message
+from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 PHASES: tuple[Phase, ...] = ("TRAIN", "TEST")  # numbered in this order
 
@@ -27,17 +28,18 @@ class NetState:
         return f"phase {self.phase}, level {self.level} and {stages}"
 
 
-def is_included(layer: Message, state: NetState, origin: Origin) -> bool:
+def is_included(entry: LayerEntry, state: NetState, file: str) -> bool:
     """Whether a layer belongs to the net: any include rule met, or no exclude rule met."""
-    if layer.include and layer.exclude:
+    include, exclude = entry.message.include, entry.message.exclude
+    if include and exclude:
         raise NetError(
             "the layer has include rules and exclude rules, expected only one kind",
-            origin=origin,
+            origin=entry.origin(file),
             fix="rewrite them all as include rules, or all as exclude rules",
         )
-    if layer.include:
-        return any(_meets(state, rule) for rule in layer.include)
-    return not any(_meets(state, rule) for rule in layer.exclude)
+    if include:
+        return any(_meets(state, rule) for rule in include)
+    return not any(_meets(state, rule) for rule in exclude)
 
 
 def _meets(state: NetState, rule: Message) -> bool:

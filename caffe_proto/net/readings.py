@@ -51,9 +51,7 @@ class Reading:
 
 def reading_for(entries: Sequence[LayerEntry], state: NetState, file: str) -> Reading:
     """The layers whose rules suit the state."""
-    return Reading(
-        state, [entry for entry in entries if is_included(entry.message, state, entry.origin(file))], file
-    )
+    return Reading(state, [entry for entry in entries if is_included(entry, state, file)], file)
 
 
 def whole_readings(entries: Sequence[LayerEntry], asked: Reading) -> list[Reading]:
@@ -62,6 +60,8 @@ def whole_readings(entries: Sequence[LayerEntry], asked: Reading) -> list[Readin
     If nothing is missing for the requested state, that is its net. Otherwise one setting is changed (the
     phase, a stage or the level), then the phase and another one. Readings with the same layers count once.
     """
+    if asked.entries and not asked.untangled.missing:
+        return [asked]
     made = {blob for entry in entries for blob in entry.message.top}
     if asked.entries and made.isdisjoint(asked.untangled.missing):
         return [asked]

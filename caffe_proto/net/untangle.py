@@ -64,12 +64,13 @@ class _Walk:
 def untangle(entries: Sequence[LayerEntry], file: str) -> Untangled:
     """Name the values of a net. A blob that no layer makes keeps its name."""
     walk = _Walk(file)
-    for entry in reversed(entries):
-        walk.first_writers.update(dict.fromkeys(entry.message.top, entry))
+    written = [list(entry.message.top) for entry in entries]
+    for entry, blobs in zip(reversed(entries), reversed(written), strict=True):
+        walk.first_writers.update(dict.fromkeys(blobs, entry))
     bottoms, tops = [], []
-    for entry in entries:
+    for entry, blobs in zip(entries, written, strict=True):
         bottoms.append([_read(walk, entry, blob) for blob in entry.message.bottom])
-        tops.append([_write(walk, entry, blob, position) for position, blob in enumerate(entry.message.top)])
+        tops.append([_write(walk, entry, blob, position) for position, blob in enumerate(blobs)])
     _blame_writers_of_what_others_read(walk)
     names = _names(walk)
     return Untangled(

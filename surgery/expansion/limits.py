@@ -26,17 +26,17 @@ def refuse_oversized(layer: Layer, index: int, value: Value, symbols: Mapping[st
 
     Source: caffe ``src/caffe/blob.cpp``, ``Blob::Reshape``.
     """
-    blob = f'top "{layer.top_blob(index)}"'
     if len(value.shape) > MOST_AXES:
         raise ShapeError(
             f"has {len(value.shape)} axes, expected at most {MOST_AXES}",
-            blob=blob,
+            blob=f'top "{layer.top_blob(index)}"',
             because="Caffe's blobs have at most that many",
             fix="use fewer axes",
         )
     largest = {symbol: span.max for symbol, span in symbols.items()}
-    count = prod(size_at(dim, largest) for dim in value.shape)
-    refuse_too_many(count, value.shape, blob)
+    count = prod([dim if isinstance(dim, int) else size_at(dim, largest) for dim in value.shape])
+    if count > MOST_ELEMENTS:
+        refuse_too_many(count, value.shape, f'top "{layer.top_blob(index)}"')
 
 
 def refuse_overflow(layer: Layer) -> None:

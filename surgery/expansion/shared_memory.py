@@ -90,6 +90,8 @@ class SharedMemory:
 
     def write_through(self, build: Builder, layer: Layer, values: dict[str, Value]) -> None:
         """Update all blobs in the memory that the layer wrote in place."""
+        if not self._place_of:
+            return
         blobs = zip(layer.message.bottom, layer.message.top, layer.bottoms, layer.tops, strict=False)
         for bottom, top in [(bottom, top) for read, written, bottom, top in blobs if read == written]:
             place = self._place_of.pop(bottom, None)

@@ -51,6 +51,8 @@ class Op:
         By default: they mix two floating-point types, and no backend supports that.
         """
         read = {value.dtype for value in inputs}
+        if len(read) < 2:
+            return []
         mixed = [dtype.value for dtype in FLOATS if dtype in read]
         return [f"it reads {' and '.join(mixed)}"] if len(mixed) > 1 else []
 
@@ -153,7 +155,7 @@ class Node:
 
     def reading(self, stands_for: Mapping[Value, Value]) -> Node:
         """This node, reading the replacements of its inputs; itself if none is replaced."""
-        if not any(value in stands_for for value in self.inputs):
+        if stands_for.keys().isdisjoint(self.inputs):
             return self
         return replace(self, inputs=tuple(stands_for.get(value, value) for value in self.inputs))
 
