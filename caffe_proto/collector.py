@@ -12,8 +12,8 @@ def without_collector() -> Iterator[None]:
     """Pause the collector, in all threads.
 
     For work that makes many objects that stay, such as the nodes of a large net: the collector would search
-    them again and again, which takes a quarter of the time. Afterwards they count as old, so that the next
-    search for young garbage passes over them. Cyclic garbage waits for a search among the old.
+    them again and again, which takes a quarter of the time. If they are very many, they count as old
+    afterwards, so that the next search for young garbage passes over them.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -21,8 +21,12 @@ def without_collector() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
-            _let_all_be_old()
+            if gc.get_count()[0] > _VERY_MANY:
+                _let_all_be_old()
             gc.enable()
+
+
+_VERY_MANY = 50_000
 
 
 def _let_all_be_old() -> None:
