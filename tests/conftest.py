@@ -25,6 +25,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of the test's own, and the working directory: messages name the files in it by their names alone."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def memory_path() -> Iterator[Path]:
     """A folder in memory, if possible: for tests that would mostly wait for a disk."""
     memory = Path("/dev/shm")

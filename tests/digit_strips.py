@@ -17,7 +17,7 @@ WINDOWS = 40
 """Windows of a strip."""
 
 
-def digits(net: str, sequence: Form = "auto", precision: Precision = "fp32") -> Graph:
+def digits(net: str = "deploy.prototxt", sequence: Form = "auto", precision: Precision = "fp32") -> Graph:
     """The net of the sample that this file has: ``deploy.prototxt``, or ``deploy_stream.prototxt``."""
     model = prototrt.load(DIGITS / net, DIGITS / "digits.caffemodel")
     return prototrt.rewrite(model, sequence=sequence, precision=precision)

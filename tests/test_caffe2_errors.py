@@ -152,12 +152,6 @@ BROKEN: dict[str, tuple[Break, str]] = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def broken(change: Break) -> bytes:
     net = message_class("NetDef")()
     net.ParseFromString((FOLDER / "predict_net.pb").read_bytes())

@@ -55,10 +55,10 @@ class Ports:
         ours = StepLayout.aligned(steps, size)
         if not isinstance(operand, DeviceArray):
             staged = self._staged(value, ours, operand.shape)
-            return Uploaded(self.work, value, operand, ours, self._buffers[name], staged)
+            return Uploaded(self.work, ours, self._buffers[name], value, operand, staged)
         if ours.is_in_place(operand):
             return ReadInPlace(operand, ours)
-        return Copied(self.work, operand, ours, self._buffers[name])
+        return Copied(self.work, ours, self._buffers[name], operand)
 
     def next_state(self, value: Value, shape: tuple[int, ...]) -> OutputRoute:
         """How state reaches the next call."""
@@ -69,10 +69,10 @@ class Ports:
         name, ours = value.name, StepLayout.aligned(steps, bytes_of(value, shape))
         if not isinstance(operand, DeviceArray):
             staged = self._staged(value, ours, operand.shape)
-            return Downloaded(self.work, operand, ours, self._buffers[name], staged)
+            return Downloaded(self.work, ours, self._buffers[name], operand, staged)
         if ours.is_in_place(operand):
             return WrittenInPlace(operand, ours)
-        return CopiedBack(self.work, operand, ours, self._buffers[name])
+        return CopiedBack(self.work, ours, self._buffers[name], operand)
 
     def _staged(self, value: Value, layout: StepLayout, shape: tuple[int, ...]) -> Staged:
         return Staged(self._staging[value.name], layout, shape, value.dtype.numpy)

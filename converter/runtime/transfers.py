@@ -117,30 +117,10 @@ class WrittenInPlace(OutputRoute):
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
-    """Memory of the caller that TensorRT cannot use where it is: a copy on the GPU is read."""
+class Buffered:
+    """What TensorRT reads or writes stands in our own memory on the GPU."""
 
     work: WorkQueue
-    array: DeviceArray
-    layout: StepLayout
-    buffer: Buffer
-
-    @property
-    def stride(self) -> int:
-        return self.layout.stride
-
-    def queue(self) -> int:
-        address = self.buffer.reserve(self.layout.nbytes, self.work.stream)
-        self.work.copy(address, self.layout.stride, self.array.address, self.layout.size, self.layout)
-        return address
-
-
-@dataclass(frozen=True, slots=True)
-class CopiedBack(OutputRoute):
-    """Memory of the caller that TensorRT cannot write to: it gets a copy from the GPU."""
-
-    work: WorkQueue
-    array: DeviceArray
     layout: StepLayout
     buffer: Buffer
 
@@ -150,6 +130,25 @@ class CopiedBack(OutputRoute):
 
     def address(self) -> int:
         return self.buffer.reserve(self.layout.nbytes, self.work.stream)
+
+
+@dataclass(frozen=True, slots=True)
+class Copied(Buffered):
+    """Memory of the caller that TensorRT cannot use where it is: a copy on the GPU is read."""
+
+    array: DeviceArray
+
+    def queue(self) -> int:
+        address = self.address()
+        self.work.copy(address, self.layout.stride, self.array.address, self.layout.size, self.layout)
+        return address
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedBack(Buffered, OutputRoute):
+    """Memory of the caller that TensorRT cannot write to: it gets a copy from the GPU."""
+
+    array: DeviceArray
 
     def queue(self) -> None:
         self.work.copy(
@@ -177,19 +176,12 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True)
-class Uploaded:
+class Uploaded(Buffered):
     """An array of the host, by way of pinned memory: from there the GPU copies by itself."""
 
-    work: WorkQueue
     value: Value
     array: Array
-    layout: StepLayout
-    buffer: Buffer
     staged: Staged
-
-    @property
-    def stride(self) -> int:
-        return self.layout.stride
 
     def queue(self) -> int:
         stream = self.work.stream
@@ -201,21 +193,11 @@ class Uploaded:
 
 
 @dataclass(frozen=True, slots=True)
-class Downloaded(OutputRoute):
+class Downloaded(Buffered, OutputRoute):
     """An array of the host, by way of pinned memory."""
 
-    work: WorkQueue
     array: Array
-    layout: StepLayout
-    buffer: Buffer
     staged: Staged
-
-    @property
-    def stride(self) -> int:
-        return self.layout.stride
-
-    def address(self) -> int:
-        return self.buffer.reserve(self.layout.nbytes, self.work.stream)
 
     def queue(self) -> None:
         pinned, _ = self.staged.reserve(self.work.stream)

@@ -16,10 +16,10 @@ from prototrt.surgery.ops.windows import larger_smallest, seen_from, sizes_of, w
 
 
 @dataclass(frozen=True, slots=True)
-class Convolution(Op):
-    """Cross-correlation of x (N, C, ...) with a kernel (O, C/group, ...), plus a bias (O,).
+class Kernels(Op):
+    """What Convolution and Deconvolution have in common: a kernel that slides along the axes of x (N, C, ...).
 
-    ``stride``, ``pad`` (at both ends, zeros) and ``dilation`` have one entry per spatial axis.
+    ``stride``, ``pad`` and ``dilation`` have one entry per spatial axis. The bias is (O,).
     """
 
     stride: tuple[int, ...]
@@ -32,7 +32,19 @@ class Convolution(Op):
 
     def shape(self, x: Shape, kernel: Shape, bias: Shape) -> list[Shape]:
         spatial = tuple(self._out(x, kernel, axis) for axis in range(len(self.stride)))
-        return [(x[0], kernel[0], *spatial)]
+        return [(x[0], bias[0], *spatial)]
+
+    def _out(self, x: Shape, kernel: Shape, axis: int) -> Size:
+        """The size of a spatial axis of the result."""
+        raise AssertionError(f"{type(self).__name__} has no shape rule")
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution(Kernels):
+    """Cross-correlation of x (N, C, ...) with a kernel (O, C/group, ...), plus a bias (O,).
+
+    ``pad`` is at both ends, zeros.
+    """
 
     def _out(self, x: Shape, kernel: Shape, axis: int) -> Size:
         size = computable(x[2 + axis], f"axis {2 + axis}") + 2 * self.pad[axis]
@@ -60,23 +72,11 @@ class Convolution(Op):
 
 
 @dataclass(frozen=True, slots=True)
-class Deconvolution(Op):
+class Deconvolution(Kernels):
     """The transpose of Convolution: every element of x (N, C, ...) adds a scaled kernel to the result.
 
     The kernel is (C, O/group, ...), the bias (O,). ``pad`` is cut from both ends of the result.
     """
-
-    stride: tuple[int, ...]
-    pad: tuple[int, ...]
-    dilation: tuple[int, ...]
-    group: int = 1
-
-    constants: ClassVar[tuple[int, ...]] = (2,)
-    weights: ClassVar[tuple[int, ...]] = (1,)
-
-    def shape(self, x: Shape, kernel: Shape, bias: Shape) -> list[Shape]:
-        spatial = tuple(self._out(x, kernel, axis) for axis in range(len(self.stride)))
-        return [(x[0], bias[0], *spatial)]
 
     def _out(self, x: Shape, kernel: Shape, axis: int) -> Size:
         size = computable(x[2 + axis], f"axis {2 + axis}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic
+from typing import Generic
 
-from prototrt.surgery.ir import Array, DType, Graph, Op, Shape, Value
-from prototrt.surgery.ops.scan import Item
+from prototrt.surgery.ir import Array, DType, Shape, Value
+from prototrt.surgery.ops.scan import Item, Repeating
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,11 @@ class RoundOutputs(Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True)
-class While(Op):
+class While(Repeating):
     """Runs ``body`` once, then repeats it while another round is needed. Its outputs are the states after the last.
 
     ``named_inputs`` and ``round_outputs`` sort operands by role: see ``WhileInputs`` and ``RoundOutputs``.
     """
-
-    graphs: ClassVar[tuple[str, ...]] = ("body",)
-
-    body: Graph
 
     def named_inputs(self, items: Sequence[Item]) -> WhileInputs[Item]:
         """The items for the inputs of the While, by role."""
@@ -64,11 +60,6 @@ class While(Op):
 
     def dtypes(self, *inputs: DType) -> list[DType]:
         return [*self.named_inputs(inputs).states]
-
-    def faults(self, inputs: Sequence[Value]) -> Sequence[str]:
-        if len(inputs) != len(self.body.inputs):
-            return [f"it reads {len(inputs)} values, but its body has {len(self.body.inputs)} inputs"]
-        return [*self._faults_of_operands(inputs)]
 
     def _faults_of_operands(self, inputs: Sequence[Value]) -> Iterator[str]:
         results = self.round_outputs(self.body.outputs)

@@ -49,7 +49,25 @@ class ScanOutputs(Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True)
-class Scan(Op):
+class Repeating(Op):
+    """What Scan and While have in common: a body that runs several times, and reads what the node reads."""
+
+    graphs: ClassVar[tuple[str, ...]] = ("body",)
+
+    body: Graph
+
+    def faults(self, inputs: Sequence[Value]) -> Sequence[str]:
+        if len(inputs) != len(self.body.inputs):
+            return [f"it reads {len(inputs)} values, but its body has {len(self.body.inputs)} inputs"]
+        return [*self._faults_of_operands(inputs)]
+
+    def _faults_of_operands(self, inputs: Sequence[Value]) -> Iterator[str]:
+        """What does not fit between the inputs and the body, which has as many."""
+        raise AssertionError(f"{type(self).__name__} does not say what its body reads")
+
+
+@dataclass(frozen=True, slots=True)
+class Scan(Repeating):
     """Runs ``body`` once for every element of axis 0 of its sequences.
 
     ``states`` and ``sequences`` are counts. All other inputs are invariants; all other outputs are
@@ -58,9 +76,6 @@ class Scan(Op):
     ``reverse`` runs from the last element to the first, and writes at the place it reads.
     """
 
-    graphs: ClassVar[tuple[str, ...]] = ("body",)
-
-    body: Graph
     states: int
     sequences: int
     reverse: bool = False
@@ -87,11 +102,6 @@ class Scan(Op):
 
     def dtypes(self, *inputs: DType) -> list[DType]:
         return [value.dtype for value in self.body.outputs]
-
-    def faults(self, inputs: Sequence[Value]) -> Sequence[str]:
-        if len(inputs) != len(self.body.inputs):
-            return [f"it reads {len(inputs)} values, but its body has {len(self.body.inputs)} inputs"]
-        return [*self._faults_of_operands(inputs)]
 
     def _faults_of_operands(self, inputs: Sequence[Value]) -> Iterator[str]:
         given, inside = self.named_inputs(inputs), self.named_inputs(self.body.inputs)

@@ -12,12 +12,9 @@ from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, Concat, MatMul, Scan, Slice, Softmax, TanH, Transpose
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
 from prototrt.surgery.recurrent.scan import Step, StepFunction, scan
+from prototrt.tests.small_nets import numbers
 
 T, N, H = 5, 2, 3
-
-
-def numbers(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
 
 
 def graph_of(cell: StepFunction) -> Graph:

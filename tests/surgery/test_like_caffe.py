@@ -13,12 +13,6 @@ X = inputs_of({"x": (1, 2, 4, 4)})
 RELU = 'layer { name: "relu" type: "ReLU" bottom: "x" top: "r" }\n'
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def rewrite(text: str) -> prototrt.Graph:
     Path("net.prototxt").write_text(text)
     return prototrt.rewrite(prototrt.load("net.prototxt", random_weights=1))

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import prototrt
 from prototrt.caffe_proto.errors import BuildError, NetError
 from prototrt.converter.calibration import collecting
 from prototrt.converter.calibration.collecting import blobs, collect
@@ -20,7 +19,8 @@ from prototrt.surgery.ir import Graph, Recurrence, Value
 from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import ADD
 from prototrt.surgery.recurrent.scan import Step, scan
-from prototrt.tests.command_line import DEPLOY, DIGITS, WEIGHTS
+from prototrt.tests.command_line import DIGITS
+from prototrt.tests.digit_strips import digits
 from prototrt.tests.small_nets import failure, float32, op, rewritten
 
 STRIPS = str(DIGITS / "strips_in.npz")
@@ -28,10 +28,6 @@ STRIPS = str(DIGITS / "strips_in.npz")
 
 def calls(*inputs: Any, anew: bool = False) -> Data:
     return Data(lambda: ([Call(f"call {n}", {"x": float32(x)}, anew)] for n, x in enumerate(inputs)))
-
-
-def digits() -> Graph:
-    return prototrt.rewrite(prototrt.load(DEPLOY, WEIGHTS))
 
 
 def test_inputs_values_and_outputs_are_counted() -> None:

@@ -20,6 +20,7 @@ from prototrt.surgery.ir import Array, Graph, OpenSize, Range
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MULTIPLY, Axis, Identity, MatMul, Reshape, Scan, TanH
 from prototrt.surgery.recurrent.scan import Step, scan
+from prototrt.tests.digit_strips import digits
 from prototrt.tests.dynamic_lstm import dynamic_graph
 from prototrt.tests.fresh_python import run_python
 from prototrt.tests.golden_cases import caffe_cases, rewritten
@@ -43,10 +44,6 @@ def answers(path: Path, **feeds: Array) -> dict[str, Array]:
 
 def array(numbers: object) -> Array:
     return np.array(numbers, np.float32)
-
-
-def digits() -> Graph:
-    return prototrt.rewrite(prototrt.load(DIGITS / "deploy.prototxt", DIGITS / "digits.caffemodel"))
 
 
 @pytest.mark.parametrize("name", ["lstm_carry", "net_crnn", "net_inception", "rnn_expose", "embed"])

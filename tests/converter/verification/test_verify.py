@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.errors import NetError, Origin, ShapeError, VerificationError
 from prototrt.converter.options import CompareOptions, VerifyOptions
@@ -23,15 +22,12 @@ from prototrt.converter.verification.verify import verify, verify_files
 from prototrt.surgery.ir import Array, DType, Graph, OpenSize, Range
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Axis, Cast, Gather, LeakyReLU, Reshape, TanH
+from prototrt.tests.digit_strips import digits
 from prototrt.tests.golden_cases import caffe_cases, rewritten
 from prototrt.tests.npz import write_npz
 
 DIGITS = Path(__file__).parents[3] / "samples" / "digits"
 EXACT = Tolerance(0, 1e-9, "")
-
-
-def digits() -> Graph:
-    return prototrt.rewrite(prototrt.load(DIGITS / "deploy.prototxt", DIGITS / "digits.caffemodel"))
 
 
 class Wrong:

@@ -17,7 +17,7 @@ from prototrt.caffe_proto.errors import ConversionError
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 from prototrt.surgery.ir import Array
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
-from prototrt.tests.small_nets import WAYS
+from prototrt.tests.small_nets import WAYS, numbers
 
 CASES = recurrent_cases()
 ONE_WAY = [case for case in CASES if not case.meta.get("bidirectional") and not case.meta.get("seq_lengths")]
@@ -140,10 +140,6 @@ def test_constant_state_of_some_streams_where_their_number_varies(tmp_path: Path
         f'{tmp_path}/net.prototxt:4: layer "y" (LSTM): the initial state "y_h_0" has the shape (1, 2, 5),'
         " expected (1, N, 5)\n  because N may vary\n  fix: give it the shape (1, 1, 5), for all streams"
     )
-
-
-def numbers(*shape: int) -> Array:
-    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
 
 
 def test_constant_states_that_do_not_fit(tmp_path: Path) -> None:
