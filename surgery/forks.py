@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-Fork: TypeAlias = Literal["cascade-rcnn", "happynear", "makefile", "pspnet", "pvanet", "segnet", "ssd"]
+Fork: TypeAlias = Literal[
+    "cascade-rcnn", "faceboxes", "happynear", "makefile", "pspnet", "pvanet", "segnet", "ssd", "textboxes"
+]
 
 MEANINGS: Mapping[str, Mapping[Fork, str]] = {
     "BN": {
@@ -15,6 +17,11 @@ MEANINGS: Mapping[str, Mapping[Fork, str]] = {
     "Normalize": {
         "happynear": "there is no learned scale",
         "ssd": "the result is multiplied by a learned scale",
+    },
+    "PriorBox": {
+        "faceboxes": "squares of 32 and 64 pixels stand side by side",
+        "ssd": "each box stands around its place",
+        "textboxes": "each box is followed by the same box half a step below",
     },
     "Proposal": {
         "happynear": "scale is the side of an anchor in pixels",

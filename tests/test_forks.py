@@ -62,10 +62,10 @@ def test_the_rule_of_the_page_computes(folder: Path) -> None:
 
 
 def test_a_python_layer_without_rule(folder: Path) -> None:
-    Path("net.prototxt").write_text(example("protobuf").replace("L2NormLayer", "OtherLayer"))
+    Path("net.prototxt").write_text(example("protobuf").replace("UnitLayer", "OtherLayer"))
     model = prototrt.load("net.prototxt")
     assert failure(lambda: prototrt.rewrite(model, rules="my_rules.py", outputs=["y"])) == (
-        'net.prototxt:2: layer "unit" (Python): there is no rule for this Python layer, "l2norm_layer.OtherLayer"\n'
+        'net.prototxt:2: layer "unit" (Python): there is no rule for this Python layer, "unit_layer.OtherLayer"\n'
         '  fix: write a rule for it, as docs/forks.md shows, and give its file with rules="my_rules.py"'
     )
 

@@ -30,8 +30,22 @@ _ReadOne = Callable[[Message, "_KnownField", Token, FieldPath], None]
 _CLOSING = {"{": "}", "<": ">", "[": "]"}
 _ENGINE = "engine"
 """The field for the library that computes a layer. Forks add values to it, and no result depends on them."""
-_WITHOUT_EFFECT = (_ENGINE, "strict_dim")
-"""Fields of forks that change no result. DeepLab's ``strict_dim`` lets Caffe copy weights of another shape."""
+_WITHOUT_EFFECT = (
+    _ENGINE,
+    "strict_dim",
+    "forward_type",
+    "backward_type",
+    "forward_math",
+    "backward_math",
+    "cudnn_convolution_algo_seeker",
+    "cudnn_math_override",
+    "conv_algos_override",
+)
+"""Fields of forks that change no result.
+
+DeepLab's ``strict_dim`` lets Caffe copy weights of another shape. The others are NVIDIA's: they choose the type that
+a layer computes in, which is an option here, and cuDNN's algorithm.
+"""
 _OTHER_NAMES = {("ConvolutionParameter", "hole"): "dilation"}
 """Fields of forks that Caffe adopted under another name: DeepLab's ``hole`` is Caffe's ``dilation``."""
 _LAYER_FIELDS = ("layer", "layers")

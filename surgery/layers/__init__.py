@@ -6,7 +6,7 @@ from prototrt.surgery.expansion.layer_builder import layer_rule
 from prototrt.surgery.expansion.python_layers import python_rule
 
 FAMILIES = {
-    "activation": "BNLL Clip ELU PReLU ReLU ReLU6 Sigmoid Swish TanH Threshold",
+    "activation": "BNLL Clip ELU Mish PReLU ReLU ReLU6 Sigmoid Swish TanH Threshold",
     "batch_norm": "BN BatchNorm",
     "convolution": "Convolution ConvolutionDepthwise Deconvolution DepthwiseConvolution Im2col",
     "data": "Dropout DummyData Input Parameter Silence Split",
@@ -36,7 +36,7 @@ FAMILIES = {
     "selection": "BatchReindex Crop Filter MergeCrop",
     "sequence": "CTCGreedyDecoder ContinuationIndicator ReverseTime",
     "shape": "Concat Flip Permute Reorg Reverse ShuffleChannel Slice Tile Transpose",
-    "volumes": "Convolution3D NdConvolution NdPooling Pooling3D",
+    "volumes": "Convolution3D Deconvolution3D NdConvolution NdPooling Pooling3D",
 }
 """The types whose rules stand in a module."""
 _FAMILY_OF = {kind: family for family, kinds in FAMILIES.items() for kind in kinds.split()}

@@ -17,7 +17,6 @@ from prototrt.surgery.ops import (
     MINIMUM,
     MULTIPLY,
     NEGATIVE,
-    Cast,
     Clip,
     LeakyReLU,
     PReLU,
@@ -30,11 +29,18 @@ from prototrt.surgery.ops import (
 def relu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """``max(x, 0) + negative_slope * min(x, 0)``. The field ``engine`` never changes the result.
 
-    Becomes: LeakyReLU.
-    Bottoms: ``x``, any shape. Tops: one, the shape of ``x``.
-    Source: caffe ``src/caffe/layers/relu_layer.cpp``, ``Forward_cpu``.
+    Becomes: LeakyReLU; for a second top Greater, Cast.
+    Bottoms: ``x``, any shape. Tops: the shape of ``x``; in DeconvNet's fork a second one is 1 where ``x`` is positive,
+    else 0.
+    Source: caffe ``src/caffe/layers/relu_layer.cpp``, ``Forward_cpu``; the same of HyeonwooNoh/caffe.
     """
-    return [build.add(LeakyReLU(slope=layer.param.negative_slope), x)]
+    top = build.add(LeakyReLU(slope=layer.param.negative_slope), x)
+    return [top] if len(layer.tops) < 2 else [top, _is_above(build, x, 0)]
+
+
+def _is_above(build: LayerBuilder, x: Value, limit: float) -> Value:
+    """1 where ``x`` is above the limit, else 0."""
+    return build.cast(build.add(GREATER, x, build.scalar(limit, len(x.shape))), x.dtype)
 
 
 @layer_rule("ReLU6")
@@ -105,9 +111,23 @@ def bnll(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: Abs, Negative, Exp, Log, Maximum, Add.
     Source: caffe ``src/caffe/layers/bnll_layer.cpp``.
     """
+    return [_softplus(build, x)]
+
+
+def _softplus(build: LayerBuilder, x: Value) -> Value:
     small = build.add(EXP, build.add(NEGATIVE, build.add(ABS, x)))
     bend = build.add(LOG, build.shifted(small, 1))
-    return [build.add(ADD, build.add(MAXIMUM, x, build.scalar(0, len(x.shape))), bend)]
+    return build.add(ADD, build.add(MAXIMUM, x, build.scalar(0, len(x.shape))), bend)
+
+
+@layer_rule("Mish")
+def mish(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``x * tanh(log(1 + exp(x)))``. From the forks that run YOLO v4.
+
+    Becomes: Abs, Negative, Exp, Log, Maximum, Add, TanH, Multiply.
+    Source: the forks' ``src/caffe/layers/mish_layer.cpp`` and ``mish_layer.cu``.
+    """
+    return [build.add(MULTIPLY, x, build.add(TanH(), _softplus(build, x)))]
 
 
 @layer_rule("Threshold")
@@ -117,8 +137,7 @@ def threshold(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: Greater, Cast.
     Source: caffe ``src/caffe/layers/threshold_layer.cpp``.
     """
-    above = build.add(GREATER, x, build.scalar(layer.param.threshold, len(x.shape)))
-    return [build.add(Cast(x.dtype), above)]
+    return [_is_above(build, x, layer.param.threshold)]
 
 
 @layer_rule("Sigmoid")

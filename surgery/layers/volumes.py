@@ -11,7 +11,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
 from prototrt.surgery.ir import Value, fixed
-from prototrt.surgery.ops import AveragePool, Convolution, MaxPool, Pad
+from prototrt.surgery.ops import AveragePool, Convolution, Deconvolution, MaxPool, Pad
 
 Sizes = tuple[int, ...]
 
@@ -37,6 +37,28 @@ def convolution_3d(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             fix="leave filter_group out",
         )
     return [_convolved(build, layer, param, x, windows, group=1)]
+
+
+@layer_rule("Deconvolution3D")
+def deconvolution_3d(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """The transpose of Convolution3D: every element adds a scaled kernel to the result. From C3D.
+
+    Becomes: Deconvolution.
+    Fields, bottoms and tops: as of Convolution3D.
+    Blobs: weights (C, num_output, kernel_depth, kernel_size, kernel_size), bias (num_output,) or
+    (1, 1, 1, 1, num_output).
+    Source: facebook/C3D ``C3D-v1.0/src/caffe/layers/deconvolution3d_layer.cpp``.
+    """
+    expect_axes(layer, 0, x, "(N, C, L, H, W)", 5)
+    param = _param(layer, "convolution3d_param", "convolution_param")
+    windows = _windows_of_c3d(param, int(param.temporal_pad))
+    outputs, channels = int(param.num_output), fixed(x.shape[1], "axis 1 (channels)")
+    if outputs < 1:
+        raise NetError("num_output is 0, expected at least 1", fix="state the number of channels of the top")
+    shape = (channels, outputs, *windows.kernel)
+    kernel = build.parameter(layer, shape, "weights", filler=stated(param, "weight_filler"))
+    op = Deconvolution(windows.stride, windows.pad, (1,) * len(windows.stride), 1)
+    return [build.add(op, x, kernel, _bias(build, layer, param, outputs))]
 
 
 @layer_rule("Pooling3D")
@@ -165,15 +187,18 @@ def _convolved(
         )
     shape = (outputs, channels // group, *windows.kernel)
     kernel = build.parameter(layer, shape, "weights", filler=stated(param, "weight_filler"))
-    if param.bias_term:
-        held = layer.blobs[1].shape if layer.blobs is not None and len(layer.blobs) > 1 else ()
-        row = (1, 1, 1, 1, outputs) if len(held) == 5 else (outputs,)
-        stored = build.parameter(layer, row, "bias", filler=stated(param, "bias_filler"), kind="bias")
-        bias = build.reshape(stored, (outputs,))
-    else:
-        bias = build.constant(np.broadcast_to(np.float32(0), (outputs,)), "no_bias")
     op = Convolution(windows.stride, windows.pad, (1,) * len(windows.stride), group)
-    return build.add(op, x, kernel, bias)
+    return build.add(op, x, kernel, _bias(build, layer, param, outputs))
+
+
+def _bias(build: LayerBuilder, layer: Layer, param: Any, outputs: int) -> Value:
+    """The second blob, or zeros without ``bias_term``."""
+    if not param.bias_term:
+        return build.constant(np.broadcast_to(np.float32(0), (outputs,)), "no_bias")
+    held = layer.blobs[1].shape if layer.blobs is not None and len(layer.blobs) > 1 else ()
+    row = (1, 1, 1, 1, outputs) if len(held) == 5 else (outputs,)
+    stored = build.parameter(layer, row, "bias", filler=stated(param, "bias_filler"), kind="bias")
+    return build.reshape(stored, (outputs,))
 
 
 def _pooled(build: LayerBuilder, param: Any, x: Value, windows: _Windows, *, rounds_up: bool) -> Value:

@@ -11,6 +11,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError
 from prototrt.caffe_proto.schema import message_class
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import DType, Size, Value, computable, divided, fixed, open_count, range_of
 from prototrt.surgery.ir.expression import Expression, concatenated
@@ -153,7 +154,12 @@ def _refuse_first_stage(
 def _refuse_misfit(layer: Layer, index: int, x: Value, expected: tuple[Size, Size], because: str) -> None:
     """Raise unless a bottom has this many numbers per image."""
     if (*x.shape[:1], open_count(x.shape[1:])) != expected:
-        fix = "use the PriorBox layers and the num_classes that the net was trained with"
+        fix = Worded(
+            "use the PriorBox layers and the num_classes that the net was trained with; for a net of TextBoxes or"
+            " FaceBoxes, name the fork, whose PriorBox makes more boxes: {} or {}",
+            Option("fork", "textboxes"),
+            Option("fork", "faceboxes"),
+        )
         raise misfit(layer, index, x, str(expected), because, fix)
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.forks import Fork
 from prototrt.surgery.ir import Array, DType, Size, Value, computable, open_count
-from prototrt.surgery.ir.expression import Expression
+from prototrt.surgery.ir.expression import Expression, concatenated
 from prototrt.surgery.ops import Clip, Concat
 
 _NEAR = 1e-6
@@ -27,17 +30,20 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
     Tops: (1, 2, 4 H W P) corners xmin, ymin, xmax, ymax of P boxes a place, relative to the image, and
     variances. Sizes lose their fraction, as in the fork. Where sizes vary, corners are computed in float32: their last
     bit may differ from a net of fixed sizes.
-    Source: weiliu89/caffe ``src/caffe/layers/prior_box_layer.cpp``.
+    ``fixed_size`` and ``density`` place boxes of one size side by side, and cut them at the ends of the image.
+    The forks TextBoxes and FaceBoxes, which their nets do not show, have further boxes.
+    Source: weiliu89/caffe ``src/caffe/layers/prior_box_layer.cpp``; the same of zihaozhang9/FaceBoxes,
+    sfzhang15/FaceBoxes and MhLiao/TextBoxes.
     """
     param = layer.param
-    plane, sides = _plane(layer, 0, feature_map), _sides(param)
+    plane, boxes = _plane(layer, 0, feature_map), _boxes(param, build.options.fork)
     pixels = _stated_image(param) or _plane(layer, 1, image)
     steps = _stated_steps(param) or (None, None)
     edges = [
-        _edges(build, plane[axis], pixels[axis], steps[axis], param.offset, sides[:, 1 - axis])
+        _edges(build, plane[axis], pixels[axis], steps[axis], boxes.along(axis), param.offset)
         for axis in range(2)
     ]
-    of_place = (len(sides), 2, 1)
+    of_place = (len(boxes.sides), 2, 1)
     down, across = (
         build.reshape(edges[0], (plane[0], 1, *of_place)),
         build.reshape(edges[1], (1, plane[1], *of_place)),
@@ -45,44 +51,83 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
     parts = [build.broadcast(each, (*plane, *of_place), "edges") for each in (across, down)]
     known = [part.data for part in parts if part.data is not None]
     if len(known) == len(parts):
-        boxes = np.concatenate(known, -1)
-        variances = np.broadcast_to(_variances(param), (boxes.size // 4, 4))
-        numbers = boxes.clip(0, 1) if param.clip else boxes
+        corners = np.concatenate(known, -1)
+        variances = np.broadcast_to(_variances(param), (corners.size // 4, 4))
+        numbers = corners.clip(0, 1) if param.clip else corners
         return [build.constant(np.stack([numbers.reshape(-1), variances.reshape(-1)])[None], "boxes")]
-    count = open_count((*plane, len(sides) * 4))
-    corners = build.add(Concat(4), *parts, hint="corners")
-    corners = build.reshape(build.add(Clip(0, 1), corners) if param.clip else corners, (1, 1, count))
+    count = open_count((*plane, len(boxes.sides) * 4))
+    ends = build.add(Concat(4), *parts, hint="corners")
+    ends = build.reshape(build.add(Clip(0, 1), ends) if param.clip else ends, (1, 1, count))
     variance = build.constant(np.broadcast_to(_variances(param), (1, 1, 4)), "variance")
-    return [build.add(Concat(1), corners, build.tile(variance, 2, count // 4, "variances"))]
+    return [build.add(Concat(1), ends, build.tile(variance, 2, count // 4, "variances"))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Boxes:
+    """The boxes at one place, (P, 2) each: width and height, and how far from the place their middles are along
+    x and y, in steps and in pixels. ``is_cut`` is whether boxes end where the image ends.
+    """
+
+    sides: Array
+    steps: Array
+    pixels: Array
+    is_cut: bool = False
+
+    def along(self, axis: int) -> _Boxes:
+        """Only the numbers (P,) along y (axis 0) or x."""
+        sides, steps, pixels = (part[:, 1 - axis] for part in (self.sides, self.steps, self.pixels))
+        return _Boxes(sides, steps, pixels, self.is_cut)
 
 
 def _edges(
-    build: LayerBuilder, places: Size, pixels: Size, step: float | None, offset: float, sides: Array
+    build: LayerBuilder, places: Size, pixels: Size, step: float | None, boxes: _Boxes, offset: float
 ) -> Value:
     """Where the boxes (P,) begin and end at each place of an axis, relative to the image: (places, P, 2).
 
     The fork computes in float64 here, which no engine has.
     """
-    ends = np.stack([-sides / 2, sides / 2], -1)
+    ends = np.stack([-boxes.sides / 2, boxes.sides / 2], -1)
+    offsets = np.float32(offset) + boxes.steps.astype(np.float32)
+    low, high = ([0, -np.inf], [np.inf, 1]) if boxes.is_cut else ([-np.inf] * 2, [np.inf] * 2)
     if isinstance(places, int) and isinstance(pixels, int):
         distance = np.float32(pixels) / np.float32(places) if step is None else np.float32(step)
-        centres = (np.arange(places, dtype=np.float32) + np.float32(offset)) * distance
-        return build.constant(((centres[:, None, None] + ends) / pixels).astype(np.float32), "edges")
-    counted = build.counted_numbers(places, "places", dtype=DType.FLOAT32)
-    place = Expression(build, build.aligned(counted, 3, 0)) + offset
-    image = Expression(build, build.scalar(pixels, 3))
-    centre = place * (image / places if step is None else step)
-    return ((centre + Expression(build, build.constant(ends.astype(np.float32)[None], "ends"))) / image).value
-
-
-def _sides(param: Any) -> Array:
-    """Width and height (P, 2) of the boxes at one place, in pixels, as float32 holds them."""
-    least, most = [*param.min_size], [*param.max_size]
-    if not least or not all(0 < size < np.inf for size in least):
-        raise NetError(
-            "min_size must be stated, and be positive",
-            fix="state a positive min_size, in pixels of the image",
+        centres = (np.arange(places, dtype=np.float32)[:, None] + offsets) * distance
+        middles = (centres + boxes.pixels).astype(np.float32)
+        return build.constant(
+            ((middles[..., None] + ends) / pixels).clip(low, high).astype(np.float32), "edges"
         )
+    counted = build.counted_numbers(places, "places", dtype=DType.FLOAT32)
+    place = Expression(build, build.aligned(counted, 3, 0))
+    image = Expression(build, build.scalar(pixels, 3))
+    distance_of_places = image / places if step is None else step
+    middle = (place + _constant(build, offsets[:, None], "offsets")) * distance_of_places
+    ends_of_places = middle + _constant(build, boxes.pixels[:, None] + ends, "ends")
+    edges = ends_of_places / image
+    if boxes.is_cut:
+        first, last = edges.slice(2, 0).at_least(0), edges.slice(2, 1).at_most(1)
+        edges = concatenated([first, last], 2)
+    return edges.value
+
+
+def _constant(build: LayerBuilder, numbers: Array, hint: str) -> Expression:
+    return Expression(build, build.constant(numbers.astype(np.float32)[None], hint))
+
+
+def _boxes(param: Any, fork: Fork | None) -> _Boxes:
+    """The boxes at one place, in the order of the fork."""
+    if param.fixed_size or param.density or param.fixed_ratio:
+        return _dense_boxes(param)
+    boxes = _sparse_boxes(param)
+    if fork == "textboxes":  # each one again, half a step below
+        below = np.tile([[0, 0], [0, 0.5]], (len(boxes.sides), 1))
+        return _Boxes(np.repeat(boxes.sides, 2, axis=0), below, np.repeat(boxes.pixels, 2, axis=0))
+    return boxes if fork != "faceboxes" else _of_faceboxes(boxes, param)
+
+
+def _sparse_boxes(param: Any) -> _Boxes:
+    """Boxes around the place itself."""
+    least, most = [*param.min_size], [*param.max_size]
+    _refuse_sizes(least, "min_size")
     if most and (
         len(most) != len(least) or not all(a < b < np.inf for a, b in zip(least, most, strict=True))
     ):
@@ -99,7 +144,76 @@ def _sides(param: Any) -> Array:
         sides += [
             (size * np.sqrt(ratio), size / np.sqrt(ratio)) for ratio in ratios if abs(ratio - 1) >= _NEAR
         ]
-    return np.array(sides, np.float32).astype(np.float64)
+    return _around_place(sides)
+
+
+def _around_place(sides: list[tuple[float, float]]) -> _Boxes:
+    exact = np.array(sides, np.float32).astype(np.float64)  # as the fork holds them
+    return _Boxes(exact, np.zeros_like(exact), np.zeros_like(exact))
+
+
+def _of_faceboxes(boxes: _Boxes, param: Any) -> _Boxes:
+    """Squares are one pixel smaller. Those of 32 and 64 pixels stand 8 and 16 pixels apart, 4 x 4 and 2 x 2 of them."""
+    sides: list[tuple[float, float]] = []
+    pixels: list[tuple[float, float]] = []
+    for width, height in boxes.sides:
+        is_square = width == height
+        count = {32: 4, 64: 2}.get(width, 1) if is_square else 1
+        of_row = [index * 32 / count - 16 for index in range(count)] if count > 1 else [0.0]
+        pixels += [(across, down) for down in of_row for across in of_row]
+        sides += [(width - is_square, height - is_square)] * count**2
+    counted = 21 if len(param.min_size) == 3 else len(boxes.sides)
+    if param.max_size or len(sides) != counted:
+        raise NetError(
+            f"min_size is {_listed([*param.min_size])} and max_size is {_listed([*param.max_size])}",
+            because="FaceBoxes expects the sizes 32, 64 and 128, or one larger size, and no max_size",
+            fix=Worded("leave {} out, if the net is not FaceBoxes", Option("fork", "faceboxes")),
+        )
+    return _Boxes(np.array(sides), np.zeros((len(sides), 2)), np.array(pixels))
+
+
+def _dense_boxes(param: Any) -> _Boxes:
+    """For each size and ratio, density x density boxes side by side around the place."""
+    if param.min_size or param.max_size:
+        raise NetError(
+            "fixed_size is stated beside min_size or max_size",
+            because="the fork then counts fewer boxes than it writes",
+            fix="use one PriorBox layer for each, and join them by a Concat along axis 2",
+        )
+    sizes, densities, ratios = [*param.fixed_size], [*param.density], [*param.fixed_ratio]
+    _refuse_sizes(sizes, "fixed_size")
+    if len(densities) != len(sizes) or not all(
+        density >= 1 and density == int(density) for density in densities
+    ):
+        raise NetError(
+            f"density is {_listed(densities)}, expected a whole number for each fixed_size ({_listed(sizes)})",
+            fix="state how many boxes of each size stand side by side",
+        )
+    if len(ratios) > 1 or (ratios and param.aspect_ratio) or any(ratio <= 0 for ratio in ratios):
+        raise NetError(
+            f"fixed_ratio is {_listed(ratios)}, expected one positive number, and no aspect_ratio beside it",
+            fix="state width divided by height, or use aspect_ratio, which may have several",
+        )
+    sides, pixels = [], []
+    for size, density in zip(sizes, map(int, densities), strict=True):
+        apart = int(size / density)
+        first = apart / 2 - int(size) // 2
+        of_row = [first + index * apart for index in range(density)]
+        for ratio in map(np.float32, ratios or _ratios(param)):
+            is_plain = not ratios and abs(ratio - 1) < _NEAR  # these lose their fraction
+            width, height = (int(size),) * 2 if is_plain else (size * np.sqrt(ratio), size / np.sqrt(ratio))
+            pixels += [(across, down) for down in of_row for across in of_row]
+            sides += [(width, height)] * density**2
+    boxes = _around_place(sides)
+    return _Boxes(boxes.sides, boxes.steps, np.array(pixels), is_cut=True)
+
+
+def _refuse_sizes(sizes: list[float], name: str) -> None:
+    if not sizes or not all(0 < size < np.inf for size in sizes):
+        raise NetError(
+            f"{name} must be stated, and be positive",
+            fix=f"state a positive {name}, in pixels of the image",
+        )
 
 
 def _ratios(param: Any) -> list[np.float32]:

@@ -70,7 +70,10 @@ def proposal(fields: str, text: str, *shapes: tuple[int, ...]) -> Message:
     )
 
 
-TRAINED = "  fix: use the PriorBox layers and the num_classes that the net was trained with"
+TRAINED = (
+    "  fix: use the PriorBox layers and the num_classes that the net was trained with; for a net of TextBoxes or"
+    ' FaceBoxes, name the fork, whose PriorBox makes more boxes: fork="textboxes" or fork="faceboxes"'
+)
 ANCHORS = "ratio: 1 scale: 2 scale: 4"
 REFUSALS = [
     prior_box(
