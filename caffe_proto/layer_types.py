@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from functools import cache
 
 
 class Role(enum.Enum):
@@ -200,6 +201,7 @@ _MEASURES = ("Loss", "Accuracy", "Eval", "HDF5Output", "MarginInnerProduct", "Wa
 """Words in the names of measures, including those of forks."""
 
 
+@cache
 def layer_type(name: str) -> LayerType:
     """The facts about a type: its row, or a guess from its name."""
     known = LAYER_TYPES.get(name)

@@ -169,14 +169,15 @@ def _layers(
     if weights.holds_shared_once:
         stored = [with_places(blobs, shared) for blobs, shared in zip(stored, owners, strict=True)]
     blobs = share_stored(entries, owners, stored, file)
+    origins = [entry.origin(file) for entry in entries]
     return tuple(
         Layer(
-            name=entry.message.name,
-            type=entry.message.type,
+            name=origins[index].layer,
+            type=origins[index].type,
             message=entry.message,
             bottoms=untangled.bottoms[index],
             tops=untangled.tops[index],
-            origin=entry.origin(file),
+            origin=origins[index],
             blobs=blobs[index],
             shared=owners[index],
             problems=problems[index],

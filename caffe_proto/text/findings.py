@@ -13,9 +13,9 @@ _TOPOLOGY = ("bottom", "exclude", "include", "name", "phase", "top", "type")
 """Fields of a layer that describe its place in the net, not its computation."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class OpenLayer:
-    """The layer that is being read."""
+    """The layer that is being read. Not frozen: each layer of a large net has one."""
 
     message: Message
     field: str  # of the net: "layer" or "layers"

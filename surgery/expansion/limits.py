@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from math import prod
+
+from google.protobuf.descriptor import FieldDescriptor
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
@@ -43,13 +46,20 @@ def refuse_overflow(layer: Layer) -> None:
     """Raise ``NetError`` for a number among the layer's parameters that Caffe's ints cannot hold."""
     for field in parameter_fields(layer.type):
         for known, value in getattr(layer.message, field).ListFields():
+            if not _is_unsigned(known):
+                continue
             numbers = value if is_repeated(known) else [value]
-            if known.cpp_type == known.CPPTYPE_UINT32 and max(numbers) > MOST_ELEMENTS:
+            if max(numbers) > MOST_ELEMENTS:
                 raise NetError(
                     f"{known.name} is {max(numbers)}, expected at most {MOST_ELEMENTS}",
                     because="Caffe counts with 32-bit integers",
                     fix=f"set {known.name} in {field}",
                 )
+
+
+@cache
+def _is_unsigned(field: FieldDescriptor) -> bool:
+    return bool(field.cpp_type == FieldDescriptor.CPPTYPE_UINT32)
 
 
 def refuse_large(name: str, number: int, most: int) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias
 
 from prototrt.surgery.ir import Dim, Graph, Node, Op, Value, walk
 from prototrt.surgery.ir.layout import STEPS, STREAMS, BindingLayout, Factor, Factors
@@ -49,9 +50,26 @@ _UNITS = "units"
 """The name of the factor of an axis that counts neither steps nor streams, as the hidden units of a state."""
 
 
-Tie: TypeAlias = tuple[Sequence[Place], Sequence[Place]]
-"""Axes of two values that hold the same elements in the same order: some of one value together, some of the other."""
-Rule: TypeAlias = Callable[[Node, Any], Iterator[Tie]]
+Axes: TypeAlias = tuple[tuple[int, int], ...]
+"""Axes of one value, each with the axis of another value that counts the same."""
+
+
+class Twins(NamedTuple):
+    """Two values with axes that count the same, one by one."""
+
+    x: Value
+    y: Value
+    axes: Axes
+
+
+class Group(NamedTuple):
+    """Axes of two values that together hold the same elements in the same order."""
+
+    left: Sequence[Place]
+    right: Sequence[Place]
+
+
+Rule: TypeAlias = Callable[[Node, Any], Iterator[Twins | Group]]
 
 
 def caffe_layout(graph: Graph) -> dict[str, BindingLayout]:
@@ -78,17 +96,18 @@ class _Names:
     def __init__(self, graph: Graph) -> None:
         self._factors: dict[Place, Factors] = {}
         self._fresh: list[Place] = []
-        self._twins: dict[Place, list[Place]] = {}
-        """The axes that are tied to one axis, one by one."""
-        self._groups: dict[Place, list[Tie]] = {}
-        """The ties of several axes in which an axis is."""
-        for left, right in _ties_of(graph):
-            if len(left) == len(right) == 1:
-                self._twins.setdefault(left[0], []).append(right[0])
-                self._twins.setdefault(right[0], []).append(left[0])
+        self._twins: dict[Value, list[tuple[Value, Axes]]] = {}
+        """The values that have axes like those of one value."""
+        self._groups: dict[Place, list[Group]] = {}
+        """The groups in which an axis is."""
+        for tie in _ties_of(graph):
+            if isinstance(tie, Twins):
+                x, y, axes = tie
+                self._twins.setdefault(x, []).append((y, axes))
+                self._twins.setdefault(y, []).append((x, _turned(axes)))
             else:
-                for place in (*left, *right):
-                    self._groups.setdefault(place, []).append((left, right))
+                for place in (*tie.left, *tie.right):
+                    self._groups.setdefault(place, []).append(tie)
 
     def of(self, value: Value) -> tuple[Factors, ...]:
         """The factors of each axis of a value."""
@@ -116,7 +135,7 @@ class _Names:
 
     def spread(self) -> None:
         """Carry what is known along all ties; along those of several axes last, since sizes of 1 make them vague."""
-        vague: list[Tie] = []
+        vague: list[Group] = []
         while self._fresh or vague:
             if self._fresh:
                 place = self._fresh.pop()
@@ -128,9 +147,15 @@ class _Names:
                 self._carry(right, left)
 
     def _carry_to_twins(self, place: Place, factors: Factors) -> None:
-        for twin in self._twins.get(place, ()):
-            if self._factors.get(twin) is not factors and (part := _resized(factors, _size(twin))):
-                self.learn(twin, part)
+        value, axis = place
+        for other, axes in self._twins.get(value, ()):
+            for own, others in axes:
+                if own == axis and self._factors.get(twin := (other, others)) is not factors:
+                    before, after = value.shape[own], other.shape[others]
+                    # A size of 1 that becomes another one was broadcast: it counts nothing.
+                    is_broadcast = before != after and 1 in (before, after)
+                    if not is_broadcast and (part := _resized(factors, after)):
+                        self.learn(twin, part)
 
     def _carry(self, source: Sequence[Place], target: Sequence[Place]) -> None:
         """Learn on one side of a tie of several axes what the other side knows."""
@@ -199,31 +224,38 @@ def _resized(factors: Factors, size: Dim) -> Factors:
     return (replace(factors[0], size=size),) if [factor.name for factor in factors] == [STEPS] else ()
 
 
-def _ties_of(graph: Graph) -> Iterator[Tie]:
+def _ties_of(graph: Graph) -> Iterator[Twins | Group]:
+    kinds = {type(node.op) for node in walk(graph)}
+    rules = {kind: [_RULES[each] for each in kind.__mro__ if each in _RULES] for kind in kinds}
     for node in walk(graph):
-        for kind in type(node.op).__mro__:
-            if kind in _RULES:
-                yield from _RULES[kind](node, node.op)
+        for rule in rules[type(node.op)]:
+            yield from rule(node, node.op)
     for pair in graph.recurrences:
         yield from _axis_by_axis(pair.input, pair.output)
 
 
-def _tied(x: Value, y: Value, axes: Iterable[tuple[int, int]]) -> Iterator[Tie]:
-    """Ties of single axes. A size of 1 that becomes another one was broadcast: it counts nothing. Nor do constants."""
-    if x.is_constant or y.is_constant:
-        return
-    for left, right in axes:
-        before, after = x.shape[left], y.shape[right]
-        if before == after or (before != 1 and after != 1):
-            yield [(x, left)], [(y, right)]
+def _tied(x: Value, y: Value, axes: Iterable[tuple[int, int]]) -> Iterator[Twins]:
+    """A tie of single axes. The axes of constants count nothing."""
+    if not (x.is_constant or y.is_constant):
+        yield Twins(x, y, tuple(axes))
 
 
-def _axis_by_axis(x: Value, y: Value, but: Iterable[int] = ()) -> Iterator[Tie]:
-    """Ties of all axes of equal places, but those listed."""
-    yield from _tied(x, y, ((axis, axis) for axis in range(len(x.shape)) if axis not in but))
+@cache
+def _turned(axes: Axes) -> Axes:
+    return tuple((right, left) for left, right in axes)
 
 
-def _pointwise(node: Node, op: Op) -> Iterator[Tie]:
+def _axis_by_axis(x: Value, y: Value, but: Sequence[int] = ()) -> Iterator[Twins]:
+    """A tie of all axes of equal places, but those listed."""
+    yield from _tied(x, y, _equal_places(len(x.shape), *but))
+
+
+@cache
+def _equal_places(count: int, *but: int) -> Axes:
+    return tuple((axis, axis) for axis in range(count) if axis not in but)
+
+
+def _pointwise(node: Node, op: Op) -> Iterator[Twins]:
     """Elements at equal places; sizes 1 broadcast."""
     y = node.outputs[0]
     for x in node.inputs:
@@ -231,31 +263,31 @@ def _pointwise(node: Node, op: Op) -> Iterator[Tie]:
             yield from _axis_by_axis(x, y)
 
 
-def _along(node: Node, op: Any) -> Iterator[Tie]:
+def _along(node: Node, op: Any) -> Iterator[Twins]:
     """Primitives that change one axis: it may still count steps."""
     for x in node.inputs:
         yield from _axis_by_axis(x, node.outputs[0])
 
 
-def _outside_axis(node: Node, op: Any) -> Iterator[Tie]:
+def _outside_axis(node: Node, op: Any) -> Iterator[Twins]:
     """Primitives after which the elements of one axis are others."""
     for y in node.outputs:
         yield from _axis_by_axis(node.inputs[0], y, [op.axis])
 
 
-def _reverse_sequence(node: Node, op: ReverseSequence) -> Iterator[Tie]:
+def _reverse_sequence(node: Node, op: ReverseSequence) -> Iterator[Twins]:
     x, lengths = node.inputs
     yield from _axis_by_axis(x, node.outputs[0])
     yield from _tied(lengths, x, [(0, 1)])
 
 
-def _reduce(node: Node, op: Reduce) -> Iterator[Tie]:
+def _reduce(node: Node, op: Reduce) -> Iterator[Twins]:
     kept = [axis for axis in range(len(node.inputs[0].shape)) if axis not in op.axes]
     places = kept if op.keep else range(len(kept))
     yield from _tied(node.inputs[0], node.outputs[0], zip(kept, places, strict=True))
 
 
-def _matmul(node: Node, op: MatMul) -> Iterator[Tie]:
+def _matmul(node: Node, op: MatMul) -> Iterator[Twins]:
     (a, b), y, last = node.inputs, node.outputs[0], len(node.outputs[0].shape) - 1
     for x in (a, b):
         yield from _tied(x, y, ((axis, axis) for axis in range(last - 1)))
@@ -263,27 +295,30 @@ def _matmul(node: Node, op: MatMul) -> Iterator[Tie]:
     yield from _tied(b, y, [(last - 1 if op.transpose_b else last, last)])
 
 
-def _gather(node: Node, op: Gather) -> Iterator[Tie]:
+def _gather(node: Node, op: Gather) -> Iterator[Twins]:
     (table, index), y = node.inputs, node.outputs[0]
     yield from _tied(index, y, ((axis, axis) for axis in range(len(index.shape))))
     yield from _tied(table, y, ((axis, axis + len(index.shape) - 1) for axis in range(1, len(table.shape))))
 
 
-def _images(node: Node, op: Op) -> Iterator[Tie]:
+def _images(node: Node, op: Op) -> Iterator[Twins]:
     yield from _tied(node.inputs[0], node.outputs[0], [(0, 0)])
 
 
-def _transpose(node: Node, op: Transpose) -> Iterator[Tie]:
+def _transpose(node: Node, op: Transpose) -> Iterator[Twins]:
     yield from _tied(node.inputs[0], node.outputs[0], ((old, new) for new, old in enumerate(op.order)))
 
 
-def _reshape(node: Node, op: Reshape) -> Iterator[Tie]:
+def _reshape(node: Node, op: Reshape) -> Iterator[Twins | Group]:
     x, y = node.inputs[0], node.outputs[0]
     for left, right in () if x.is_constant else groups(x.shape, y.shape):
-        yield [(x, axis) for axis in left], [(y, axis) for axis in right]
+        if len(left) == len(right) == 1:
+            yield Twins(x, y, ((left[0], right[0]),))
+        else:
+            yield Group([(x, axis) for axis in left], [(y, axis) for axis in right])
 
 
-def _scan(node: Node, op: Scan) -> Iterator[Tie]:
+def _scan(node: Node, op: Scan) -> Iterator[Twins]:
     outer, inner = op.named_inputs(node.inputs), op.named_inputs(op.body.inputs)
     written, result = op.named_outputs(node.outputs), op.named_outputs(op.body.outputs)
     for x, y in zip((*outer.states, *outer.invariants), (*inner.states, *inner.invariants), strict=True):
