@@ -96,7 +96,7 @@ def test_the_layer(on: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """The net, the rule, the formula and the command of the page make a golden that holds."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(make_golden, "GOLDENS", tmp_path)
-    Path("net.prototxt").write_text(block("prototxt", "SoftShrink"))
+    Path("net.prototxt").write_text(block("protobuf", "SoftShrink"))
     Path("formula.py").write_text(block("python", "LIMIT"))
     known = {"layer_rule": layer_rule, "LayerBuilder": LayerBuilder, "Layer": Layer, "Value": Value}
     defined(block("python", "@layer_rule"), NetError=NetError, Clip=ops.Clip, SUBTRACT=ops.SUBTRACT, **known)

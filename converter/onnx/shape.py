@@ -10,6 +10,9 @@ from prototrt.converter.onnx.model import OnnxModel, Tensor
 from prototrt.surgery.ir import Dim, Size
 from prototrt.surgery.ops import Axis, Concat, Pad, Reshape, Reverse, ReverseSequence, Slice, Tile, Transpose
 
+_END = (1 << 63) - 1
+"""What a Slice takes for the end of an axis."""
+
 
 @lowers(Reshape)
 def reshape(model: OnnxModel, op: Reshape, x: Tensor) -> list[str]:
@@ -45,7 +48,18 @@ def tile(model: OnnxModel, op: Tile, x: Tensor) -> list[str]:
 
 @lowers(Pad)
 def pad(model: OnnxModel, op: Pad, x: Tensor) -> list[str]:
-    return [model.add("Pad", x, model.integers(*op.before, *op.after), model.scalar(op.value, x.dtype))]
+    # onnxruntime 1.19 leaves garbage where a Pad cuts off every element and adds others: cut after adding.
+    counts = [*op.before, *op.after]
+    added, cut = [max(count, 0) for count in counts], [max(-count, 0) for count in counts]
+    result = x.name
+    if any(added) or not any(cut):
+        result = model.add("Pad", result, model.integers(*added), model.scalar(op.value, x.dtype))
+    if any(cut):
+        axes = [axis for axis in range(x.rank) if cut[axis] or cut[axis + x.rank]]
+        starts = [cut[axis] for axis in axes]
+        ends = [-cut[axis + x.rank] or _END for axis in axes]
+        result = model.add("Slice", result, *(model.integers(*each) for each in (starts, ends, axes)))
+    return [result]
 
 
 @lowers(Concat)

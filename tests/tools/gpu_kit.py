@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-ROOTS = ("click", "cuda-bindings", "numpy", "protobuf", "rich", "tensorrt-rtx")
+ROOTS = ("click", "cuda-python", "numpy", "protobuf", "rich", "tensorrt-rtx")
 PART_SIZE = 60 << 20
 PRESET = 9 | lzma.PRESET_EXTREME
 _DICTIONARY = 256 << 20

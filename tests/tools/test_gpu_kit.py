@@ -6,6 +6,7 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,10 @@ def test_the_library_of_tensorrt_is_packed() -> None:
     if importlib.util.find_spec("cuda.bindings") is None:
         pytest.skip("needs cuda-python")
     found = closure(ROOTS)
-    assert {"cuda-bindings", "tensorrt-rtx", "numpy"} <= set(found)
+    assert {"cuda-python", "tensorrt-rtx", "numpy"} <= set(found)
     assert [name for name in found if name.startswith("tensorrt-rtx-cu") and name.endswith("-libs")]
+    files = [str(file) for name in found for file in metadata.files(name) or ()]
+    assert any(file.startswith("cuda/bindings/runtime.") for file in files)  # whichever package brings it
     assert "torch" not in found
 
 

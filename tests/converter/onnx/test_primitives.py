@@ -85,6 +85,8 @@ CASES: dict[str, tuple[Op, list[Array]]] = {
     "channels of three axes": (Affine(), [numbers(2, 3, 4), numbers(3), numbers(3, seed=1)]),
     "a value around": (Pad((0, 1), (2, 0), -1.5), [numbers(2, 3)]),
     "cut at one end": (Pad((0, -1), (2, 1), 3), [numbers(2, 3)]),
+    "cut at both ends": (Pad((-1, 0), (-1, -2)), [numbers(4, 3)]),
+    "all elements replaced": (Pad((0, 1), (0, -1), 3), [numbers(2, 1)]),
     "what is not chosen is not looked at": (Select(), [TIES > 2, TIES, np.full((1, 4), np.nan, np.float32)]),
     "copies": (Tile(0, 3), [numbers(2, 3)]),
     "back to front": (Reverse(1), [numbers(2, 3, 2)]),
