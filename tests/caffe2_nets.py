@@ -19,7 +19,9 @@ from prototrt.surgery.ir import Array, Graph
 Arrays = Mapping[str, Array]
 
 
-def operator(kind: str, inputs: Sequence[str], outputs: Sequence[str], **arguments: Any) -> Any:
+def operator(
+    kind: str, inputs: Sequence[str] = ("x",), outputs: Sequence[str] = ("y",), **arguments: Any
+) -> Any:
     """An OperatorDef; the kind of each argument is that of its value."""
     message = message_class("OperatorDef")(type=kind, input=inputs, output=outputs)
     for name, value in arguments.items():

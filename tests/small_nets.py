@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -22,6 +22,10 @@ WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"]
 
 Shapes = Mapping[str, Sequence[int]]
 Blobs = Mapping[str, Array]
+
+
+Write: TypeAlias = Callable[..., str]
+"""The fixture that writes a text into a file, and returns the file's name."""
 
 
 def numbers(*shape: int, seed: int = 0) -> Array:

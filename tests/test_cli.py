@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Literal, get_origin
 
@@ -15,12 +12,11 @@ from click.testing import CliRunner
 
 import prototrt
 from prototrt.converter.commandline.commands.converting import convert
-from prototrt.converter.commandline.frame import Guarded
 from prototrt.surgery import pipeline
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.runner import PassList
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
-from prototrt.tests.fresh_python import ROOT, run_python
+from prototrt.tests.fresh_python import run_python
 
 # ---------------------------------------------------------------- the frame
 
@@ -287,92 +283,6 @@ def test_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (result.exit_code, result.stderr) == (130, "stopped\n")
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
-    code = "import sys; from prototrt.cli import main; sys.stdout.reconfigure(line_buffering=True); main()"
-    command = f"{sys.executable} -c '{code}' layers --markdown; echo $? >&2"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev")}
-    result = subprocess.run(
-        ["bash", "-c", f"({command}) | true"], env=environment, capture_output=True, text=True, check=False
-    )
-    assert result.stderr == "0\n"
-
-
-# ---------------------------------------------------------------- what the system has and has not
-
-SNOWMAN = 'layer { name: "\u2603" type: "Input" top: "x" input_param { shape { dim: 2 } } }' + (
-    'layer { name: "y" type: "ReLU" bottom: "x" top: "y" }'
-)
-
-
-def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    (folder / "net.prototxt").write_text(SNOWMAN, encoding="utf-8")
-    line = f"{shlex.quote(sys.executable)} -c 'from prototrt.cli import main; main()' {command}"
-    known = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environment}
-    return subprocess.run(
-        ["sh", "-c", line], cwd=folder, env=known, capture_output=True, text=True, check=False
-    )
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
-def test_a_full_disk(tmp_path: Path) -> None:
-    result = shell("inspect net.prototxt >/dev/full", tmp_path)
-    assert (result.returncode, result.stderr) == (3, "error: the system reports: No space left on device\n")
-    assert shell("inspect nowhere 2>/dev/full", tmp_path).returncode == 3
-    of_help = shell("inspect --help >/dev/full", tmp_path)
-    assert (of_help.returncode, of_help.stderr) == (3, result.stderr)
-
-
-def test_a_closed_stdout(tmp_path: Path) -> None:
-    result = shell("inspect net.prototxt >&-", tmp_path)
-    assert (result.returncode, result.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("command", ["survey .", "convert net.prototxt -o net.onnx --random-weights 1"])
-def test_a_closed_stderr(command: str, tmp_path: Path) -> None:
-    """Where there would be a bar on a terminal."""
-    result = shell(f"{command} 2>&-", tmp_path)
-    assert (result.returncode, result.stdout != "") == (0, True)
-
-
-@pytest.mark.parametrize("command", ["prototrt", "convert"])
-def test_ctrl_c_during_the_imports(command: str) -> None:
-    code = (
-        "import sys\n"
-        "class Interrupt:\n"
-        "    def find_spec(self, name, path, target=None):\n"
-        "        if name == 'prototrt.cli': raise KeyboardInterrupt\n"
-        "sys.meta_path.insert(0, Interrupt())\n"
-        f"from prototrt.__main__ import {command}_main\n{command}_main()"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev")}
-    result = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
-    assert (result.returncode, result.stdout, result.stderr) == (130, "", "stopped\n")
-
-
-def test_it_runs_as_a_module() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev")}
-    command = [sys.executable, "-m", "prototrt", "--version"]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stdout) == (0, f"prototrt, version {prototrt.__version__}\n")
-
-
-def test_a_terminal_that_lacks_a_letter(tmp_path: Path) -> None:
-    result = shell("inspect net.prototxt", tmp_path, PYTHONIOENCODING="ascii")
-    assert result.returncode == 0, result.stderr
-    assert r"\u2603" in result.stdout
-
-
-def test_ctrl_c_before_the_command_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Guarded, "parse_args", stopped)
-    result = run("layers")
-    assert (result.exit_code, result.stderr.strip()) == (130, "stopped")
-
-
 @pytest.mark.parametrize("name", ["n" * 260, "n" * 252])
 def test_a_name_that_is_too_long(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also with the suffix of a manifest, or while it is written under another name."""
@@ -381,95 +291,3 @@ def test_a_name_that_is_too_long(name: str, tmp_path: Path, monkeypatch: pytest.
     assert result.exit_code == 2
     assert result.stderr.endswith(": its name is too long\n")
     assert run("cache", "prune", name).exit_code == 3
-
-
-INTERRUPTED_TWICE = """
-import atexit, os, signal
-from prototrt import __main__, cli
-
-def interrupt():
-    os.kill(os.getpid(), signal.SIGINT)
-
-def command():
-    try:
-        interrupt()
-    finally:
-        interrupt()
-        print("tidied up", flush=True)
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-atexit.register(interrupt)
-cli.prototrt_main = command
-__main__.prototrt_main()
-"""
-
-
-def test_ctrl_c_that_comes_again_disturbs_neither_tidying_up_nor_the_end() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev")}
-    result = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_TWICE],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (result.returncode, result.stdout, result.stderr) == (130, "tidied up\n", "stopped\n")
-
-
-SWALLOWED = """
-import signal, sys
-from unittest import mock
-from prototrt import __main__
-
-def interrupted():
-    try:
-        signal.raise_signal(signal.SIGINT)
-    except KeyboardInterrupt:
-        {reaction}
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.argv = ["prototrt", "layers"]
-with mock.patch("prototrt.surgery.views.support.supported_layers", interrupted):
-    __main__.prototrt_main()
-"""
-
-
-@pytest.mark.parametrize(
-    "reaction", ["raise TypeError('expected a message argument') from None", "return []"]
-)
-def test_ctrl_c_that_a_library_swallows(reaction: str) -> None:
-    result = subprocess.run(
-        [sys.executable, "-c", SWALLOWED.format(reaction=reaction)],
-        env={**os.environ, "PYTHONPATH": str(ROOT / ".dev")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (result.returncode, result.stderr) == (130, "stopped\n")
-
-
-def test_ctrl_c_within_code_that_is_made_from_a_string() -> None:
-    """Python remembers it, and would end the process by the signal although it was caught."""
-    code = (
-        "import signal; signal.signal(2, signal.default_int_handler)\n"
-        "from prototrt import __main__, cli\n"
-        "cli.prototrt_main = lambda: exec('signal.raise_signal(2)')\n"
-        "__main__.prototrt_main()"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev")}
-    result = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
-    assert (result.returncode, result.stdout, result.stderr) == (130, "", "stopped\n")
-
-
-def test_ctrl_c_that_is_ignored_stays_ignored() -> None:
-    code = "import signal; from prototrt import __main__, cli; cli.prototrt_main = lambda: signal.raise_signal(2)\n"
-    result = subprocess.run(
-        ["bash", "-c", f"trap '' INT; {sys.executable} -c '{code}__main__.prototrt_main(); print(1)'"],
-        env={**os.environ, "PYTHONPATH": str(ROOT / ".dev")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (result.returncode, result.stdout, result.stderr) == (0, "1\n", "")

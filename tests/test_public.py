@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import re
-import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import fields
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_origin
 
 import numpy as np
 import pytest
@@ -20,46 +17,26 @@ import pytest
 import prototrt
 from prototrt.caffe_proto import errors
 from prototrt.caffe_proto.net.deploy_text import deploy_text
-from prototrt.caffe_proto.options import Options, stated_fields
-from prototrt.caffe_proto.warned import silent, tell
 from prototrt.cli import main
 from prototrt.converter.batch.conversion import survey_models
 from prototrt.converter.batch.entry import Outcome
-from prototrt.converter.builder_options import COMPATIBILITY
 from prototrt.converter.calibration import calibration
 from prototrt.converter.conversion import convert_files, verify_model
 from prototrt.converter.glance.facts import FileFacts
 from prototrt.converter.machines.benchmark import bench_graph
 from prototrt.converter.machines.doctor import diagnose
-from prototrt.converter.machines.targets import TARGETS
 from prototrt.converter.options import Started
-from prototrt.converter.sessions.session import WAYS
 from prototrt.converter.survey.survey import survey
 from prototrt.converter.triton.repository import write_repository
 from prototrt.converter.views.pictures import write_picture
-from prototrt.converter.views.stages import READERS
-from prototrt.surgery.forks import MEANINGS
 from prototrt.surgery.views import inspection
 from prototrt.surgery.views.support import supported_layers
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, strips
 from prototrt.tests.fresh_python import run_python
+from prototrt.tests.public_cases import PAGE, PYTHON_LAYER, ROOT, ROWS, SMALL
 
-ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "python.md").read_text()
-COMMANDS, WORDS = PAGE.split("## Words")
-ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*?) \| .* \|$", COMMANDS, re.MULTILINE))
 MODELS = f"models: [{{ name: digits, prototxt: {DEPLOY}, weights: {WEIGHTS}, format: onnx }}]"
-SMALL = """
-layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 } } }
-layer { name: "y" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 3 } }
-"""
 NET = {"NET": ["net.prototxt", "--random-weights", "1"]}
-PYTHON_LAYER = """
-name: "cut"
-layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 } } }
-layer { name: "relu" type: "ReLU" bottom: "x" top: "y" }
-layer { name: "mystery" type: "Python" bottom: "y" top: "z" python_param { module: "m" layer: "L" } }
-"""
 
 
 def test_each_command_has_a_public_function_that_is_documented() -> None:
@@ -125,71 +102,6 @@ def test_all_names_are_there_and_documented() -> None:
         assert thing.__doc__ or get_origin(thing) is Literal, name
         assert re.search(rf"\b{name}\b", PAGE) or name == "weights", name
     assert {*prototrt.__all__} <= {*dir(prototrt)}
-
-
-# ---------------------------------------------------------------- choices
-
-CHOICES = {
-    name: get_args(thing)
-    for name in prototrt.__all__
-    if get_origin(thing := getattr(prototrt, name)) is Literal
-}
-
-
-KINDS = [kind for kind in Options.__subclasses__() if ".tests." not in f".{kind.__module__}."]
-
-
-def literals(hint: Any) -> Iterator[tuple[str, ...]]:
-    """The words of each ``Literal`` in a type."""
-    if get_origin(hint) is Literal:
-        yield get_args(hint)
-    for part in get_args(hint):
-        yield from literals(part)
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_words_of_options_are_public_types(kind: type[Options]) -> None:
-    """A field's type, its check and the choices of the command line are one list."""
-    hints = get_type_hints(kind, localns={"Array": object, "BatchProgress": object, "KW_ONLY": object})
-    for known in fields(kind):
-        stated = [*literals(hints[known.name])]
-        checked = known.metadata.get("choices")
-        assert stated == ([checked] if checked else [("bind", "zero")] if known.name == "state" else [])
-        assert all(words in CHOICES.values() for words in stated), known.name
-
-
-@pytest.mark.parametrize(
-    ("words", "meant"),
-    [
-        (prototrt.Fork, {fork for meanings in MEANINGS.values() for fork in meanings}),
-        (prototrt.HardwareCompatibility, COMPATIBILITY),
-        (prototrt.Reader, READERS),
-        (prototrt.TargetName, TARGETS),
-        (prototrt.Way, {*WAYS, "engine"}),
-    ],
-    ids=["forks", "compatibility", "readers", "targets", "ways"],
-)
-def test_each_word_means_something(words: object, meant: Collection[str]) -> None:
-    assert sorted(get_args(words)) == sorted(meant)
-
-
-def test_the_page_lists_the_words() -> None:
-    listed = dict(re.findall(r"^\| `(\w+)` \| .*? \| (.*) \|$", WORDS, re.MULTILINE))
-    assert {name: tuple(re.findall("`(.*?)`", words)) for name, words in listed.items()} == CHOICES
-
-
-@pytest.mark.parametrize(
-    ("name", "word", "message"),
-    [
-        ("stage", "lowred", 'one of parsed, rewritten, lowered\n  fix: use stage="lowered"'),
-        ("reader", "caffe", 'one of tensorrt, onnx, onnx-lstm\n  fix: use reader="tensorrt"'),
-    ],
-)
-def test_a_word_that_draw_does_not_know(name: str, word: str, message: str) -> None:
-    given: dict[str, Any] = {name: word}
-    with pytest.raises(prototrt.OptionsError) as caught:
-        prototrt.draw(prototrt.load(DEPLOY), **given)
-    assert str(caught.value) == f"{name} is {word!r}, expected {message}"
 
 
 def test_all_errors_are_public() -> None:
@@ -352,80 +264,6 @@ def test_a_batch_tells_the_progress_and_its_warnings(tmp_path: Path, monkeypatch
     assert prototrt.prune_cache("cache", older_than=1).kept == 1
 
 
-def test_convert_writes_what_the_command_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("onnx", reason="writes a model")
-    monkeypatch.chdir(tmp_path)
-    Path("net.prototxt").write_text(PYTHON_LAYER.replace('"relu" type: "ReLU"', '"fc" type: "Scale"'))
-    with pytest.warns(prototrt.ConversionWarning, match="mystery") as told:
-        found = prototrt.convert(
-            Path("net.prototxt"),
-            None,
-            Path("net.onnx"),
-            random_weights=1,
-            outputs="auto",
-            verify=True,
-            emit_header="net.h",
-        )
-    assert [str(each.message) for each in told] == [*found.warnings]
-    assert found.files == ["net.onnx", "net.onnx.json", "net.h"]
-    assert found.manifest == json.loads(Path("net.onnx.json").read_text())
-    assert (found.model.name, [value.name for value in found.graph.outputs]) == ("cut", ["y"])
-    assert found.manifest["verification"]["comparisons"]
-    assert repr(found) == "<Converted cut: net.onnx, net.onnx.json, net.h>"
-    first = {name: Path(name).read_bytes() for name in found.files}
-    done("convert", "net.prototxt", "-o", "net.onnx", *COMMAND)
-    assert {name: Path(name).read_bytes() for name in found.files} == first
-
-
-COMMAND = ["--random-weights", "1", "--output", "auto", "--verify", "--emit-header", "net.h"]
-
-
-def test_convert_takes_all_options_of_the_command() -> None:
-    own = {"model", "print_after", "as_json", "verbose", "quiet", "debug", "version"}
-    asked = {option.name for option in main.commands["convert"].params} - own
-    assert asked == {each.name for each in stated_fields(prototrt.ConversionOptions)}
-    given = prototrt.ConversionOptions(
-        "w", "f", precision="fp16", tile="native", backend="rtx", phase="TRAIN"
-    )
-    assert given.part(prototrt.RewriteOptions) == prototrt.RewriteOptions(precision="fp16", tile="native")
-    assert given.part(prototrt.BuildOptions) == prototrt.BuildOptions("rtx", tile="native")
-    assert given.part(prototrt.LoadOptions) == prototrt.LoadOptions("w", phase="TRAIN")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"file": "net.onnx", "sign": "key"}, "sign is for engines, but FILE ends in .onnx"),
-        (
-            {"file": "net.onnx", "precison": "fp16"},
-            "got an unexpected keyword argument 'precison'. Did you mean",
-        ),
-        (
-            {"file": "net.onnx", "emit_header": "no/net.h"},
-            'emit_header: cannot write "no/net.h": the folder "no" does not exist',
-        ),
-        (
-            {"file": "net.onnx", "scales": "s", "calibration_cache": "c"},
-            "scales and calibration_cache are both",
-        ),
-        ({"file": "net.onnx", "tile": "keep"}, "tile is 'keep', expected one of broadcast, native, plugin"),
-    ],
-)
-def test_what_convert_refuses(
-    options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("net.prototxt").write_text(SMALL)
-    with pytest.raises((prototrt.OptionsError, TypeError), match=re.escape(message)):
-        prototrt.convert("net.prototxt", weights=None, random_weights=0, **options)
-    assert os.listdir() == ["net.prototxt"]
-
-
-def test_convert_takes_files() -> None:
-    with pytest.raises(TypeError, match=r"^prototrt.convert takes the file of a net, not a Model$"):
-        prototrt.convert(prototrt.load(DEPLOY), WEIGHTS, "x.onnx")  # type: ignore[call-overload]  # the mistake
-
-
 def test_a_batch_is_surveyed_as_it_would_be_converted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -454,71 +292,3 @@ def test_a_function_says_what_to_call_first() -> None:
     for function in (prototrt.verify, prototrt.calibrate, prototrt.deploy, prototrt.draw):
         with pytest.raises(TypeError, match="takes a Model, not a file: call model"):
             function(DEPLOY)  # type: ignore[arg-type, call-overload]  # the mistake
-
-
-# ---------------------------------------------------------------- warnings
-
-
-def test_each_warning_of_a_net_is_told_once(tmp_path: Path) -> None:
-    file = tmp_path / "net.prototxt"
-    file.write_text(PYTHON_LAYER)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model = prototrt.load(file)
-        graph = prototrt.rewrite(model)
-        prototrt.inspect(model)
-    told = [str(each.message) for each in caught]
-    assert [each.category for each in caught] == [prototrt.ConversionWarning] * len(caught)
-    assert [*dict.fromkeys(told)][: len(graph.warnings)] == [*graph.warnings]
-    assert any("the net ends before" in text or "mystery" in text for text in told)
-    assert {each.filename for each in caught} == {__file__}
-
-
-def test_verify_tells_once_although_it_rewrites_twice(tmp_path: Path) -> None:
-    file = tmp_path / "net.prototxt"
-    file.write_text(PYTHON_LAYER)
-    model = prototrt.load(file)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        prototrt.verify(model, ways=["onnx"], rewriting=prototrt.RewriteOptions(precision="fp16"))
-    told = [str(each.message) for each in caught]
-    assert len(told) == len(set(told)) > 0
-
-
-def test_warnings_can_be_errors(tmp_path: Path) -> None:
-    file = tmp_path / "net.prototxt"
-    file.write_text(PYTHON_LAYER)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", prototrt.ConversionWarning)
-        with pytest.raises(prototrt.ConversionWarning):
-            prototrt.rewrite(prototrt.load(file))
-
-
-def test_a_command_tells_each_warning_once(tmp_path: Path) -> None:
-    file = tmp_path / "net.prototxt"
-    file.write_text(PYTHON_LAYER)
-    command = [
-        sys.executable,
-        "-m",
-        "prototrt",
-        "dot",
-        str(file),
-        "--stage",
-        "rewritten",
-        "-o",
-        str(tmp_path / "n.dot"),
-    ]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-    lines = [line for line in result.stderr.splitlines() if "warning" in line.lower()]
-    assert lines
-    assert len(lines) == len(set(lines))
-    assert "ConversionWarning" not in result.stderr
-
-
-def test_what_was_told_before_is_not_told_again() -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        tell(["a", "b", "a"], but=["b"])
-        with silent():
-            tell(["c"])
-    assert [str(each.message) for each in caught] == ["a"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ import pytest
 from prototrt.caffe_proto import ConversionError, RandomWeights, WeightsError, load
 from prototrt.caffe_proto.errors import OptionsError
 from prototrt.caffe_proto.installing import pip_install
+from prototrt.tests.small_nets import Write
 
 h5py = pytest.importorskip("h5py")
 
-Write = Callable[..., str]
 NUMBERS = np.arange(6, dtype=np.float32).reshape(2, 3)
 NET = "layer { name: 'a/b' type: 'InnerProduct' top: 'y' }"
 

@@ -7,7 +7,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,8 @@ import pytest
 from prototrt.caffe_proto import ConversionError, StoredBlob, load
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.caffe_proto.weights import Array, caffemodel
+from prototrt.tests.small_nets import Write
 from prototrt.tests.tools import caffemodel_writer
-
-Write = Callable[..., str]
 
 NUMBERS = np.arange(6, dtype=np.float32).reshape(2, 3) - 2.5
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,23 +10,15 @@ from google.protobuf import text_format
 from prototrt.caffe_proto import ConversionError, Model, load
 from prototrt.caffe_proto.net.deploy_text import deploy_text, transformations
 from prototrt.caffe_proto.schema import message_class
+from prototrt.tests.caffe_proto.deploy_nets import DATA, FC, LOSS, layer
+from prototrt.tests.small_nets import Write
 
-Write = Callable[..., str]
 GOLDENS = Path(__file__).parents[1] / "goldens"
-
-
-def layer(kind: str, name: str, bottoms: str, tops: str, more: str = "") -> str:
-    blobs = [f"bottom: '{b}'" for b in bottoms.split()] + [f"top: '{t}'" for t in tops.split()]
-    return f"layer {{ name: '{name}' type: '{kind}' {' '.join(blobs)} {more} }}"
 
 
 def summary(model: Model) -> list[str]:
     return [f"{one.type} {' '.join(one.bottoms)} -> {' '.join(one.tops)}" for one in model.layers]
 
-
-DATA = layer("Data", "in", "", "x y")
-FC = layer("InnerProduct", "fc", "x", "s", "inner_product_param { num_output: 2 }")
-LOSS = layer("SoftmaxWithLoss", "loss", "s y", "loss", "softmax_param { axis: 2 }")
 
 CASES = {
     "classifier": (
@@ -287,99 +278,6 @@ def test_parameters_of_the_answer(write: Write) -> None:
     assert (softmax.origin.line, softmax.origin.type) == (3, "Softmax")
 
 
-SHAPES = {
-    "MemoryData": (
-        "memory_data_param { batch_size: 1 channels: 3 height: 142 width: 143 }",
-        'became the input "x" of shape (1, 3, 142, 143)',
-        [1, 3, 142, 143],
-    ),
-    "Data": (
-        "data_param { batch_size: 4 } transform_param { crop_size: 16 }",
-        'became the input "x" of shape (4, ?, 16, 16)',
-        None,
-    ),
-    "Data ": (
-        "data_param { batch_size: 4 } transform_param { crop_size: 16 force_color: true }",
-        'became the input "x" of shape (4, 3, 16, 16)',
-        [4, 3, 16, 16],
-    ),
-    "Data  ": (
-        "data_param { batch_size: 4 } transform_param { crop_size: 16 mean_value: [1, 2.5] scale: 0.5 }",
-        'became the input "x" of shape (4, 2, 16, 16)',
-        [4, 2, 16, 16],
-    ),
-    "ImageData": (
-        "image_data_param { batch_size: 2 new_height: 5 new_width: 6 is_color: false }",
-        'became the input "x" of shape (2, 1, 5, 6)',
-        [2, 1, 5, 6],
-    ),
-    "WindowData": (
-        "window_data_param { batch_size: 2 } transform_param { crop_size: 7 }",
-        'became the input "x" of shape (2, 3, 7, 7)',
-        [2, 3, 7, 7],
-    ),
-    "HDF5Data": ("hdf5_data_param { batch_size: 2 }", 'became the input "x"', None),
-    "AnnotatedData": ("", 'became the input "x"', None),
-    "DummyData": (
-        "dummy_data_param { shape { dim: 2 dim: 3 } data_filler { type: 'gaussian' } }",
-        'became the input "x" of shape (2, 3)',
-        [2, 3],
-    ),
-    "DummyData ": (
-        "dummy_data_param { num: 2 channels: 3 height: 4 width: 5 data_filler { type: 'uniform' } }",
-        'became the input "x" of shape (2, 3, 4, 5)',
-        [2, 3, 4, 5],
-    ),
-}
-
-
-@pytest.mark.parametrize("case", SHAPES)
-def test_shapes_of_inputs(case: str, write: Write) -> None:
-    more, told, shape = SHAPES[case]
-    kind = case.strip()
-    model = load(write(layer(kind, "in", "", "x", more) + FC))
-    assert model.warnings[0] == f'net.prototxt:1: layer "in" ({kind}): {told}'
-    assert [list(one.dim) for one in model.layers[0].param.shape] == ([shape] if shape else [])
-
-
-DUMMIES = {
-    "drawn": ("top: 'a' top: 'b'", "{ type: 'gaussian' }", ["Input a", "Input b"]),
-    "drawn, each by its own filler": (
-        "top: 'a' top: 'b'",
-        "{ type: 'xavier' } data_filler { type: 'uniform' }",
-        ["Input a", "Input b"],
-    ),
-    "drawn beside labels": (
-        "top: 'a' top: 'label'",
-        "{ type: 'gaussian' } data_filler { type: 'constant' }",
-        ["Input a"],
-    ),
-    "drawn beside what is not drawn": (
-        "top: 'a' top: 'b'",
-        "{ type: 'gaussian' } data_filler { type: 'constant' }",
-        ["DummyData a b"],
-    ),
-    "the same on each call": ("top: 'a'", "{ type: 'bilinear' }", ["DummyData a"]),
-    "another number of fillers": (
-        "top: 'a' top: 'b'",
-        "{ type: 'uniform' } data_filler { type: 'uniform' } data_filler { type: 'uniform' }",
-        ["DummyData a b"],
-    ),
-}
-
-
-@pytest.mark.parametrize("case", DUMMIES)
-def test_what_is_drawn_becomes_an_input(case: str, write: Write) -> None:
-    tops, filler, expected = DUMMIES[case]
-    shape = "shape { dim: 2 dim: 3 }"
-    net = (
-        f"layer {{ name: 'd' type: 'DummyData' {tops} dummy_data_param {{ {shape} data_filler {filler} }} }}"
-    )
-    readers = (layer("TanH", top, top, f"of_{top}") for top in ("a", "b", "label") if f"'{top}'" in tops)
-    made = load(write("\n".join([net, *readers]))).layers
-    assert [f"{one.type} {' '.join(one.tops)}" for one in made if one.type != "TanH"] == expected
-
-
 def test_transformation_is_told(write: Write) -> None:
     more = "transform_param { mean_file: 'm.binaryproto' mean_value: [104, 117.5] scale: 0.00390625 }"
     model = load(write(layer("Data", "in", "", "x", more) + FC))
@@ -423,72 +321,6 @@ def test_text_of_the_deploy_net(case: str, write: Write) -> None:
     assert again.warnings == ()
     net = text_format.Parse(text, message_class("NetParameter")())
     assert [one.type for one in net.layer] == [layer.type for layer in model.layers]
-
-
-OF_SOURCES: dict[str, tuple[str, str, str | None]] = {
-    "crop": (
-        "Data",
-        "transform_param { crop_size: 5 mean_value: [1, 2, 3] } data_param { batch_size: 2 }",
-        "2 3 5 5",
-    ),
-    "unknown channels": ("Data", "transform_param { crop_size: 5 } data_param { batch_size: 2 }", "2 ? 5 5"),
-    "resized": (
-        "AnnotatedData",
-        "transform_param { force_color: true resize_param { height: 4 width: 6 } } data_param { batch_size: 2 }",
-        "2 3 4 6",
-    ),
-    "new sizes": ("ImageSegData", "image_data_param { batch_size: 2 new_height: 4 new_width: 6 }", "2 3 4 6"),
-    "grey": (
-        "ImageData",
-        "image_data_param { batch_size: 2 is_color: false new_height: 4 new_width: 6 }",
-        "2 1 4 6",
-    ),
-    "a fork's fields": (
-        "PicPac",
-        "picpac_param { path: 'a' batch: 2 channels: 3 split: 9 resize_width: 6 resize_height: 4 }",
-        "2 3 4 6",
-    ),
-    "crops of a fork": ("DocData", "doc_param < batchsize: 2 crop_h: 4, crop_w: 6; >", "2 ? 4 6"),
-    "dims": ("MemoryData", "memory_data_param { dim: [1, 2, 3, 4, 5] }", "1 2 3 4 5"),
-    "its own shape": ("OnDiskData", "input_param { shape { dim: 2 dim: 7 } }", "2 7"),
-    "memory": ("MemoryData", "memory_data_param { batch_size: 2 channels: 3 height: 4 width: 6 }", "2 3 4 6"),
-    "numbers of deeper messages": ("NYUData", "a_param { sampler { batch_size: 2 height: 4 } }", "? ? ? ?"),
-    "nothing": ("NYUData", "", None),
-}
-
-
-@pytest.mark.parametrize("case", OF_SOURCES)
-def test_shape_of_a_source(case: str, write: Write) -> None:
-    kind, fields, expected = OF_SOURCES[case]
-    model = load(write(f"{layer(kind, 'in', '', 'x', fields)} {layer('Power', 'p', 'x', 'y')}"))
-    stated = [" ".join(map(str, shape.dim)) for shape in model.layers[0].message.input_param.shape]
-    partial = (
-        " ".join("?" if size is None else str(size) for size in model.sizes["x"]) if model.sizes else None
-    )
-    assert (partial, stated) == (expected, [expected] if expected and "?" not in expected else [])
-
-
-@pytest.mark.parametrize(
-    ("reader", "expected"),
-    [
-        (
-            "type: 'Convolution3D' convolution_param { num_output: 2 kernel_size: 3 kernel_depth: 3 }",
-            [2, 3, 16, 4, 4],
-        ),
-        ("type: 'Convolution' convolution_param { num_output: 2 kernel_size: [3, 3, 3] }", [2, 3, 16, 4, 4]),
-        ("type: 'Convolution' convolution_param { num_output: 2 kernel_size: 3 }", []),
-    ],
-)
-def test_videos_are_what_kernels_of_three_axes_read(reader: str, expected: list[int], write: Write) -> None:
-    fields = "video_data_param { batch_size: 2 new_length: 16 } transform_param { crop_size: 4 }"
-    model = load(
-        write(
-            f"{layer('VideoData', 'in', '', 'x', fields)} layer {{ name: 'c' bottom: 'x' top: 'c' {reader} }}"
-        )
-    )
-    assert [list(shape.dim) for shape in model.layers[0].message.input_param.shape] == (
-        [expected] if expected else []
-    )
 
 
 PYTHON = "python_param {{ module: 'rpn.proposal_target_layer' layer: '{}' }}"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from prototrt.caffe_proto import ConversionError, load
 from prototrt.caffe_proto.files import HEAD
+from prototrt.tests.small_nets import Write
 
-Write = Callable[..., str]
 NET = b'layer { name: "a" type: "Input" top: "x" }'
 
 FINE = {

@@ -14,10 +14,10 @@ from prototrt.caffe_proto import ConversionError, load
 from prototrt.caffe_proto.errors import UnreadableFileError
 from prototrt.caffe_proto.weights.hdf5 import open_hdf5
 from prototrt.converter.glance.look import look_at
+from prototrt.tests.small_nets import Write
 
 h5py = pytest.importorskip("h5py")
 
-Write = Callable[..., str]
 NUMBERS = np.arange(6, dtype=np.float32)
 NET = "layer { name: 'fc' type: 'InnerProduct' top: 'y' }"
 

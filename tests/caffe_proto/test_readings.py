@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from prototrt.caffe_proto import Model, load
+from prototrt.tests.small_nets import Write
 
-Write = Callable[..., str]
 NET = "layer { name: 'a' type: 'TanH' bottom: 'x' top: 'a' }"
 
 

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,8 @@ from prototrt.caffe_proto.caffe2.files import is_netdef
 from prototrt.caffe_proto.recognition import CAFFEMODEL, NETDEF, kind_of, looks_like_operators
 from prototrt.caffe_proto.weights.wire_writer import field_head, varint_bytes
 from prototrt.tests.fresh_python import run_python
+from prototrt.tests.small_nets import Write
 
-Write = Callable[..., str]
 NUMBERS = 3 << 30  # bytes of them that each file has; as holes, which take no room
 MOST_MEMORY = 64 << 20
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import h5py  # type: ignore[import-untyped]  # it has no stubs
@@ -10,9 +9,9 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto import ConversionError, Layer, load
+from prototrt.tests.small_nets import Write
 from prototrt.tests.tools import caffemodel_writer
 
-Write = Callable[..., str]
 ONE, TWO = np.full((2, 3), 1, np.float32), np.full((2, 3), 2, np.float32)
 
 

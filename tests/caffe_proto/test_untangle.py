@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from prototrt.caffe_proto import ConversionError, Model, load, raise_all
-
-Write = Callable[..., str]
+from prototrt.tests.small_nets import Write
 
 
 def net(*layers: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from google.protobuf import text_format
 
@@ -11,8 +9,7 @@ from prototrt.caffe_proto import ConversionError, load
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.caffe_proto.text.prototxt import parse_net
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry, upgraded_layers
-
-Write = Callable[..., str]
+from prototrt.tests.small_nets import Write
 
 
 def entries(text: str) -> list[LayerEntry]:
