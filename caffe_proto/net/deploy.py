@@ -85,6 +85,7 @@ class _Cut:
     measured: set[str] = field(default_factory=set)  # values that come from a loss
     labels: set[str] = field(default_factory=set)  # values that come only from labels
     comparing: set[int] = field(default_factory=set)  # layers of unknown types that end the net with labels
+    changing: set[int] = field(default_factory=set)  # layers of unknown types that change values by labels
     made: set[str] = field(default_factory=set)  # values of layers that are kept
     helped: dict[int, int] = field(default_factory=dict)  # which loss an auxiliary loss helps to train
     warnings: list[str] = field(default_factory=list)
@@ -103,25 +104,48 @@ class _Cut:
     def _is_kept(self, index: int) -> bool:
         return not self.wanted.isdisjoint(self.names.tops[index])
 
+    def _passed(self, index: int) -> int:
+        """How many tops of the layer are its bottoms when the net is deployed."""
+        return 1 if index in self.changing else _facts(self.entries[index]).passes_on
+
     def _measures(self, index: int) -> bool:
         return _is_measure(self.entries[index]) or index in self.comparing
 
     def _compares(self, index: int) -> bool:
         """Whether a layer of an unknown type ends the net, and reads labels beside what the net computes."""
-        layer, bottoms = self.entries[index].message, self.names.bottoms[index]
-        if is_known(layer.type) or not self._ends.issuperset(self.names.tops[index]):
+        if is_known(self.entries[index].message.type) or not self._ends.issuperset(self.names.tops[index]):
             return False
-        labels = {
+        labels = self._labels_of(index)
+        return bool(labels) and not self._fed.union(labels).issuperset(self.names.bottoms[index])
+
+    def _labels_of(self, index: int) -> set[str]:
+        """The labels among the bottoms of a layer."""
+        layer, bottoms = self.entries[index].message, self.names.bottoms[index]
+        return {
             value
             for blob, value in zip(layer.bottom, bottoms, strict=True)
             if value in self.labels or (value in self._fed and is_label_by_name(blob))
         }
-        return bool(labels) and not self._fed.union(labels).issuperset(bottoms)
+
+    def _changes_by_labels(self, index: int) -> bool:
+        """Whether a layer of an unknown type changes by labels what only losses read.
+
+        Forks for faces do that to the score of the right class.
+        """
+        layer, bottoms = self.entries[index].message, self.names.bottoms[index]
+        if is_known(layer.type) or len(bottoms) < 2 or not layer.top:
+            return False
+        if self.names.tops[index][0] in self._leading_to_ends:
+            return False
+        labels = self._labels_of(index)
+        return bool(labels) and bottoms[0] not in labels and bottoms[0] not in self._fed
 
     def _mark_origins(self, index: int) -> None:
         entry, bottoms, tops = self.entries[index], self.names.bottoms[index], self.names.tops[index]
         if self._compares(index):
             self.comparing.add(index)
+        elif self._changes_by_labels(index):
+            self.changing.add(index)
         if self._measures(index):
             self.measured.update(tops[:1] if _facts(entry).shows_answer else tops)
         elif not self.measured.isdisjoint(bottoms):
@@ -133,8 +157,8 @@ class _Cut:
             )
         elif bottoms and self.labels.issuperset(bottoms):
             self.labels.update(tops)
-        elif _facts(entry).passes_on:
-            self.labels.update(tops[_facts(entry).passes_on :])
+        elif count := self._passed(index):
+            self.labels.update(tops[count:])
 
     def _mark_auxiliary(self) -> None:
         """Find losses that only help to train the layers before them, such as GoogLeNet's loss1 and loss2.
@@ -166,7 +190,7 @@ class _Cut:
         if not is_source(entry):
             ends = self._ends.intersection(tops)
             self.wanted.update(ends - self.measured - self.labels)
-        if count := _facts(entry).passes_on:
+        if count := self._passed(index):
             pairs = zip(bottoms[:count], tops, strict=False)
             self.wanted.update(bottom for bottom, top in pairs if top in self.wanted)
         elif not self.wanted.isdisjoint(tops):
@@ -195,6 +219,17 @@ class _Cut:
     def _ends(self) -> frozenset[str]:
         """The outputs of the net."""
         return frozenset(self.names.outputs)
+
+    @cached_property
+    def _leading_to_ends(self) -> frozenset[str]:
+        """The outputs of the net, and the values from which layers that measure nothing compute them."""
+        leading = set(self._ends)
+        for entry, bottoms, tops in zip(
+            reversed(self.entries), reversed(self.names.bottoms), reversed(self.names.tops), strict=True
+        ):
+            if not _is_measure(entry) and not leading.isdisjoint(tops):
+                leading.update(bottoms)
+        return frozenset(leading)
 
     @cached_property
     def _helping(self) -> frozenset[str]:
@@ -241,7 +276,7 @@ class _Cut:
             return self._inputs(index)
         if self._measures(index):
             return self._answer(index)
-        if _facts(entry).passes_on:
+        if self._passed(index):
             return self._passed_on(index)
         # A Silence hides a blob that would otherwise be an output.
         is_silent = not tops and self.made.issuperset(self.names.bottoms[index])
@@ -277,7 +312,7 @@ class _Cut:
 
     def _passed_on(self, index: int) -> list[LayerEntry]:
         """The bottoms of a layer that only serves training, under the names of its tops."""
-        entry, count = self.entries[index], _facts(self.entries[index]).passes_on
+        entry, count = self.entries[index], self._passed(index)
         kept = []
         for bottom, top, value in zip(
             entry.message.bottom[:count], entry.message.top, self.names.tops[index], strict=False
@@ -286,7 +321,9 @@ class _Cut:
                 name = self._free_name(top, entry)
                 layer = message_class("LayerParameter")(name=name, type="Split", bottom=[bottom], top=[top])
                 kept.append(LayerEntry(layer, entry.line))
-        self._warn(entry, "dropped: it changes data while a net is trained")
+        with_labels = index in self.changing
+        told = "it reads labels, which are known only in training" if with_labels else ""
+        self._warn(entry, f"dropped: {told or 'it changes data while a net is trained'}")
         return kept
 
     def _answer(self, index: int) -> list[LayerEntry]:

@@ -11,6 +11,7 @@ from prototrt.caffe_proto.wording import Option
 
 _STEPS = "TxNxI"
 _IMAGES = "NxCxHxW"
+_VOLUMES = "NxCxLxHxW"
 _STATES = "1xNxH"
 
 
@@ -42,6 +43,16 @@ def _axes(blob: str, layers: Sequence[Layer]) -> str:
             if facts.states and index >= len(layer.bottoms) - facts.states and layer.param.expose_hidden:
                 return _STATES
             if not facts.keeps_axes:
-                return facts.example[min(index, len(facts.example) - 1)]
+                example = facts.example[min(index, len(facts.example) - 1)]
+                return _VOLUMES if example == _IMAGES and _is_over_volumes(layers) else example
             alike.update(layer.tops)
     return _IMAGES
+
+
+def _is_over_volumes(layers: Sequence[Layer]) -> bool:
+    """Whether a window of the net states three sizes: no layer of images adds an axis before it."""
+    return any(
+        len(param.kernel_size) == 3
+        for layer in layers
+        for param in (layer.message.convolution_param, layer.message.pooling_param)
+    )

@@ -18,6 +18,8 @@ from prototrt.caffe_proto.errors import (
     WeightsError,
 )
 from prototrt.caffe_proto.loading import load
+from prototrt.caffe_proto.model import Model
+from prototrt.caffe_proto.net.shape_examples import example_shape
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.warned import silent
 from prototrt.surgery.expansion.expand import Expansion, Refusal, attempt
@@ -115,8 +117,9 @@ def surveyed(
     try:
         with silent():
             model = load(file, options=loading or LoadOptions())
-        result = attempt(model, options)
-        shapes = result.shapes if isinstance(result, Refusal) else {}
+        fed = _without_inputs(model)
+        result = attempt(model, replace(options, shapes={**(options.shapes or {}), **_invented(fed)}))
+        shapes = {**fed, **(result.shapes if isinstance(result, Refusal) else {})}
         if shapes:
             result = attempt(model, replace(options, shapes={**(options.shapes or {}), **_invented(shapes)}))
     except ConversionError as error:
@@ -134,6 +137,13 @@ def surveyed(
         return _but_left_out(unsuited, result.left_out)
     verdict = Verdict.IN_PART if outputs else Verdict.NOT
     return SurveyedNet(file, verdict, result.error().text, _lacking(errors), outputs, shapes)
+
+
+def _without_inputs(model: Model) -> dict[str, Sequence[int | str]]:
+    """The shapes of blobs that no layer makes in a net without inputs: pieces of nets are published so."""
+    if any(layer.type == "Input" for layer in model.layers):
+        return {}
+    return {name: example_shape(name, model.layers) for name in model.missing}
 
 
 def _but_left_out(net: SurveyedNet, left_out: Sequence[LeftOut]) -> SurveyedNet:

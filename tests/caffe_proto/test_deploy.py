@@ -230,6 +230,16 @@ CASES = {
         ["Input  -> x", "Input  -> info", "InnerProduct x -> s", "Boxes s info -> b"],
         None,
     ),
+    "an unknown layer with labels before a loss": (
+        [DATA, FC, layer("Margin", "m", "s y", "m count"), layer("SoftmaxWithLoss", "loss", "m y", "loss")],
+        ["Input  -> x", "InnerProduct x -> s", "Split s -> m", "Softmax m -> prob"],
+        [
+            'net.prototxt:1: layer "in" (Data): dropped its top "y": the deployed net does not need it',
+            'net.prototxt:1: layer "in" (Data): became the input "x"',
+            'net.prototxt:3: layer "m" (Margin): dropped: it reads labels, which are known only in training',
+            'net.prototxt:4: layer "loss" (SoftmaxWithLoss): became a Softmax, which makes "prob"',
+        ],
+    ),
     "an unknown layer with labels in the midst": (
         [DATA, FC, layer("Margin", "margin", "s y", "m"), layer("TanH", "t", "m", "t")],
         ["Input  -> x", "Input  -> y", "InnerProduct x -> s", "Margin s y -> m", "TanH m -> t"],

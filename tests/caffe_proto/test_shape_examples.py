@@ -17,6 +17,11 @@ EMBED = "layer { name: 'e' type: 'Embed' bottom: 'x' top: 'e' }"
 PRODUCT = "layer { name: 'f' type: 'InnerProduct' bottom: 'x' top: 'f' inner_product_param { axis: %d } }"
 EXAMPLES = [
     ("layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' }", "NxCxHxW"),
+    (
+        "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' } layer { name: 'p' type: 'Pooling' bottom: 'c' "
+        "top: 'p' pooling_param { kernel_size: [1, 2, 2] } }",
+        "NxCxLxHxW",
+    ),
     (LSTM % ("x", "y"), "TxNxI"),
     (LSTM % ("y", "x"), "TxN"),
     (RELU + LSTM % ("r", "y"), "TxNxI"),

@@ -28,6 +28,7 @@ NETS = {
         " convolution_param { num_output: 2 kernel_size: 1 bias_term: false } }"
         for half in "ab"
     ),
+    "piece": "layer { name: 'f' type: 'TanH' bottom: 'x' top: 'f' }",
     "broken": "layer {",
     "ends_in_code": f"{INPUT} {MID} layer {{ name: 'o' type: 'Python' bottom: 'm' top: 'o'"
     " python_param { module: 'a' layer: 'B' } }",
@@ -41,6 +42,7 @@ EXPECTED = {
     "nothing": (Verdict.NOT, ("Odd",), (), {}),
     "no_shape": (Verdict.CONVERTS, (), (), {"x": ["N", "C", "H", "W"]}),
     "halves_of_no_shape": (Verdict.CONVERTS, (), (), {"x": ["N", "C", "H", "W"]}),
+    "piece": (Verdict.CONVERTS, (), (), {"x": ["N", "C", "H", "W"]}),
     "broken": (Verdict.NOT, (), (), {}),
     "ends_in_code": (Verdict.IN_PART, ("Python a.B",), ("m",), {}),
     "code_without_shape": (Verdict.IN_PART, ("Python a.B",), ("f",), {"x": ["N", "C", "H", "W"]}),
@@ -82,7 +84,7 @@ def test_json(folder: Path) -> None:
     result = CliRunner().invoke(main, ["survey", "nets", "--json", "-o", "report.json"])
     assert json.loads(result.output) == json.loads(Path("report.json").read_text())
     facts = json.loads(result.output)
-    assert facts["counts"] == {"converts": 3, "converts in part": 4, "does not convert": 2}
+    assert facts["counts"] == {"converts": 4, "converts in part": 4, "does not convert": 2}
     (in_part,) = [net for net in facts["nets"] if net["file"] == "nets/in_part.prototxt"]
     assert in_part["message"].endswith("  fix: convert the part before it: --output m")
 
@@ -102,7 +104,7 @@ def test_the_page_shows_what_users_wrote_as_text() -> None:
     [
         (["nets", "-o", "report.pdf"], 2, "ends in .pdf, expected .html or .json"),
         (["empty"], 3, "there are no nets here"),
-        (["nets", "-o", "report.html"], 0, "9 nets: "),
+        (["nets", "-o", "report.html"], 0, "10 nets: "),
     ],
 )
 def test_the_command(folder: Path, arguments: list[str], exit_code: int, told: str) -> None:
