@@ -78,6 +78,18 @@ CASES = [
     convolution(5, "stride: 3"),
     convolution(3, "stride: 4 dilation: 3 pad: 1"),
     convolution(13, "stride: 11"),
+    OpenCase(
+        "Convolution",
+        "convolution_param { num_output: 2 kernel_size: 2 stride: 2 }",
+        {"x": ("H", 3, "W")},
+        blobs=[numbers(2, 3, 2), numbers(2)],
+    ),
+    OpenCase(
+        "Deconvolution",
+        "convolution_param { num_output: 2 kernel_size: 3 pad: 1 }",
+        {"x": ("H", 3, "W")},
+        blobs=[numbers(3, 2, 3), numbers(2)],
+    ),
     OpenCase("Pooling", "pooling_param { kernel_size: 5 stride: 3 }", IMAGE),
     OpenCase("Pooling", "pooling_param { kernel_size: 1 stride: 2 }", IMAGE, ("y", "mask")),
     OpenCase("Pooling", "pooling_param { kernel_size: 2 stride: 5 }", IMAGE),

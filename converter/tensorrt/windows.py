@@ -35,10 +35,13 @@ def lifted(network: Network, x: Tensor, lift: int, function: Callable[[Tensor], 
     """``function`` over x (N, C, ...) with ``lift`` axes of size 1 after the channels."""
     if not lift:
         return function(x)
-    sizes = tuple(x.shape)
-    y = function(shuffled(network, x, (*sizes[:2], *(1,) * lift, *sizes[2:])))
-    sizes = tuple(y.shape)
-    return shuffled(network, y, (*sizes[:2], *sizes[2 + lift :]))
+    y = function(shuffled(network, x, (*_kept(x, 2), *(1,) * lift, *tuple(x.shape)[2:])))
+    return shuffled(network, y, (*_kept(y, 2), *tuple(y.shape)[2 + lift :]))
+
+
+def _kept(x: Tensor, axes: int) -> tuple[int, ...]:
+    """The first sizes of x for a reshape that keeps them: 0, which copies a size, where it varies."""
+    return tuple([0 if size < 0 else size for size in tuple(x.shape)[:axes]])
 
 
 def padded_around(
