@@ -72,8 +72,8 @@ class OpenSize(str):
     def range(self) -> Range:
         """Its smallest, usual and largest value.
 
-        The bounds may be wider than needed where the size of another symbol is subtracted, or a product of one that
-        has many values.
+        The bounds may be wider than needed where the size of another symbol is subtracted, or a product of a symbol
+        with itself, if it has many values.
         """
         least, usual, most = (
             dict(zip(self.symbols, sizes, strict=True))
@@ -87,11 +87,29 @@ class OpenSize(str):
             values = [self.at({name: size}) for name, size in self._extreme_places()]
             if values:
                 return Range(min(values), self.at(usual), max(values))
+        smallest = _total(added, least) + _total(subtracted, most)
+        largest = _total(added, most) + _total(subtracted, least)
+        corners = self._corners() if added and subtracted else []
         return Range(
-            _total(added, least) + _total(subtracted, most),
+            max(smallest, min(corners, default=smallest)),
             self.at(usual),
-            _total(added, most) + _total(subtracted, least),
+            min(largest, max(corners, default=largest)),
         )
+
+    def _corners(self) -> list[int]:
+        """The size with each atom at its smallest or largest; none if they are too many.
+
+        Between these lie all sizes, unless an atom is multiplied by itself: it is steady in each atom.
+        """
+        atoms = {atom for monomial, _ in self.terms for atom in monomial}
+        if len(atoms) > MOST_CORNERED or any(len({*monomial}) < len(monomial) for monomial, _ in self.terms):
+            return []
+        spans = [_span(atom, self.symbols) for atom in atoms]
+        corners = (dict(zip(atoms, corner, strict=True)) for corner in product(*spans))
+        return [
+            sum(factor * prod(corner[atom] for atom in monomial) for monomial, factor in self.terms)
+            for corner in corners
+        ]
 
     @property
     def line(self) -> tuple[str, int, int] | None:
@@ -170,6 +188,8 @@ Products: TypeAlias = dict[Monomial, int]
 Form: TypeAlias = Callable[[Products], Products]
 MOST_TRIED = 1 << 12
 """Sizes that are tried one by one, at most."""
+MOST_CORNERED = 8
+"""Atoms that are tried at their smallest and largest in all combinations, at most."""
 LONGEST_SUM = 64
 """Quotients by larger numbers are not looked at together: to see that they add up takes as many of them."""
 
@@ -289,8 +309,16 @@ def _size(terms: Iterable[tuple[Monomial, int]], *parts: Size) -> Size:
 def _shortest(terms: Products) -> Products:
     """The shortest of the forms that are equal because ``x//n + (x+1)//n + ... + (x+n-1)//n`` is x.
 
-    So ``H//2 + (H+1)//2`` is H, and ``H - H//2`` is ``(H+1)//2``.
+    So ``H//2 + (H+1)//2`` is H, and ``H - H//2`` is ``(H+1)//2``. Where quotients are multiplied, one sum may have to
+    be found before another one.
     """
+    while (shorter := _shortened(terms)) != terms:
+        terms = shorter
+    return terms
+
+
+def _shortened(terms: Products) -> Products:
+    """The terms, or a shorter form of them; each of the sums in them is looked at once."""
     families = {family for monomial in terms for family in _families(monomial)}
     for others, whole, divisor in sorted(families, key=str):
         parts = [_product(*others, Quotient(_plus(whole, place), divisor)) for place in range(divisor)]
@@ -351,6 +379,16 @@ def _period(size: OpenSize, modulus: int = 1) -> int:
     atoms = (atom for monomial, _ in size.terms for atom in monomial)
     periods = (_period(atom.dividend, modulus * atom.divisor) for atom in atoms if isinstance(atom, Quotient))
     return lcm(modulus, *periods)
+
+
+def _span(atom: Atom, symbols: Mapping[str, Range]) -> tuple[int, int]:
+    """The smallest and the largest value of an atom."""
+    span = atom.dividend.range if isinstance(atom, Quotient) else symbols[atom]
+    return (
+        (span.min // atom.divisor, span.max // atom.divisor)
+        if isinstance(atom, Quotient)
+        else (span.min, span.max)
+    )
 
 
 def _names(atom: Atom) -> Iterable[str]:

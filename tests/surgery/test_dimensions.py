@@ -7,6 +7,7 @@ import pickle
 import re
 from collections.abc import Callable, Mapping
 from itertools import product
+from math import prod
 
 import pytest
 from hypothesis import given, settings
@@ -123,7 +124,7 @@ def test_a_product_is_divided_by_its_factor(left: Pair, right: Pair) -> None:
         (H - (H - 1) // 2, "H//2+1", Range(1, 3, 5)),
         (H // 2 + (H + 1) // 2, "H", Range(1, 5, 9)),
         (H // 3 + (H + 1) // 3 + (H + 2) // 3 + 1, "H+1", Range(2, 6, 10)),
-        (N * (H // 2) - N + N * ((H + 1) // 2), "H*N-N", Range(-2, 8, 34)),
+        (N * (H // 2) - N + N * ((H + 1) // 2), "H*N-N", Range(0, 8, 32)),
         (3 * H - 2 * (H // 2), "2*((H+1)//2)+H", Range(3, 11, 19)),
         (2 * (H // 2) * N, "2*(H//2)*N", Range(0, 8, 32)),
         (-H, "-H", Range(-9, -5, -1)),
@@ -174,6 +175,34 @@ def test_the_range_of_one_symbol_is_exact(size: OpenSize, span: Range) -> None:
     """Also between its ends, and where the rounding of quotients in quotients takes many values to repeat itself."""
     values = [size.at({"A": value}) for value in range(3, 98)]
     assert size.range == span == Range(min(values), size.at({"A": 15}), max(values))
+
+
+def test_the_range_of_a_product_of_differences_is_exact() -> None:
+    size = ((2 * H - 1) // 3) * ((A - 1) // 3 - 1) - 2 * ((2 * H - 1) // 3)
+    values = [size_at(size, {"H": high, "A": wide}) for high, wide in product(range(1, 10), range(3, 98))]
+    assert range_of(size) == Range(min(values), 3, max(values))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data())
+def test_parts_of_maps_add_up_in_any_order(data: st.DataObject) -> None:
+    """As where maps are cut along both axes, flattened, and joined."""
+    sides = [(side + data.draw(st.integers(0, 3))) // data.draw(st.integers(1, 3)) for side in (H, A)]
+    parts = data.draw(st.integers(1, 4))
+    rows = [sides[0] // 2, sides[0] - sides[0] // 2]
+    columns = [(A + place) // parts for place in range(parts)]
+    assert (
+        sum(data.draw(st.permutations([row * column for row, column in product(rows, columns)])))
+        == sides[0] * A
+    )
+    thirds = [(H + place) // 3 for place in range(3)]
+    assert (
+        sum(data.draw(st.permutations([row * column for row, column in product(thirds, columns)]))) == H * A
+    )
+    points = [1, sides[1] - 1]
+    assert sum(data.draw(st.permutations([row * column for row, column in product(rows, points)]))) == prod(
+        sides
+    )
 
 
 def test_a_range_of_many_values_has_bounds() -> None:
