@@ -146,7 +146,7 @@ def flow_warp(build: LayerBuilder, layer: Layer, image: Value, flow: Value) -> l
 
 @layer_rule("Warp")
 def warp(build: LayerBuilder, layer: Layer, image: Value, flow: Value) -> list[Value]:
-    """The image read where a flow points, between its elements; behind the last element it is 0. From PWC-Net.
+    """The image read where a flow points, between its elements; beyond the last element it is 0. From PWC-Net.
 
     Becomes: Gather and arithmetic.
     As FlowWarp, but for places between the last element and the edge, which are outside.

@@ -70,7 +70,7 @@ def _where(*sizes: Size) -> str:
 
 @layer_rule("MergeCrop")
 def merge_crop(build: LayerBuilder, layer: Layer, x: Value, larger: Value) -> list[Value]:
-    """The middle of the second bottom, as large as the first one, behind its channels or added to it. From naibaf7.
+    """The middle of the second bottom, as large as the first one, after its channels or added to it. From naibaf7.
 
     Becomes: Slice, one per axis that is cut; Concat or Add.
     Where the sizes differ by an odd number, the middle begins at half of it, rounded down.
@@ -99,7 +99,7 @@ def merge_crop(build: LayerBuilder, layer: Layer, x: Value, larger: Value) -> li
 
 
 def _middle(build: LayerBuilder, layer: Layer, x: Value, larger: Value) -> Value:
-    """The middle of the second bottom, as large as the first one behind its channels. Raises ``ShapeError``."""
+    """The middle of the second bottom, as large as the first one after its channels. Raises ``ShapeError``."""
     middle = larger
     for axis in range(2, len(x.shape)):
         wanted, size = (computable(value.shape[axis], f"axis {axis}") for value in (x, larger))
@@ -127,7 +127,7 @@ def _refuse_mixed_channels(x: Value, larger: Value, *, adds: bool) -> None:
             fix="give both bottoms equal numbers of channels",
         )
     raise UnsupportedLayerError(
-        f"puts {second} channels behind {first}, expected equal numbers",
+        f"puts {second} channels after {first}, expected equal numbers",
         because="the fork mixes up other numbers of channels, unless there is one item and the first is a multiple",
         fix=CUT_BEFORE_LAYER,
     )

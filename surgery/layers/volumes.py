@@ -167,7 +167,7 @@ def _windows_of_shapes(layer: Layer, x: Value) -> _Windows:
         found = [int(dim) for dim in getattr(param, name).dim] if param.HasField(name) else [other] * axes
         if len(found) != axes:
             raise ShapeError(
-                f"shape is {x.shape}, which has {axes} axes behind the channels, but {name} has {len(found)}",
+                f"shape is {x.shape}, which has {axes} axes after the channels, but {name} has {len(found)}",
                 blob=f'bottom "{layer.bottom_blob(0)}"',
                 fix="state one dim for each of these axes",
             )

@@ -1,7 +1,7 @@
 """Scans drawn at random: whatever the passes make of them, they give the same numbers.
 
 Of each recipe for a body there are often several Scans, with constants of their own, over the same and over
-different sequences, forwards and backwards, one behind the other or beside it. Sizes are often 1, where what
+different sequences, forwards and backwards, one after the other or beside it. Sizes are often 1, where what
 broadcasts and what does not look alike.
 """
 

@@ -52,7 +52,7 @@ NETS = {
     "RNN": (layer("a", "num_output: 4", "RNN"), 1),
     "three beside each other": ("".join(layer(name, "num_output: 4") for name in "abc"), 1),
     "of two sizes": (layer("a", "num_output: 4") + layer("b", "num_output: 3"), 2),
-    "one behind the other": (layer("a", "num_output: 4") + layer("b", "num_output: 4", bottom="a"), 2),
+    "one after the other": (layer("a", "num_output: 4") + layer("b", "num_output: 4", bottom="a"), 2),
     "both between": (
         layer("a", "num_output: 4")
         + layer("b", "num_output: 4 reverse: true", bottom="a")

@@ -93,7 +93,7 @@ def _mask(layer: Layer, first: int) -> list[int]:
     """Which pairs of ``biases`` the boxes of a scale have."""
     param = layer.param
     _refuse_too_few(
-        layer, "mask", len(param.mask), first + param.num_box, "num_box for each bottom, one behind the other"
+        layer, "mask", len(param.mask), first + param.num_box, "num_box for each bottom, one after the other"
     )
     mask = list(param.mask[first : first + param.num_box])
     _refuse_too_few(

@@ -88,8 +88,8 @@ REFUSED_MERGES = [
      f'{MERGE}, bottom "larger": axis 2 has 3 elements, expected at least 4\n'
      '  because "x" has 4 there, and the second bottom is cut to that size\n'
      "  fix: swap the bottoms, or change the layers that make them"),
-    ("", (1, 2, 3), (1, 4, 3), f"{MERGE}: puts 4 channels behind 2, expected equal numbers\n{MIXED}"),
-    ("", (2, 4, 3), (2, 2, 3), f"{MERGE}: puts 2 channels behind 4, expected equal numbers\n{MIXED}"),
+    ("", (1, 2, 3), (1, 4, 3), f"{MERGE}: puts 4 channels after 2, expected equal numbers\n{MIXED}"),
+    ("", (2, 4, 3), (2, 2, 3), f"{MERGE}: puts 2 channels after 4, expected equal numbers\n{MIXED}"),
     ("mergecrop_param { operation: ADD }", (1, 4, 3), (1, 2, 3),
      f"{MERGE}: adds 2 channels to 4, expected equal numbers\n"
      "  fix: give both bottoms equal numbers of channels"),

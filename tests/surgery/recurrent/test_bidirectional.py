@@ -77,7 +77,7 @@ def test_the_field_says_the_same(join: str, tmp_path: Path) -> None:
 
 
 def test_a_sequence_read_backwards_begins_where_the_next_one_does(tmp_path: Path) -> None:
-    """Two sequences one behind the other in one stream give what each gives alone."""
+    """Two sequences one after the other in one stream give what each gives alone."""
     layer = (
         'layer { name: "y" type: "LSTM" bottom: "x" bottom: "cont" top: "y"'
         " recurrent_param { num_output: 3 bidirectional: CONCAT } }"

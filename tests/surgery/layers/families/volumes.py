@@ -119,7 +119,7 @@ REFUSALS = [
     Message("NdPooling", "", VOLUME,
             f"{OP}(NdPooling): states no kernel_shape\n  fix: set kernel_shape, with one dim for each axis"),
     Message("NdPooling", f"pooling_param {{ {SHAPES} pad_shape {{ dim: 0 }} }}", VOLUME,
-            f'{OP}(NdPooling), bottom "b0": shape is (1, 2, 4, 6, 6), which has 3 axes behind the channels, but'
+            f'{OP}(NdPooling), bottom "b0": shape is (1, 2, 4, 6, 6), which has 3 axes after the channels, but'
             " pad_shape has 1\n  fix: state one dim for each of these axes"),
     Message("NdConvolution", f"convolution_param {{ num_output: 4 group: 3 {SHAPES} }}", VOLUME,
             f"{OP}(NdConvolution): num_output is 4 and group 3, for 2 channels\n"
