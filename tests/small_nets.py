@@ -67,6 +67,11 @@ def loaded(folder: Path, text: str, blobs: Blobs | None = None, **options: Any) 
     return prototrt.load(prototxt, weights if blobs else None, **options)
 
 
+def tanh() -> Graph:
+    """A net that any backend builds at once."""
+    return rewritten(op("TanH"), {"x": (2, 3)})
+
+
 def rewritten(layers: str, inputs: Shapes, /, blobs: Blobs | None = None, **options: Any) -> Graph:
     """The graph of these layers behind inputs of these shapes. ``options`` are those of rewrite."""
     with tempfile.TemporaryDirectory() as folder:

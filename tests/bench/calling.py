@@ -15,7 +15,8 @@ import numpy as np
 import prototrt
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.bench.measuring import report
-from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice, fake_engine
+from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice
+from prototrt.tests.converter.runtime.fake_tensorrt import fake_engine
 from prototrt.tests.digit_strips import digits
 from prototrt.tests.gpu.nets import Size, lstm_graph
 

@@ -12,9 +12,8 @@ from typing import Any, get_args
 
 import pytest
 
-import prototrt
 from prototrt import TargetName
-from prototrt.caffe_proto.errors import BuildError, EngineError, OptionsError
+from prototrt.caffe_proto.errors import BuildError, OptionsError
 from prototrt.caffe_proto.wording import Option
 from prototrt.converter.batch.spec import read_models
 from prototrt.converter.builder_options import (
@@ -29,17 +28,13 @@ from prototrt.converter.builder_options import (
 )
 from prototrt.converter.conversion import Product
 from prototrt.converter.options import BuildOptions, ConvertOptions
-from prototrt.converter.runtime.plan_file import load_plan
-from prototrt.converter.tensorrt import builder, configuration
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.converter.tensorrt.configuration import configure
 from prototrt.converter.tensorrt.network import Network
-from prototrt.surgery.ir import Graph
 from prototrt.tests.builder_values import VALUES
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, run
-from prototrt.tests.dynamic_lstm import dynamic_graph
 from prototrt.tests.golden_cases import GOLDENS
-from prototrt.tests.small_nets import inputs_of, loaded, op
+from prototrt.tests.small_nets import tanh
 
 OF_PROTOTRT = {"backend", "tf32", "tile", "progress"}
 
@@ -48,10 +43,6 @@ def options(name: str) -> BuildOptions:
     """Options with that one, and what it needs."""
     needed = {"use_dla_core": 0} if name == "allow_gpu_fallback" else {}
     return BuildOptions(**{name: VALUES[name], **needed})
-
-
-def net(folder: Path) -> Graph:
-    return prototrt.rewrite(loaded(folder, inputs_of({"x": (2, 3)}) + op("TanH")))
 
 
 def test_every_option_is_in_the_table() -> None:
@@ -89,7 +80,7 @@ def test_trtexec_is_told(given: dict[str, Any], words: list[str], tmp_path: Path
         building=BuildOptions(**given),
         converting=ConvertOptions(target=target),
     )
-    command = product.write(net(tmp_path))["trtexec"]
+    command = product.write(tanh())["trtexec"]
     assert command == ["trtexec", "--onnx=a.onnx", "--saveEngine=a.plan", "--noTF32", *words]
 
 
@@ -169,67 +160,6 @@ def test_tensorrt_itself_is_told(name: str) -> None:
     assert SETTINGS[name](network.trt, config)
 
 
-class FakeCache:
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-
-    def serialize(self) -> bytes:
-        return self.content + b" and this build"
-
-
-class FakeConfig:
-    """The part of a configuration that keeps times; ``refuses`` what another GPU measured."""
-
-    def __init__(self, refuses: bool = False) -> None:
-        self.refuses, self.cache = refuses, FakeCache(b"")
-
-    def clear_flag(self, flag: object) -> None: ...
-
-    def create_timing_cache(self, content: bytes) -> FakeCache:
-        return FakeCache(content)
-
-    def set_timing_cache(self, cache: FakeCache, ignore_mismatch: bool) -> bool:
-        assert not ignore_mismatch
-        self.cache = cache
-        return not self.refuses
-
-    def get_timing_cache(self) -> FakeCache:
-        return self.cache
-
-
-@pytest.mark.trt
-def test_a_timing_cache_is_read_and_grows(tmp_path: Path) -> None:
-    network, config, file = Network(find_backend("rtx")), FakeConfig(), tmp_path / "times"
-    asked = BuildOptions(timing_cache_file=str(file))
-    configure(config, network, asked)
-    assert config.cache.content == b""
-    file.write_bytes(b"old times")
-    configure(config, network, asked)
-    assert configuration.timing_cache_of(config) == b"old times and this build"
-
-
-@pytest.mark.trt
-def test_a_timing_cache_of_another_gpu_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "times"
-    network = Network(find_backend("rtx"))
-    network.logger.last.clear()
-    with pytest.raises(BuildError) as caught:
-        configure(FakeConfig(refuses=True), network, BuildOptions(timing_cache_file=str(file)))
-    assert str(caught.value) == (
-        f'TensorRT does not take the timing cache "{file}"\n'
-        "  because it gave no reason\n"
-        "  fix: give another file as timing_cache_file, or remove this one"
-    )
-
-
-@pytest.mark.trt
-def test_what_a_release_lacks_is_told() -> None:
-    network = Network(find_backend("rtx"))
-    config = network.builder.create_builder_config()
-    with pytest.raises(BuildError, match=r"^tensorrt_rtx [\d.]+ has no ComputeCapability\.SM90\n"):
-        configuration._set_capabilities(config, network.trt, ["9.0"])
-
-
 LISTINGS = sorted((GOLDENS / "tensorrt_api").glob("*.json"))
 NEWER = {"10.0.1": {"SAME_COMPUTE_CAPABILITY"}}
 """What a release lacks, which a message then says."""
@@ -248,126 +178,6 @@ NEWER = {"10.0.1": {"SAME_COMPUTE_CAPABILITY"}}
 def test_tensorrt_has_these_names(listing: Path, kind: str, members: Any) -> None:
     facts = json.loads(listing.read_text())
     assert {*members} - {*facts["names"][kind]["members"]} <= NEWER.get(facts["version"], set())
-
-
-@pytest.mark.trt
-@pytest.mark.parametrize(
-    ("given", "facts"),
-    [
-        ({"builder_optimization_level": 1}, {}),
-        ({"mem_pool_size": {"workspace": "1GB"}}, {}),
-        ({"profiling_verbosity": "none"}, {}),
-        ({"compute_capabilities": ["8.6", "8.9"]}, {"compute_capabilities": ["8.6", "8.9"]}),
-    ],
-)
-def test_rtx_builds_with_it(given: dict[str, Any], facts: dict[str, Any], tmp_path: Path) -> None:
-    tensorrt = prototrt.build(net(tmp_path), backend="rtx", **given).manifest["tensorrt"]
-    assert {
-        name: value for name, value in tensorrt.items() if name not in ("flavour", "version", "tf32")
-    } == facts
-
-
-@pytest.mark.trt
-def test_an_engine_has_several_profiles() -> None:
-    profiles = [{"N": (1, 1, 1)}, {"T": (1, 5, 8), "N": (2, 7, 7)}]
-    plan = prototrt.build(dynamic_graph(), backend="rtx", profiles=profiles)
-    assert json.loads(json.dumps(plan.manifest["tensorrt"]["profiles"])) == [
-        {"N": [1, 1, 1]},
-        {"T": [1, 5, 8], "N": [2, 7, 7]},
-    ]
-    assert plan.plan.nbytes > prototrt.build(dynamic_graph(), backend="rtx").plan.nbytes
-
-
-@pytest.mark.trt
-@pytest.mark.parametrize(
-    ("profiles", "message"),
-    [
-        (
-            [{"H": (1, 1, 1)}],
-            "profiles names the size H, which does not vary\n"
-            "  because those that vary are T, N\n"
-            "  fix: let it vary with min_shapes and max_shapes",
-        ),
-        (
-            [{"N": (1, 1, 8)}],
-            "profiles has N=1..1..8\n"
-            "  because the sizes must not decrease, and must lie in 1 to 7\n"
-            "  fix: change it, or give the net another range with min_shapes and max_shapes",
-        ),
-        (
-            [{"N": (1, 1, 1)}, {"N": (2, 3, 4)}],
-            "profiles covers N from 1 to 4\n"
-            "  because the net was rewritten for N from 1 to 7\n"
-            "  fix: add a profile, or give the net another range with min_shapes and max_shapes",
-        ),
-    ],
-)
-def test_profiles_fit_the_sizes(profiles: Any, message: str) -> None:
-    with pytest.raises(OptionsError) as caught:
-        prototrt.build(dynamic_graph(), backend="rtx", profiles=profiles)
-    assert str(caught.value) == message
-
-
-@pytest.mark.trt
-def test_turing_needs_float16(tmp_path: Path) -> None:
-    text = inputs_of({"x": (2, 3)}) + op("InnerProduct", "inner_product_param { num_output: 4 }")
-    (tmp_path / "net.prototxt").write_text(text)
-    model = prototrt.load(tmp_path / "net.prototxt", random_weights=1)
-    with pytest.raises(BuildError) as caught:
-        prototrt.build(prototrt.rewrite(model), backend="rtx", compute_capabilities=["7.5"])
-    assert str(caught.value).endswith(
-        '\n  fix: use precision="fp16", or leave 7.5 out of compute_capabilities'
-    )
-    prototrt.build(prototrt.rewrite(model, precision="fp16"), backend="rtx", compute_capabilities=["7.5"])
-
-
-# ---------------------------------------------------------------- further files
-
-
-@pytest.mark.trt
-@pytest.mark.parametrize("streamed", [False, True])
-def test_layers_appear_together_with_the_engine(
-    streamed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plans = []
-
-    def layer_info(network: Network, plan: memoryview) -> str:
-        plans.append(bytes(plan))
-        return '{"Layers": []}'
-
-    monkeypatch.setattr(builder, "layer_info", layer_info)
-    monkeypatch.setattr(builder, "_has_gpu", lambda: True)
-    if streamed:
-        monkeypatch.setattr(builder, "STREAMED_FROM", 0)
-    asked = BuildOptions("rtx", export_layer_info=str(tmp_path / "layers.json"))
-    builder.build_file(net(tmp_path), tmp_path / "a.plan", asked)
-    assert (tmp_path / "layers.json").read_text() == '{"Layers": []}'
-    assert plans == [(tmp_path / "a.plan").read_bytes()]
-    monkeypatch.setattr(builder, "layer_info", lambda network, plan: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        builder.build_file(net(tmp_path), tmp_path / "b.plan", asked)
-    assert not (tmp_path / "b.plan").exists()
-
-
-@pytest.mark.trt
-def test_layers_are_written_for_an_engine_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(builder, "layer_info", lambda network, plan: "{}")
-    monkeypatch.setattr(builder, "_has_gpu", lambda: True)
-    prototrt.build(net(tmp_path), backend="rtx", export_layer_info=str(tmp_path / "layers.json"))
-    assert (tmp_path / "layers.json").read_text() == "{}"
-
-
-def test_an_engine_without_weights_does_not_run(tmp_path: Path) -> None:
-    (tmp_path / "a.plan").write_bytes(b"ptrt")
-    manifest = {"format": 1, "tensorrt": {"flavour": "rtx", "version": "1.7.1", "strip_weights": True}}
-    (tmp_path / "a.plan.json").write_text(json.dumps(manifest))
-    with pytest.raises(EngineError) as caught:
-        load_plan(tmp_path / "a.plan")
-    assert str(caught.value) == (
-        f"{tmp_path}/a.plan: has no weights\n"
-        "  because it was built to get them from the application that runs it\n"
-        "  fix: convert the model without strip_weights"
-    )
 
 
 # ---------------------------------------------------------------- refusals

@@ -17,7 +17,8 @@ from prototrt.surgery.ir import Graph
 from prototrt.surgery.ops import Tile
 from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.pipeline import PRECISIONS
-from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, fake_engine
+from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
+from prototrt.tests.converter.runtime.fake_tensorrt import fake_engine
 from prototrt.tests.converter.runtime.support import session_of
 from prototrt.tests.converter.runtime.test_plan_file import fake_backend
 from prototrt.tests.digit_strips import DIGITS, digits

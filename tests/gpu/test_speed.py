@@ -12,7 +12,8 @@ from prototrt import Form, Precision
 from prototrt.converter.runtime.memory import Memory
 from prototrt.converter.runtime.resident import Resident
 from prototrt.surgery.pipeline import PRECISIONS
-from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, fake_engine
+from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
+from prototrt.tests.converter.runtime.fake_tensorrt import fake_engine
 from prototrt.tests.gpu import speed, timing
 from prototrt.tests.gpu.nets import Size, grid, lstm_graph
 from prototrt.tests.gpu.rows import tried

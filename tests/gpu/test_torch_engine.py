@@ -16,7 +16,8 @@ from prototrt import Form
 from prototrt.caffe_proto.errors import ShapeError
 from prototrt.converter.runtime.dlpack import tensor_in
 from prototrt.surgery.ir import Graph
-from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, gpu_of
+from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
+from prototrt.tests.converter.runtime.fake_tensorrt import gpu_of
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
 from prototrt.tests.golden_cases import Case, check, recurrent_runs
 from prototrt.tests.gpu.nets import Size, lstm_graph

@@ -38,7 +38,8 @@ from prototrt.surgery.ops import (
 from prototrt.surgery.ops.scan import ScanInputs
 from prototrt.surgery.ops.shape import Axis
 from prototrt.surgery.pipeline import lowered
-from prototrt.tests.converter.runtime.fake_gpu import FakeContext, FakeDevice, FakeEngine, fake_tensorrt
+from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
+from prototrt.tests.converter.runtime.fake_tensorrt import FakeContext, FakeEngine, fake_tensorrt
 
 Tensor: TypeAlias = Any
 

@@ -23,7 +23,8 @@ from prototrt.plugins.tile import launcher, plugin_v3
 from prototrt.plugins.tile.kernel import ptx
 from prototrt.surgery.ir import DType, Graph
 from prototrt.surgery.ops import Tile
-from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, fake_tensorrt
+from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
+from prototrt.tests.converter.runtime.fake_tensorrt import fake_tensorrt
 from prototrt.tests.plugins.cpu import library
 from prototrt.tests.plugins.fake_tensorrt import BF16, BOOL, FLOAT, HALF, INT32, FakeTensorRT, Kind
 

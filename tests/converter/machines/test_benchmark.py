@@ -16,7 +16,8 @@ from prototrt.converter.machines.benchmark import bench_engine, bench_graph
 from prototrt.converter.runtime import device, sources
 from prototrt.surgery.ir import Graph
 from prototrt.tests.command_line import STREAM, WEIGHTS
-from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, contexts_of, gpu_of
+from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
+from prototrt.tests.converter.runtime.fake_tensorrt import contexts_of, gpu_of
 from prototrt.tests.converter.runtime.support import session_of
 from prototrt.tests.converter.runtime.test_plan_file import fake_backend
 from prototrt.tests.digit_strips import digits

@@ -11,7 +11,7 @@ import prototrt
 from prototrt.converter.companions.manifest import graph_facts
 from prototrt.converter.tensorrt.builder import Plan
 from prototrt.surgery.ir import Array, Graph
-from prototrt.tests.converter.runtime.fake_gpu import fake_engine
+from prototrt.tests.converter.runtime.fake_tensorrt import fake_engine
 from prototrt.tests.digit_strips import probabilities
 from prototrt.tests.dynamic_lstm import dynamic_graph
 

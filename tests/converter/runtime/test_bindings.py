@@ -14,7 +14,8 @@ from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.surgery.ir import DType, OpenSize, Range, Recurrence, Shape, Value
-from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, FakeEngine, fake_tensorrt
+from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
+from prototrt.tests.converter.runtime.fake_tensorrt import FakeEngine, fake_tensorrt
 from prototrt.tests.dynamic_lstm import dynamic_graph
 
 Change = Callable[[Signature], Signature]

@@ -11,13 +11,8 @@ import pytest
 import prototrt
 from prototrt.converter.runtime.memory import Memory
 from prototrt.surgery.ir import Array, Graph, fixed
-from prototrt.tests.converter.runtime.fake_gpu import (
-    DeviceResident,
-    FakeDevice,
-    contexts_of,
-    fake_engine,
-    gpu_of,
-)
+from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice
+from prototrt.tests.converter.runtime.fake_tensorrt import contexts_of, fake_engine, gpu_of
 from prototrt.tests.converter.runtime.support import assert_as_caffe, beside, session_of
 from prototrt.tests.digit_strips import steps
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph

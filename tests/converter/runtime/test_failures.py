@@ -13,7 +13,7 @@ import prototrt
 from prototrt.caffe_proto.errors import EngineError
 from prototrt.converter.runtime.state import States
 from prototrt.surgery.ir import Graph
-from prototrt.tests.converter.runtime.fake_gpu import contexts_of, fake_engine, gpu_of
+from prototrt.tests.converter.runtime.fake_tensorrt import contexts_of, fake_engine, gpu_of
 from prototrt.tests.converter.runtime.support import assert_same, beside, session_of
 from prototrt.tests.digit_strips import steps
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
@@ -149,7 +149,8 @@ def test_the_engine_goes_with_its_last_session(stream_graph: Graph) -> None:
 def test_nothing_is_freed_when_python_ends() -> None:
     """CUDA has gone by then, and a call of it may crash."""
     script = (
-        "from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, fake_engine\n"
+        "from prototrt.tests.converter.runtime.fake_gpu import FakeDevice\n"
+        "from prototrt.tests.converter.runtime.fake_tensorrt import fake_engine\n"
         "from prototrt.tests.small_nets import op, rewritten\n"
         "import prototrt\n"
         "FakeDevice.free = lambda *_: print('freed')\n"

@@ -10,7 +10,8 @@ import pytest
 
 import prototrt
 from prototrt.converter.runtime.kernel_cache import cache_beside
-from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, contexts_of, fake_engine
+from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
+from prototrt.tests.converter.runtime.fake_tensorrt import contexts_of, fake_engine
 from prototrt.tests.converter.runtime.test_plan_file import fake_backend
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
 

@@ -19,7 +19,8 @@ from prototrt.converter.runtime.plan_file import is_plan, load_plan
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.surgery.ir import Graph
-from prototrt.tests.converter.runtime.fake_gpu import FakeDevice, fake_tensorrt
+from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
+from prototrt.tests.converter.runtime.fake_tensorrt import fake_tensorrt
 from prototrt.tests.converter.runtime.support import written_plan
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
 from prototrt.tests.golden_cases import case_called

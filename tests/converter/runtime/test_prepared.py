@@ -12,7 +12,8 @@ import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.ir import Graph
-from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice, fake_engine, gpu_of
+from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice
+from prototrt.tests.converter.runtime.fake_tensorrt import fake_engine, gpu_of
 from prototrt.tests.converter.runtime.support import assert_as_caffe, beside, session_of
 from prototrt.tests.digit_strips import steps
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph

@@ -12,7 +12,7 @@ import prototrt
 from prototrt.caffe_proto.errors import EngineError
 from prototrt.converter.runtime.bindings import signature_of_engine
 from prototrt.surgery.ir import DType, Range
-from prototrt.tests.converter.runtime.fake_gpu import FakeEngine, contexts_of, fake_engine
+from prototrt.tests.converter.runtime.fake_tensorrt import FakeEngine, contexts_of, fake_engine
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
 
 FEW, MANY = Range(1, 1, 2), Range(4, 7, 7)

@@ -15,7 +15,8 @@ import prototrt
 from prototrt.caffe_proto.errors import ConversionError, ShapeError
 from prototrt.converter.runtime.dlpack import tensor_in
 from prototrt.surgery.ir import Array, Graph
-from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice, fake_engine, gpu_of
+from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice
+from prototrt.tests.converter.runtime.fake_tensorrt import fake_engine, gpu_of
 from prototrt.tests.converter.runtime.support import assert_as_caffe, beside, session_of
 from prototrt.tests.digit_strips import steps
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph

@@ -9,7 +9,7 @@ import pytest
 import prototrt
 from prototrt import Form
 from prototrt.surgery.ir import Array, Graph
-from prototrt.tests.converter.runtime.fake_gpu import contexts_of, fake_engine, gpu_of
+from prototrt.tests.converter.runtime.fake_tensorrt import contexts_of, fake_engine, gpu_of
 from prototrt.tests.converter.runtime.support import assert_as_caffe, session_of
 from prototrt.tests.digit_strips import steps
 from prototrt.tests.golden_cases import Case, check, recurrent_runs

@@ -19,7 +19,7 @@ from prototrt.converter.sessions.signature import Signature
 from prototrt.surgery.ir import Graph
 from prototrt.tests.caffe2_nets import Arrays, operator, refusal
 from prototrt.tests.caffe2_nets import graph_of as graph_of_operators
-from prototrt.tests.converter.runtime.fake_gpu import fake_engine, gpu_of
+from prototrt.tests.converter.runtime.fake_tensorrt import fake_engine, gpu_of
 
 WAYS = [
     "reference",
