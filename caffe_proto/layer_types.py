@@ -132,6 +132,8 @@ _ROWS = (
     LayerType("Flip", keeps_axes=True, in_place=InPlace.OVERWRITES),
     LayerType("Log", keeps_axes=True),
     LayerType("Mish", without_parameters=True, keeps_axes=True),
+    LayerType("NormL2", without_parameters=True),
+    LayerType("NormalizationL2", without_parameters=True, keeps_axes=True),
     LayerType("PReLU", keeps_axes=True),
     LayerType("Power", keeps_axes=True),
     LayerType("ReLU", keeps_axes=True),

@@ -20,11 +20,22 @@ class _Bottoms(NamedTuple):
     most: int | None
 
 
+def takes_bottoms(rule: LayerRule, layer: Layer) -> bool:
+    """Whether the layer has as many bottoms as the rule's signature."""
+    _, least, most = _bottoms_of(rule)
+    return least <= len(layer.bottoms) and (most is None or len(layer.bottoms) <= most)
+
+
+def names_of_bottoms(rule: LayerRule) -> tuple[str, ...]:
+    """What the rule calls its bottoms."""
+    return _bottoms_of(rule).names
+
+
 def check_bottoms(rule: LayerRule, layer: Layer) -> None:
     """The rule's signature says which bottoms a layer has."""
-    named, least, most = _bottoms_of(rule)
-    count = len(layer.bottoms)
-    if count < least or (most is not None and count > most):
+    if not takes_bottoms(rule, layer):
+        named, least, most = _bottoms_of(rule)
+        count = len(layer.bottoms)
         span = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
         names = ", ".join(named)
         word = layer.bottom_word

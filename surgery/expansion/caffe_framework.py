@@ -20,6 +20,7 @@ from prototrt.caffe_proto.model import input_layer
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.net.shape_examples import example_shape
 from prototrt.caffe_proto.wording import Option, Worded, listed
+from prototrt.surgery.expansion.arity import names_of_bottoms, takes_bottoms
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.expansion.ignored_parameters import warn_of_unread_parameters
 from prototrt.surgery.expansion.layer_builder import GIVE_THEIR_NET, LayerBuilder, LayerRule, layer_rule
@@ -37,7 +38,9 @@ class Caffe(Framework):
     def rule_of(self, layer: Layer) -> LayerRule | None:
         if layer.type != "Python":
             return super().rule_of(layer)
-        return self.user_rules.python.get(python_name(layer)) or known_python_rule(layer)
+        rule = known_python_rule(layer)
+        is_namesake = rule is not None and not takes_bottoms(rule, layer)
+        return self.user_rules.python.get(python_name(layer)) or (None if is_namesake else rule)
 
     def name_of(self, layer: Layer) -> str:
         return f"Python {python_name(layer)}" if layer.type == "Python" else layer.type
@@ -46,6 +49,11 @@ class Caffe(Framework):
         return f'Python layer, "{python_name(layer)}"' if layer.type == "Python" else self.kind
 
     def cause_of(self, layer: Layer) -> str | None:
+        namesake = known_python_rule(layer) if layer.type == "Python" else None
+        if namesake is not None:
+            names = names_of_bottoms(namesake)
+            word = "bottom" if len(names) == 1 else "bottoms"
+            return f"the known layer of this name has the {word} {', '.join(names)}"
         return f"it is a layer of {TYPES[layer.type]}" if layer.type in TYPES else None
 
     def advice(self, layer: Layer) -> str | None:

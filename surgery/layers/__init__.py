@@ -21,7 +21,7 @@ FAMILIES = {
     "inner_product": "Embed InnerProduct",
     "lstm_unit": "LSTMUnit",
     "motion": "Correlation FlowWarp SpatialTransformer Warp",
-    "normalization": "ChannelNorm LRN MVN Normalize Softmax",
+    "normalization": "ChannelNorm LRN MVN NormL2 NormalizationL2 Normalize Softmax",
     "pooling": "Pooling",
     "pyramid": "SPP",
     "recurrent.dialects": "GRUUnit LSTMController LSTMTopic Lstm LstmUnit",

@@ -12,6 +12,7 @@ from prototrt.surgery.expansion.layer_builder import (
     layer_rule,
     stated,
 )
+from prototrt.surgery.expansion.limits import MOST_AXES
 from prototrt.surgery.expansion.python_layers import python_rule
 from prototrt.surgery.expansion.which_fork import which_fork
 from prototrt.surgery.ir import Value, fixed
@@ -110,6 +111,24 @@ def rows_of_length_one(build: LayerBuilder, layer: Layer, x: Value) -> list[Valu
     rows = Expression(build, build.reshape(x, x.shape[:2]))
     norm = Expression(build, build.add(SQRT, (rows * rows).sum(1).value, hint="norm"))
     return [(rows / (norm > 0).chosen(norm, 1)).value]
+
+
+@layer_rule("NormL2", "NormalizationL2")
+def items_of_length_one(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Each item over its L2 norm. From forks for faces and vehicles.
+
+    Becomes: Multiply, Reduce, Sqrt, Divide.
+    NormL2 adds 1e-7 to the sum of squares, and its top always has four axes.
+    Bottoms: (N, ...), of NormL2 up to four axes. Tops: one, of the same shape.
+    Source: xialuxi/arcface-caffe ``AdaCos/normL2_layer.cpp``; liu-xb/GGL ``normalization_l2_layer.cpp``.
+    """
+    is_with_eps = layer.type == "NormL2"
+    expect_axes(layer, 0, x, "(N, C, ...)", 2, 4 if is_with_eps else MOST_AXES)
+    top = build.aligned(x, 4, 0) if is_with_eps else x
+    items = Expression(build, top)
+    total = (items * items).sum(*range(1, len(top.shape)))
+    norm = build.add(SQRT, (total + 1e-7 if is_with_eps else total).value, hint="norm")
+    return [(items / Expression(build, norm)).value]
 
 
 @layer_rule("ChannelNorm")

@@ -60,7 +60,13 @@ def slice_layer(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         return [x]
     refuse_in_place(layer, "the tops are parts of the bottom")
     size = computable(x.shape[axis], f"axis {axis}")
-    parts = _parts(list(layer.param.slice_point), size, count)
+    points = list(layer.param.slice_point)
+    if isinstance(size, int) and points and points[-1] >= size and points == sorted({*points}):
+        raise ShapeError(
+            f"slice_point is {points}, but axis {axis} of the bottom has {size} elements",
+            fix=f"give the bottom more than {points[-1]} elements along this axis, or state smaller numbers",
+        )
+    parts = _parts(points, size, count)
     return [build.add(Slice(axis, start, part), x) for start, part in parts]
 
 

@@ -222,8 +222,8 @@ def test_refused(kind: str, param: str) -> None:
 SLICES_REFUSED = {
     "slice_point: 2 slice_point: 1": "slice_point is [2, 1], expected increasing numbers between 0 and 3\n"
     "  fix: state each slice point once, in increasing order",
-    "slice_point: 1 slice_point: 3": "slice_point is [1, 3], expected increasing numbers between 0 and 3\n"
-    "  fix: state each slice point once, in increasing order",
+    "slice_point: 1 slice_point: 3": "slice_point is [1, 3], but axis 1 of the bottom has 3 elements\n"
+    "  fix: give the bottom more than 3 elements along this axis, or state smaller numbers",
     "slice_point: 0 slice_point: 1": "slice_point is [0, 1], expected increasing numbers between 0 and 3\n"
     "  fix: state each slice point once, in increasing order",
     "slice_point: 1": "has 1 slice points for 3 tops, expected 2\n"

@@ -158,6 +158,14 @@ REFUSALS = [
         "  fix: flatten it to two axes",
     ),
     Message(
+        "Python",
+        'python_param { module: "l2norm_layer" layer: "L2NormLayer" }',
+        [(2, 3), (2, 3)],
+        'net.prototxt:3: layer "op" (Python): there is no rule for this Python layer, "l2norm_layer.L2NormLayer"\n'
+        "  because the known layer of this name has the bottom x\n"
+        '  fix: write a rule for it, as docs/forks.md shows, and give its file with rules="my_rules.py"',
+    ),
+    Message(
         "BN",
         "bn_param { bn_mode: LEARN frozen: true }",
         [(2, 3)],
