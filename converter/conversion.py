@@ -155,7 +155,7 @@ class Product:
                         "is" if len(given) == 1 else "are",
                     ),
                     fix=Worded(
-                        "let FILE end in .plan, or use {} for an engine elsewhere",
+                        "choose a FILE that ends in .plan, or use {} for an engine elsewhere",
                         Option("target", "datacenter"),
                     ),
                 )

@@ -94,7 +94,7 @@ def test_images_are_prepared_by_options(net: str, tmp_path: Path) -> None:
     result = done("calibrate", *model, "--inputs", str(tmp_path / "images"), "-o", target, *options)
     assert read_scales(target).records["data"].largest == 13.5
     assert result.stderr == (
-        "warning: the data are one call of the net: give more, because other data may exceed these ranges\n"
+        "warning: the data are one call of the net: give more data, so that the ranges fit other data, too\n"
     )
 
 

@@ -159,7 +159,7 @@ def test_fork_says_which_layer_is_meant() -> None:
     layer = op("Proposal", "proposal_param { ratio: 1 scale: 2 scale: 4 min_size: 1 }", SHAPES)
     told = rewritten(layer, SHAPES)
     assert [warning.partition("): ")[2] for warning in told.warnings] == [
-        "taken as the layer of pvanet: scale multiplies base_size;"
+        "read as the layer of pvanet: scale multiplies base_size;"
         ' use fork="happynear" if scale is the side of an anchor in pixels'
     ]
     feeds = {"score": np.ones(SHAPES["score"]), "move": np.zeros(SHAPES["move"]), "info": [[90, 99, 1, 1]]}
@@ -257,21 +257,21 @@ AMBIGUOUS: Mapping[str, tuple[str, Shapes, str, Mapping[str, set[str]]]] = {
     "BN": (
         op("BN", "", IMAGE),
         IMAGE,
-        "taken as the layer of pspnet: blobs are slope, bias, mean and variance;"
+        "read as the layer of pspnet: blobs are slope, bias, mean and variance;"
         ' use fork="segnet" if blobs are scale and shift',
         {"pspnet": {"Affine"}, "segnet": {"Affine", "Reduce", "Unary", "Binary"}},
     ),
     "Normalize": (
         op("Normalize", "", IMAGE),
         IMAGE,
-        "taken as the layer of happynear: there is no learned scale;"
+        "read as the layer of happynear: there is no learned scale;"
         ' use fork="ssd" if the result is multiplied by a learned scale',
         {"happynear": {"Reduce", "Unary", "Binary"}, "ssd": {"Reduce", "Unary", "Binary"}},
     ),
     "ROIAlign": (
         op("ROIAlign", ALIGN, ROIS),
         ROIS,
-        "taken as the layer of cascade-rcnn: the corners of bins are read, pooled_h + 1 by pooled_w + 1;"
+        "read as the layer of cascade-rcnn: the corners of bins are read, pooled_h + 1 by pooled_w + 1;"
         ' use fork="makefile" if the middles of pooled_h by pooled_w bins are read',
         {},
     ),

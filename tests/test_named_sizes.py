@@ -178,7 +178,7 @@ def test_a_net_that_needs_even_sizes_refuses_others() -> None:
         (
             {"x": ("N*M", 3)},
             {"N": (1, 8), "M": (1, 8)},
-            'input "x" has the shape [M*N]x3, from which N and M cannot be told\n'
+            'input "x" has the shape [M*N]x3, from which N and M cannot be computed\n'
             "  because an input must have the size alone, or as in 2*X+1\n"
             "  fix: give N one size, or name the sizes of another input that has it",
         ),
@@ -335,7 +335,7 @@ def test_rows_beside_ranges_without_names() -> None:
     with pytest.raises(ConversionError) as caught:
         prototrt.rewrite(LRCN.load(), dynamic=("time",), max_shapes={"cont": (9, 2)})
     assert str(caught.value) == (
-        'dynamic cannot tell how many rows "frames" has\n'
+        'dynamic cannot determine how many rows "frames" has\n'
         "  because it has a row for each stream of each step, and the ranges of other inputs are given without names\n"
         '  fix: name the sizes of all inputs, as in shapes={"frames": ("T*N", 3, 12, 12)}, and their ranges with sizes'
     )

@@ -83,5 +83,5 @@ def _failure(entry: Entry, error: Exception) -> tuple[Status, int, str]:
 def out_of_memory(entry: Entry) -> str:
     """The message about it."""
     if entry.memory is None:
-        return "the machine has not enough memory\n  fix: run fewer models at once"
+        return "the machine does not have enough memory\n  fix: run fewer models at once"
     return f"it took more than {entry.memory / 1e6:,.0f} MB\n  fix: allow more memory in {entry.where}"

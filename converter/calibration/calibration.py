@@ -127,7 +127,7 @@ def doubts(scales: Scales) -> list[str]:
     warnings = []
     if samples == 1:
         warnings.append(
-            "the data are one call of the net: give more, because other data may exceed these ranges"
+            "the data are one call of the net: give more data, so that the ranges fit other data, too"
         )
     if zero:
         warnings.append(f"always 0, and therefore not quantized: {listed(zero)}")
@@ -160,7 +160,7 @@ def _refuse_other(first: str, scales: Scales, file: str, others: Scales, *, is_m
     """Raise ``NetError`` where the file is not about the model and the values of the first one."""
     fix: str = "calibrate the same model with both"
     if scales.weights.get("sha256") != others.weights.get("sha256"):
-        raise NetError(f"was made with other weights than {first}", where=file, fix=fix)
+        raise NetError(f"was not made with the weights of {first}", where=file, fix=fix)
     if odd := sorted(scales.records.keys() ^ others.records.keys()):
         raise NetError(f"has other blobs than {first}: {listed(odd)}", where=file, fix=fix)
     if scales.method != others.method and not is_method_stated:

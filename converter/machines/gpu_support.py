@@ -68,13 +68,13 @@ def can_run(backend: BackendName, release: str, gpu: Gpu) -> Verdict:
         )
         return Verdict(
             "no",
-            f"its plans run from compute capability {_dotted(support.oldest)} on, this GPU has {gpu.capability}",
+            f"its plans need compute capability {_dotted(support.oldest)} or newer, this GPU has {gpu.capability}",
             fix,
         )
     if support.newest is not None and found > support.newest:
         return Verdict(
             "no",
-            f"release {release} runs up to compute capability {_dotted(support.newest)},"
+            f"release {release} supports up to compute capability {_dotted(support.newest)},"
             f" this GPU has {gpu.capability}",
             "install a newer TensorRT: pip install --upgrade tensorrt",
         )

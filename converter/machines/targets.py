@@ -51,14 +51,14 @@ class Target:
         if is_onnx and self.backend is not None:
             raise OptionsError(
                 Worded("{} writes an engine, but FILE ends in .onnx", self.choice),
-                fix=Worded("let FILE end in .plan, or use {}", Option("target", "onnx")),
+                fix=Worded("choose a FILE that ends in .plan, or use {}", Option("target", "onnx")),
             )
         if not is_onnx and self.backend is None:
             there = Worded(", or build on {} with {}", self.machine, Option("backend", "enterprise"))
             raise OptionsError(
                 Worded("{} writes an ONNX model, but FILE does not end in .onnx", self.choice),
                 because=self._why_no_backend,
-                fix=Worded("let FILE end in .onnx{}", there if self.uses_trtexec else ""),
+                fix=Worded("choose a FILE that ends in .onnx{}", there if self.uses_trtexec else ""),
             )
 
     def refuse_backend(self, backend: BackendName) -> None:

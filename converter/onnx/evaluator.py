@@ -86,7 +86,7 @@ class _OpenModel:
         try:
             results = self._session.run(self.outputs, given)
         except Exception as error:  # onnxruntime's errors share no base class
-            raise ConversionError("onnxruntime stops", because=str(error)) from error
+            raise ConversionError("onnxruntime fails", because=str(error)) from error
         return dict(zip(self.outputs, results, strict=True))
 
 
@@ -94,7 +94,7 @@ def _refuse_others(side: str, stated: Collection[str], found: Collection[str], p
     """Raise ``UnreadableFileError`` unless a manifest names what the model has."""
     if {*stated} != {*found}:
         raise UnreadableFileError(
-            f"has other {side} than its manifest: {', '.join(sorted({*stated} ^ {*found}))}",
+            f"has {side} that differ from its manifest: {', '.join(sorted({*stated} ^ {*found}))}",
             where=path,
             fix="use the manifest that was written with the model, or convert the net again",
         )

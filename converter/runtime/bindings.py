@@ -74,7 +74,8 @@ def refuse_other_bindings(told: Signature, found: Signature, *, has_profiles: bo
         have, want = {value.name for value in has}, {value.name for value in ours}
         if have != want:
             raise EngineError(
-                f"the manifest names other {side} than the plan: {', '.join(sorted(have ^ want))}", fix=_FIX
+                f"the {side} in the manifest differ from those of the plan: {', '.join(sorted(have ^ want))}",
+                fix=_FIX,
             )
     theirs = {value.name: value for value in (*found.inputs, *found.outputs)}
     for value in (*told.inputs, *told.outputs):

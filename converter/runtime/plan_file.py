@@ -94,7 +94,7 @@ def _no_manifest(file: str, is_signed: bool) -> EngineError:
     return EngineError(
         f'has no manifest: there is no "{Path(file).name}.json" beside it',
         where=file,
-        because="a plan is a program, and nothing says where this one is from",
+        because="a plan is a program, and nothing says where this one comes from",
         fix=fix
         if is_signed
         else Worded("{}; or, if you trust whoever made it, use {}", fix, Option("trust", True)),

@@ -143,7 +143,7 @@ def _beside_rows(name: str, shape: Sizes) -> OptionsError:
     """The error for ranges of some inputs, where others are to be products of sizes without a name."""
     rows = Option("shapes", {name: (Varying(_ROWS), *shape[1:])})
     return OptionsError(
-        Worded('{} cannot tell how many rows "{}" has', Option("dynamic"), name),
+        Worded('{} cannot determine how many rows "{}" has', Option("dynamic"), name),
         because="it has a row for each stream of each step, and the ranges of other inputs are given without names",
         fix=Worded("name the sizes of all inputs, as in {}, and their ranges with {}", rows, Option("sizes")),
     )

@@ -63,7 +63,7 @@ def refuse_untold_sizes(graph: Graph) -> None:
             if missing:
                 raise ShapeError(
                     f'input "{value.name}" has the shape {shown(value.shape)}, from which'
-                    f" {' and '.join(missing)} cannot be told",
+                    f" {' and '.join(missing)} cannot be computed",
                     because="an input must have the size alone, or as in 2*X+1",
                     fix=f"give {missing[0]} one size, or name the sizes of another input that has it",
                 )

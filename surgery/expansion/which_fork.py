@@ -20,7 +20,7 @@ def which_fork(build: LayerBuilder, layer: Layer, likely: Fork) -> Fork:
     for other in (fork for fork in meanings if fork != likely):
         build.warn(
             Worded(
-                "taken as the layer of {}: {}; use {} if {}",
+                "read as the layer of {}: {}; use {} if {}",
                 likely,
                 meanings[likely],
                 Option("fork", other),

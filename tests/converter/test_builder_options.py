@@ -237,7 +237,7 @@ def test_some_options_need_a_gpu(name: str) -> None:
             "a.onnx",
             ["--refit", "--tf32"],
             "--refit, --tf32 are for engines, but FILE ends in .onnx\n"
-            "  fix: let FILE end in .plan, or use --target datacenter for an engine elsewhere\n",
+            "  fix: choose a FILE that ends in .plan, or use --target datacenter for an engine elsewhere\n",
         ),
         (
             "a.plan",

@@ -122,7 +122,7 @@ def test_too_much_memory(worker: Worker, tmp_path: Path) -> None:
         (
             signal.SIGKILL,  # what Linux sends where memory runs out
             Status.OUT_OF_MEMORY,
-            "the machine has not enough memory\n  fix: run fewer models at once",
+            "the machine does not have enough memory\n  fix: run fewer models at once",
         ),
     ],
 )

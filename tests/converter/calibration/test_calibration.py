@@ -81,7 +81,7 @@ def test_the_form_of_a_recurrence_changes_no_scale() -> None:
 
 def test_one_call_is_hardly_enough(tmp_path: Path) -> None:
     assert on(tmp_path, [1, 2, 3]).warnings == (
-        "the data are one call of the net: give more, because other data may exceed these ranges",
+        "the data are one call of the net: give more data, so that the ranges fit other data, too",
     )
 
 
@@ -140,7 +140,7 @@ SAME_MODEL = "fix: calibrate the same model with both"
 BAD_MERGES = {
     "other weights": (
         replace(FILE, sources={"weights": {"sha256": "b"}}),
-        f"{{b}}: was made with other weights than {{a}}\n  {SAME_MODEL}",
+        f"{{b}}: was not made with the weights of {{a}}\n  {SAME_MODEL}",
     ),
     "other blobs": (
         replace(FILE, records=dict.fromkeys("zabcdefghijkl", RECORD)),

@@ -121,7 +121,7 @@ REFUSALS: dict[str, tuple[Callable[[], object], str]] = {
     "no manifest": (
         lambda: Path("net.plan.json").unlink(),
         'net.plan: has no manifest: there is no "net.plan.json" beside it\n'
-        "  because a plan is a program, and nothing says where this one is from\n"
+        "  because a plan is a program, and nothing says where this one comes from\n"
         "  fix: put the manifest beside it",
     ),
     "a signature that is none": (

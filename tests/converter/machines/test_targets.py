@@ -234,13 +234,13 @@ BUILT_THERE = "because trtexec builds the engine from an ONNX model, on the"
             ["--target", "jetson"],
             "--target jetson writes an ONNX model, but FILE does not end in .onnx\n"
             f"  {BUILT_THERE} Jetson\n"
-            "  fix: let FILE end in .onnx, or build on the Jetson with --backend enterprise\n",
+            "  fix: choose a FILE that ends in .onnx, or build on the Jetson with --backend enterprise\n",
         ),
         (
             "a.onnx",
             ["--target", "rtx"],
             "--target rtx writes an engine, but FILE ends in .onnx\n"
-            "  fix: let FILE end in .plan, or use --target onnx\n",
+            "  fix: choose a FILE that ends in .plan, or use --target onnx\n",
         ),
         (
             "a.onnx",
@@ -267,7 +267,7 @@ BUILT_THERE = "because trtexec builds the engine from an ONNX model, on the"
             "a.onnx",
             ["--target", "onnx", "--tf32"],
             "--tf32 is for engines, but FILE ends in .onnx\n"
-            "  fix: let FILE end in .plan, or use --target datacenter for an engine elsewhere\n",
+            "  fix: choose a FILE that ends in .plan, or use --target datacenter for an engine elsewhere\n",
         ),
         (
             "a.onnx",

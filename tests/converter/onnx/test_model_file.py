@@ -66,7 +66,7 @@ MESSAGES: dict[Callable[[Path], None], str] = {
     no_outputs: "MODEL.json: is not a prototrt manifest\n"
     "  because it is wrong or missing: 'outputs'\n"
     "  fix: write the manifest again with prototrt convert",
-    another_input: "MODEL: has other inputs than its manifest: data, image\n"
+    another_input: "MODEL: has inputs that differ from its manifest: data, image\n"
     "  fix: use the manifest that was written with the model, or convert the net again",
 }
 

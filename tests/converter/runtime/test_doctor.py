@@ -147,14 +147,14 @@ RTX, ENTERPRISE = "TensorRT for RTX", "TensorRT"
             "rtx",
             "1.7.1",
             "7.5",
-            "no        run plans of {} on GPU 0, card: its plans run from compute capability 8.0 on,"
+            "no        run plans of {} on GPU 0, card: its plans need compute capability 8.0 or newer,"
             " this GPU has 7.5\n          fix: use TensorRT itself: --backend enterprise",
         ),
         (
             "rtx",
             "1.7.1",
             "6.1",
-            "no        run plans of {} on GPU 0, card: its plans run from compute capability 8.0 on,"
+            "no        run plans of {} on GPU 0, card: its plans need compute capability 8.0 or newer,"
             " this GPU has 6.1\n          fix: use a newer GPU",
         ),
         ("enterprise", "10.13.0", "7.5", "yes       run plans of {} on GPU 0, card"),
@@ -164,14 +164,14 @@ RTX, ENTERPRISE = "TensorRT for RTX", "TensorRT"
             "enterprise",
             "10.5.0",
             "7.0",
-            "no        run plans of {} on GPU 0, card: its plans run from compute capability 7.5 on,"
+            "no        run plans of {} on GPU 0, card: its plans need compute capability 7.5 or newer,"
             " this GPU has 7.0\n          fix: use a newer GPU",
         ),
         (
             "enterprise",
             "10.7.0",
             "12.0",
-            "no        run plans of {} on GPU 0, card: release 10.7.0 runs up to compute capability 9.0,"
+            "no        run plans of {} on GPU 0, card: release 10.7.0 supports up to compute capability 9.0,"
             " this GPU has 12.0\n          fix: install a newer TensorRT: pip install --upgrade tensorrt",
         ),
     ],

@@ -89,7 +89,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
         lambda path: Path(f"{path}.json").unlink(),
         EngineError,
         '{plan}: has no manifest: there is no "net.plan.json" beside it\n'
-        "  because a plan is a program, and nothing says where this one is from\n"
+        "  because a plan is a program, and nothing says where this one comes from\n"
         "  fix: put the manifest beside it; or, if you trust whoever made it, use trust=True",
     ),
     "a plan of another size": (
@@ -309,7 +309,7 @@ def test_a_manifest_of_other_bindings() -> None:
     with pytest.raises(EngineError) as caught:
         Engine(backend, b"plan", device, other)
     assert str(caught.value) == (
-        "the manifest names other inputs than the plan: lstm_c_0, lstm_h_0, rnn_h_0\n"
+        "the inputs in the manifest differ from those of the plan: lstm_c_0, lstm_h_0, rnn_h_0\n"
         "  fix: use the manifest that was written with the plan, or convert the model again"
     )
 
