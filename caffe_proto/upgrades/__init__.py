@@ -1,1 +1,1 @@
-"""The older forms of a net, rewritten as layers of today."""
+"""Nets in Caffe's older forms, rewritten as layers of the current form."""

@@ -1,9 +1,10 @@
-"""Older forms of a net -> today's layers, each with its line in the user's file.
+"""From the older forms of a net to layers of the current form, each with its line in the user's file.
 
 ``layers { type: CONVOLUTION }`` (V1) becomes ``layer { type: "Convolution" }``, and ``input`` becomes an
 Input layer. The form before V1 is first turned into V1 (upgrade_v0.py).
 
-Source: caffe ``src/caffe/util/upgrade_proto.cpp``.
+Source: caffe ``src/caffe/util/upgrade_proto.cpp``: ``UpgradeV1Net``, ``UpgradeNetDataTransformation`` and
+``UpgradeNetInput``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from prototrt.caffe_proto.text.findings import Finding
 from prototrt.caffe_proto.text.prototxt import ParsedNet
 from prototrt.caffe_proto.upgrades.upgrade_v0 import Placed, v1_from_v0
 
-# V1's words for the types. Caffe gave them new names, by no rule.
+# V1's words for the types. No rule leads from them to the current names. Source: ``UpgradeV1LayerType``.
 _TYPES = {
     "NONE": "",
     "ABSVAL": "AbsVal",
@@ -72,9 +73,9 @@ _TRANSFORM_FIELDS = ("scale", "mean_file", "crop_size", "mirror")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerEntry:
-    """One layer in the current form, its place in the file, and the mistakes in its text. ``warnings``
+    """One layer in the current form, and its line in the file.
 
-    report what its upgrade has left out.
+    ``findings`` are the mistakes in its text, ``warnings`` say what the upgrade left out.
     """
 
     message: Message
@@ -83,15 +84,20 @@ class LayerEntry:
     warnings: tuple[str, ...] = ()
 
     def origin(self, file: str) -> Origin:
+        """The place of the layer, for messages."""
         return Origin(file, self.line, self.message.name, self.message.type or "no type")
 
 
 def type_of_v1(number: int) -> str:
+    """The current name of a V1 type, given by its number in the enum; empty for ``NONE`` and unknown numbers."""
     return _TYPES[enum_name("V1LayerParameter.LayerType", number) or "NONE"]
 
 
 def upgraded_layers(net: ParsedNet, file: str) -> list[LayerEntry]:
-    """All layers of a file in today's form, inputs first."""
+    """All layers of a file in the current form. The inputs come first.
+
+    Raises ``NetError`` for a net that mixes forms, and for shapes of inputs that Caffe would not read.
+    """
     message, lines = net.message, net.lines
     if message.layer and message.layers:
         new, old = lines["layer"][0], lines["layers"][0]
@@ -114,14 +120,14 @@ def upgraded_layers(net: ParsedNet, file: str) -> list[LayerEntry]:
 
 
 def _layers(net: ParsedNet) -> Iterator[tuple[int, LayerEntry]]:
-    """The layers in the form of today, with their places in the file's field."""
+    """The layers of a net in the current form, each with its index in the field ``layer``."""
     return enumerate(
         LayerEntry(*pair) for pair in zip(net.message.layer, net.lines.get("layer", ()), strict=True)
     )
 
 
 def _layers_from_v1(net: ParsedNet, file: str) -> Iterator[tuple[int, LayerEntry]]:
-    """The layers in the old forms, with their places in the file's field: padding is not a layer any more."""
+    """The layers of an old net, each with its index in the field ``layers``. Padding layers are gone."""
     placed = [
         Placed(layer, line, index)
         for index, (layer, line) in enumerate(zip(net.message.layers, net.lines["layers"], strict=True))
@@ -136,12 +142,13 @@ def _layers_from_v1(net: ParsedNet, file: str) -> Iterator[tuple[int, LayerEntry
 
 
 def type_of_fork(word: str) -> str:
-    """A V1 type that a fork added, as today's layers spell it: ``POOLING3D`` is ``Pooling3D``."""
+    """The current spelling of a V1 type that a fork added: ``POOLING3D`` becomes ``Pooling3D``."""
     parts = (part if len(part) < _SHORTEST_WORD else part.capitalize() for part in word.split("_"))
     return "".join(re.sub(r"(?<=\d)d$", "D", part) for part in parts)
 
 
 def _layer_from_v1(old: Message) -> Message:
+    """One V1 layer as a ``LayerParameter``. Source: ``UpgradeV1LayerParameter``."""
     layer = message_class("LayerParameter")()
     _move_transformation(old)
     for field, value in old.ListFields():
@@ -158,7 +165,7 @@ def _layer_from_v1(old: Message) -> Message:
 
 
 def _merge_param_specs(old: Message, layer: Message) -> None:
-    """V1 kept the contents of ParamSpec in four lists, each as long as needed."""
+    """Make a ParamSpec for each blob. V1 kept their fields in four lists, which may differ in length."""
     lists = {
         "name": old.param,
         "share_mode": old.blob_share_mode,
@@ -173,7 +180,7 @@ def _merge_param_specs(old: Message, layer: Message) -> None:
 
 
 def _move_transformation(old: Message) -> None:
-    """The oldest data layers kept scale, mean, crop and mirror among their own parameters."""
+    """Move scale, mean, crop and mirror to ``transform_param``; the oldest data layers had them as their own fields."""
     field = _TRANSFORMED_DATA.get(enum_name("V1LayerParameter.LayerType", old.type) or "")
     if field is None or not old.HasField(field):
         return
@@ -185,9 +192,10 @@ def _move_transformation(old: Message) -> None:
 
 
 def _inputs(net: ParsedNet, file: str, layers: Sequence[LayerEntry]) -> list[LayerEntry]:
-    """``input`` with ``input_shape``, with four ``input_dim`` each, or with no shape at all.
+    """An Input layer for each ``input``: with its ``input_shape``, with four ``input_dim``, or without a shape.
 
-    Caffe passes over an input without a shape; here it is one, unless a layer makes the blob.
+    Caffe ignores an input without a shape. Here it becomes an Input layer, unless another layer makes the blob.
+    Raises ``NetError``.
     """
     message = net.message
     lines = net.lines.get("input", [])
@@ -211,6 +219,7 @@ def _inputs(net: ParsedNet, file: str, layers: Sequence[LayerEntry]) -> list[Lay
 
 
 def _input_shapes(message: Message, where: str) -> list[list[int]]:
+    """The shape of each input; empty if the net states none. Raises ``NetError`` unless there is one for each."""
     count, dims = len(message.input), list(message.input_dim)
     if message.input_shape:
         if len(message.input_shape) != count:

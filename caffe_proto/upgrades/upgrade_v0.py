@@ -1,7 +1,7 @@
-"""The first form of a net, ``layers { layer { type: "conv" } bottom: ... }`` -> V1.
+"""From the first form of a net (V0), ``layers { layer { type: "conv" } bottom: ... }``, to V1.
 
-Its layer was one flat message for all types, and padding was a separate layer, which is folded into the
-convolution or pooling that reads it.
+A V0 layer is one flat message for all types. Padding is a layer of its own: it is folded into the convolution
+or pooling that reads it.
 
 Source: caffe ``src/caffe/util/upgrade_proto.cpp``, ``UpgradeV0PaddingLayers`` and
 ``UpgradeV0LayerParameter``.
@@ -18,7 +18,7 @@ from prototrt.caffe_proto.suggestions import choices
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A V1 layer, its line, its place among the layers of the file, and what its upgrade has left out."""
+    """A V1 layer, its line, its index among the layers of the file, and warnings of what the upgrade left out."""
 
     layer: Message
     line: int
@@ -96,7 +96,10 @@ _KEPT = ("blobs", "blobs_lr", "weight_decay")
 
 
 def v1_from_v0(layers: list[Placed], file: str) -> list[Placed]:
-    """V1 layers pass through; where any layer has the first form, padding is folded and all are rewritten."""
+    """The layers in V1's form. A net without a V0 layer is returned as it is.
+
+    Raises ``NetError`` for an unknown type, a negative number, and a padding layer that nothing can take.
+    """
     if not any(placed.layer.HasField("layer") for placed in layers):
         return layers
     upgraded = []
@@ -111,7 +114,7 @@ def _origin(placed: Placed, file: str) -> Origin:
 
 
 def _fold_padding(layers: list[Placed], file: str) -> list[Placed]:
-    """Give the pad of each padding layer to its readers, and drop the padding layers."""
+    """Give the pad of each padding layer to its readers, and drop the padding layers. Raises ``NetError``."""
     padding: dict[str, Message] = {}  # by the blob a padding layer wrote last
     kept = []
     for placed in layers:
@@ -131,6 +134,7 @@ def _fold_padding(layers: list[Placed], file: str) -> list[Placed]:
 
 
 def _check_padding(layer: Message, origin: Origin) -> None:
+    """Raise ``NetError`` unless a padding layer has one bottom and one top."""
     if len(layer.bottom) != 1 or len(layer.top) != 1:
         raise NetError(
             f"the layer has {len(layer.bottom)} bottoms and {len(layer.top)} tops, expected one of each",
@@ -140,6 +144,7 @@ def _check_padding(layer: Message, origin: Origin) -> None:
 
 
 def _take_padding(layer: Message, index: int, padding: Message, origin: Origin) -> None:
+    """Let a layer pad by itself what it reads, before the padding layer. Raises ``NetError`` where it cannot."""
     if layer.layer.type not in ("conv", "pool") or len(layer.bottom) != 1:
         raise NetError(
             f'a "{layer.layer.type}" layer reads a padding layer, expected conv or pool with one bottom',
@@ -154,7 +159,7 @@ def _take_padding(layer: Message, index: int, padding: Message, origin: Origin) 
 def _v1_layer(old: Message, origin: Origin) -> tuple[Message, list[str]]:
     """The layer in V1's form, and a warning for each field that its type does not have.
 
-    Caffe logs such a field and goes on.
+    Caffe logs such a field and goes on. Raises ``NetError`` for an unknown type.
     """
     flat = old.layer
     if flat.type not in _TYPES:
@@ -185,7 +190,8 @@ def _v1_layer(old: Message, origin: Origin) -> tuple[Message, list[str]]:
 
 
 def _move(parameters: Message, name: str, field: str, value: object, origin: Origin) -> None:
-    if isinstance(value, int) and value < 0:  # the heirs of all these fields are unsigned
+    """Write the value of a flat field into its new message. Raises ``NetError`` for a negative number."""
+    if isinstance(value, int) and value < 0:  # the new fields are all unsigned
         raise NetError(
             f"{field} is {value}, expected 0 or more", origin=origin, fix=f"remove {field} to use its default"
         )

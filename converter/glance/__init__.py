@@ -1,1 +1,1 @@
-"""Any file at a glance: what it is, by its content, and what it holds."""
+"""What a file is, judged by its content, and what it holds."""

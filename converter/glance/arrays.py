@@ -1,4 +1,7 @@
-"""Arrays in files: npz, npy, HDF5, the blob of a mean file. None of them is read, but the mean."""
+"""Files of arrays: npz, npy, HDF5, and mean files. Only the numbers of a mean file are read.
+
+Each function takes the name of the file and its size in bytes. It raises ``UnreadableFileError`` for damage.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _COLUMNS = ("name", "type", "shape")
 
 
 def npz(file: str, size: int) -> FileFacts:
-    """The arrays of an npz file. They look like weights if all are called LAYER/INDEX, each layer from 0 on."""
+    """The arrays of an npz file: name, type, shape. They are weights if each is called LAYER/INDEX."""
     with damage_of(file, "npz"), zipfile.ZipFile(file) as archive:
         found = announced_arrays(archive)
     rows = [(name, str(array.dtype), sizes(array.shape)) for name, array in found.items()]
@@ -32,7 +35,7 @@ def npz(file: str, size: int) -> FileFacts:
 
 
 def npy(file: str, size: int) -> FileFacts:
-    """The array of an npy file."""
+    """The type and the shape of the array in an npy file."""
     with damage_of(file, "npy"), open_regular(file, "an npy file") as stream:
         found = announced_by(stream, size)
         if found.dtype.hasobject:
@@ -44,7 +47,7 @@ def npy(file: str, size: int) -> FileFacts:
 
 
 def hdf5(file: str, size: int) -> FileFacts:
-    """Weights as Caffe saves them, or any other datasets."""
+    """The blobs of weights that Caffe saved, or the datasets of another file."""
     try:
         layers = open_hdf5(file).layers
     except UnreadableFileError as error:
@@ -59,7 +62,10 @@ def hdf5(file: str, size: int) -> FileFacts:
 
 
 def _datasets(file: str, size: int, refusal: ConversionError) -> FileFacts:
-    """The datasets at the top of a file that holds no weights. Links are not followed."""
+    """The datasets and groups at the top of a file without weights. Links are not followed.
+
+    Raises ``refusal`` if there are only groups.
+    """
     h5py: Any = importlib.import_module("h5py")
     rows: list[tuple[str, str, str]] = []
     with damage_of(file, "HDF5"), h5py.File(file, "r") as store:
@@ -72,13 +78,14 @@ def _datasets(file: str, size: int, refusal: ConversionError) -> FileFacts:
 
 
 def _described(h5py: Any, item: Any) -> tuple[str, str]:
+    """The type and the shape of a dataset; of anything else, what it is."""
     if isinstance(item, h5py.Dataset) and not item.is_virtual:
         return str(item.dtype), sizes(item.shape or ())
     return type(item).__name__.lower(), ""
 
 
 def mean_file(file: str, size: int) -> FileFacts:
-    """The blob, and the mean of each channel, which is what many programs subtract instead."""
+    """The blob (N, C, H, W) of a mean file, and the mean of each channel, which many programs subtract instead."""
     array = read_binaryproto(file)
     facts: dict[str, Fact] = {"shape": sizes(array.shape), "smallest": f"{array.min():g}"}
     facts["largest"] = f"{array.max():g}"

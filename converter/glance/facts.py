@@ -1,4 +1,4 @@
-"""What is found in a file."""
+"""What a look at a file finds: its kind, facts, and rows of a table."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FileKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A list of things of one sort: ``title`` says which, and each row has a fact for each column."""
+    """A table: ``title`` says what it lists, and each row has a fact for each column."""
 
     title: str
     columns: Sequence[str]
@@ -53,10 +53,10 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """A file at a glance. ``size`` is in bytes, ``facts`` are by their titles.
+    """What a file is and holds. ``size`` is in bytes; ``facts`` has a title for each fact.
 
-    ``words`` say what the file is. ``advice`` is what to do with a file that is of no use here. ``mentions`` are
-    other files by what they are to this one.
+    ``words`` say what the file is; ``other`` replaces the words of the kind. ``advice`` says what to do with a file
+    that prototrt cannot use. ``mentions`` has the names of other files, by their role for this one.
     """
 
     file: str
@@ -71,6 +71,7 @@ class FileFacts:
 
     @property
     def words(self) -> str:
+        """What the file is, as in ``a caffemodel``."""
         return self.other or self.kind.value
 
     def _repr_html_(self) -> str:
@@ -81,7 +82,7 @@ class FileFacts:
         return table(f"{self.file}: {self.words}", ("", ""), rows, self.warnings)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The same for JSON: names of facts have underscores for spaces."""
         facts = {name.replace(" ", "_"): fact for name, fact in self.facts.items()}
         rows = {} if self.rows is None else {self.rows.title: self.rows.as_dicts()}
         head = {"file": self.file, "kind": self.kind.name.lower(), "words": self.words, "bytes": self.size}

@@ -1,4 +1,4 @@
-"""From a file to its facts; the content says what it is, not the name.
+"""From a file to its facts. The content says what the file is; the name does not count.
 
 Readers are imported when a file needs them, since ``inspect`` begins here for nets, too.
 """
@@ -36,7 +36,7 @@ _NUMBERS_OF_BLOB = (5, 8)
 
 
 def look_at(path: str | os.PathLike[str]) -> FileFacts | None:
-    """What the file is and holds; None for the text of a net, which ``load`` reads.
+    """What the file is and holds. None for text that ``load`` reads: a net, or text of an unknown kind.
 
     Raises ``UnreadableFileError`` for a file that is missing, empty or damaged.
     """
@@ -81,6 +81,7 @@ def _text(file: str, size: int) -> FileFacts | None:
 
 
 def _stranger(file: str, size: int, kind: FileForm) -> FileFacts:
+    """A file of a known form that prototrt does not read."""
     if kind.words.endswith("image"):
         return FileFacts(file, FileKind.IMAGE, size, other=kind.words)
     advice = kind.fix or "prototrt does not read such files"
@@ -88,7 +89,7 @@ def _stranger(file: str, size: int, kind: FileForm) -> FileFacts:
 
 
 def _message(file: str, size: int, head: bytes) -> FileFacts | None:
-    """Not UTF-8, and none of the usual kinds: an old caffemodel, a solver state, a blob or text, else nothing known."""
+    """A file whose first bytes name no form: by the fields of a protobuf message, or as text in another encoding."""
     from prototrt.converter.glance import arrays, nets
 
     found = [(item.number, item.wire) for item in leading_fields(head)]
@@ -108,6 +109,7 @@ def _message(file: str, size: int, head: bytes) -> FileFacts | None:
 
 
 def _folder(file: str) -> FileFacts:
+    """The number of files in a folder. Databases of training data are recognized by the names of their files."""
     names = sorted(os.listdir(file))
     if "data.mdb" in names or "CURRENT" in names:
         words = "a database of training data (LMDB or LevelDB)"

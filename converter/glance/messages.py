@@ -1,4 +1,7 @@
-"""Messages of protobuf, read in place: of a file of gigabytes only the parts that are asked for."""
+"""Messages of protobuf that are read in place: only the fields that are asked for, even in a file of gigabytes.
+
+Source: https://protobuf.dev/programming-guides/encoding.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, fields, signe
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """``buffer[start:end]``. Raises ``WireError`` where that is no message."""
+    """The message in ``buffer[start:end]``. Its methods raise ``WireError`` where that is not a message."""
 
     buffer: Buffer
     start: int
@@ -19,10 +22,12 @@ class Message:
 
     @classmethod
     def whole(cls, buffer: Buffer) -> Message:
+        """The message that fills the buffer."""
         return cls(buffer, 0, len(buffer))
 
     @property
     def size(self) -> int:
+        """Its length in bytes."""
         return self.end - self.start
 
     def each(self, number: int) -> Iterator[Message]:
@@ -32,18 +37,19 @@ class Message:
                 yield Message(self.buffer, item.start, item.end)
 
     def one(self, number: int) -> Message:
-        """The last of them, as protobuf reads it; an empty message if there is none."""
+        """The last field of this number, as protobuf reads it; an empty message if there is none."""
         return ([*self.each(number)] or [Message(self.buffer, self.end, self.end)])[-1]
 
     def texts(self, number: int) -> list[str]:
+        """The fields of this number, as texts."""
         return [text_from_bytes(self.buffer[each.start : each.end]) for each in self.each(number)]
 
     def text(self, number: int) -> str:
-        """The last of them, or an empty text."""
+        """The last field of this number, as text; empty if there is none."""
         return (self.texts(number) or [""])[-1]
 
     def numbers(self, number: int) -> list[int]:
-        """Whole numbers, packed or not."""
+        """The fields of this number, as signed integers, packed or not."""
         found: list[int] = []
         for item in self._of(number):
             if item.wire is Wire.VARINT:

@@ -1,4 +1,9 @@
-"""Weights and nets in protobuf's binary form: caffemodels, solver states, ONNX models, nets of Caffe2."""
+"""Weights and nets in protobuf's binary form: caffemodels, solver states, ONNX models, nets of Caffe2.
+
+Each function takes the name of the file and its size in bytes. It raises ``UnreadableFileError`` for damage.
+Source of the fields' numbers: caffe ``src/caffe/proto/caffe.proto``, onnx ``onnx/onnx.proto``, caffe2
+``proto/caffe2.proto``.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +47,13 @@ _OP, _EXTERNAL_INPUT, _EXTERNAL_OUTPUT = 2, 7, 8
 
 
 def buffer_of(file: str) -> Buffer:
+    """The mapped file. Raises ``UnreadableFileError``."""
     with open_regular(file, "a model") as stream:
         return mapped(stream)
 
 
 def caffemodel(file: str, size: int) -> FileFacts:
-    """The layers that a caffemodel holds, with their blobs."""
+    """The layers of a caffemodel that have blobs, with the shapes of the blobs."""
     buffer = buffer_of(file)
     with damage_told(file, len(buffer), "caffemodel"):
         net = Message.whole(buffer)
@@ -72,7 +78,7 @@ def caffemodel(file: str, size: int) -> FileFacts:
 
 
 def _layers(net: Message) -> Iterator[tuple[str, str, list[Message]]]:
-    """Name, type and blobs, in every form that Caffe has written."""
+    """Name, type and blobs of each layer, in the current form, V1 or V0."""
     for layer in net.each(_LAYER):
         yield layer.text(1), layer.text(2), [*layer.each(7)]
     for layer in net.each(_LAYERS):
@@ -85,7 +91,7 @@ def _layers(net: Message) -> Iterator[tuple[str, str, list[Message]]]:
 
 
 def solver_state(file: str, size: int) -> FileFacts:
-    """How far a training has come, and where its weights are."""
+    """The iteration that the training has reached, and the file of its weights."""
     buffer = buffer_of(file)
     with damage_told(file, len(buffer), "solver state"):
         state = Message.whole(buffer)
@@ -101,7 +107,7 @@ def solver_state(file: str, size: int) -> FileFacts:
 
 
 def onnx_model(file: str, size: int) -> FileFacts:
-    """Inputs, outputs, kinds of nodes and the size of the weights."""
+    """Inputs, outputs, state, types of nodes, and the number of parameters."""
     buffer = buffer_of(file)
     with damage_told(file, len(buffer), "ONNX model"):
         model = Message.whole(buffer)
@@ -124,7 +130,7 @@ def onnx_model(file: str, size: int) -> FileFacts:
 
 
 def _states(model: Message) -> list[str]:
-    """Outputs that a caller feeds back, as in ``lstm1_h_T -> lstm1_h_0``."""
+    """The outputs to feed back, as in ``lstm1_h_T -> lstm1_h_0``, from the metadata that prototrt writes."""
     pairs = {each.text(1): each.text(2) for each in model.each(_METADATA)}
     return [
         f"{output} -> {name.removeprefix('recurrence ')}"
@@ -134,13 +140,13 @@ def _states(model: Message) -> list[str]:
 
 
 def _files_of(weights: Iterable[Message]) -> list[str]:
-    """The files beside the model in which its weights are."""
+    """The files beside the model that hold its weights."""
     entries = [entry for tensor in weights for entry in tensor.each(_EXTERNAL)]
     return sorted({entry.text(2) for entry in entries if entry.text(1) == "location"})
 
 
 def _tensor(value: Message) -> str:
-    """As in ``data float32 1x3x224x224``."""
+    """An input or output, as in ``data float32 1x3x224x224``."""
     tensor = value.one(2).one(1)
     kind = (tensor.numbers(1) or [0])[-1]
     shape = tuple(_dim(dim) for dim in tensor.one(2).each(1))
@@ -148,6 +154,7 @@ def _tensor(value: Message) -> str:
 
 
 def _dim(dim: Message) -> int | str:
+    """The number or the name of a size; ``?`` if it has neither."""
     stated = dim.numbers(1)
     return stated[-1] if stated else dim.text(2) or "?"
 
@@ -191,6 +198,7 @@ def _of_predict_net(net: Message) -> dict[str, Fact]:
 
 
 def _shape_of_fill(operator: Message) -> tuple[int, ...]:
+    """The argument ``shape`` of an operator that fills a blob; empty if it has none."""
     return next((tuple(each.numbers(6)) for each in operator.each(5) if each.text(1) == "shape"), ())
 
 

@@ -1,7 +1,7 @@
-"""Engines: by the manifest beside them, else by the few bytes that their headers explain.
+"""Engines, described by the manifest beside them, or by a few bytes of their header.
 
 A header has the size of the plan at byte 16, and the four numbers of TensorRT's version at byte 24.
-Source: plans of TensorRT for RTX 1.7.1.116. What does not fit that is not told.
+Source: plans of TensorRT for RTX 1.7.1.116. A header that differs from them is not described.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ _LARGEST_MANIFEST = 64 << 20  # bytes
 
 
 def plan(file: str, size: int, head: bytes) -> FileFacts:
-    """Raises ``UnreadableFileError`` if the plan is cut short."""
+    """The facts of an engine whose first bytes are ``head``. ``size`` is that of the file, in bytes.
+
+    A manifest that is missing, or is about another plan, is a warning. Raises ``UnreadableFileError`` if the plan
+    is cut short.
+    """
     facts: dict[str, Fact] = {"made by": _MAKERS[head[:4]], **_of_header(file, size, head)}
     manifest = Path(f"{file}.json")
     if not manifest.is_file():
@@ -41,6 +45,7 @@ def plan(file: str, size: int, head: bytes) -> FileFacts:
 
 
 def _of_header(file: str, size: int, head: bytes) -> dict[str, Fact]:
+    """The version of TensorRT, if the header has the known form. Raises ``UnreadableFileError``."""
     if len(head) < _HEADER:
         raise UnreadableFileError(
             f"the plan is cut short: the file has {size} bytes", where=file, fix="get the file again"
@@ -58,6 +63,7 @@ def _of_header(file: str, size: int, head: bytes) -> dict[str, Fact]:
 
 
 def _read(manifest: Path) -> Any:
+    """The content of a manifest; None if it cannot be read, or is too large to be one."""
     try:
         if manifest.stat().st_size > _LARGEST_MANIFEST:
             return None
@@ -67,7 +73,7 @@ def _read(manifest: Path) -> Any:
 
 
 def of_manifest(manifest: Any) -> dict[str, Fact]:
-    """What a manifest says, as far as it is one."""
+    """The facts that a manifest states. Keys that are missing or have another type are left out."""
     if not isinstance(manifest, Mapping):
         return {}
     facts: dict[str, Fact] = {}
@@ -101,7 +107,7 @@ def _binding(stated: Any) -> str:
 
 
 def _varying(manifest: Mapping[Any, Any]) -> Iterator[tuple[str, Range]]:
-    """The names that stand for sizes, and their ranges; formulas of names are left out."""
+    """The names of sizes that vary, and their ranges. Formulas of names are left out."""
     for each in _list(manifest.get("inputs")):
         for name, span in _mapping(_mapping(each).get("profile")).items():
             if re.fullmatch(r"[\w.]+", str(name)) and len(_list(span)) == 3:

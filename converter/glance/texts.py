@@ -1,4 +1,4 @@
-"""Text that is not a net: manifests, scales, tables, solvers, lists of models."""
+"""Text that is not a net: manifests, files of scales, calibration tables, solvers, lists of models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _CACHE = "TRT-"
 
 
 def text(file: str, size: int) -> FileFacts | None:
-    """None for a net, and for text that nobody knows: reading it as a net says what is wrong with it."""
+    """The facts of a text file. None for a net, and for unknown text, which is then read as a net and refused there.
+
+    Raises ``ConversionError`` for a file of scales or a table with mistakes.
+    """
     content = text_from_bytes(read_text(file, "a prototxt", "give a file that prototrt reads"))
     if content.lstrip().startswith("{"):
         return _json(file, size, content)
@@ -33,11 +36,13 @@ def text(file: str, size: int) -> FileFacts | None:
 
 
 def _is_table(content: str) -> bool:
+    """Whether each line has a name and numbers, as in the tables of several programs."""
     lines = [line.strip() for line in content.splitlines() if line.strip()]
     return bool(lines) and all(map(_TABLE.fullmatch, lines))
 
 
 def _json(file: str, size: int, content: str) -> FileFacts | None:
+    """The facts of a JSON object, whose keys say what it is; None if the text is not a JSON object."""
     try:
         found: Any = value_from_json(content)
     except ValueError:

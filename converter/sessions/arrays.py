@@ -1,4 +1,4 @@
-"""Arrays of callers in the host's memory: read from whatever library, in the type of the input."""
+"""Arrays in the host's memory that callers give: read from any library, converted to the type of the input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prototrt.surgery.ir import Array, Value
 
 
 def host_array(given: Any, name: str) -> Array:
-    """What a caller gives, as NumPy sees it. Raises ``ShapeError`` where NumPy sees nothing."""
+    """The caller's array as a NumPy array, a view if possible. Raises ``ShapeError`` if NumPy cannot read it."""
     refuse_gradients(given, name)
     try:
         return np.asarray(given)
@@ -24,13 +24,16 @@ def host_array(given: Any, name: str) -> Array:
 
 
 def refuse_gradients(given: Any, name: str) -> None:
-    """Raise ``ShapeError`` for a tensor that PyTorch records for a gradient: it lends no such memory."""
+    """Raise ``ShapeError`` for a tensor of PyTorch that requires a gradient: PyTorch does not share its memory."""
     if getattr(given, "requires_grad", False) is True:
         raise ShapeError(f'the tensor for "{name}" requires a gradient', fix="give tensor.detach()")
 
 
 def converted(value: Value, array: Array) -> Array:
-    """Numbers, or truth values, in the type of the input that they are for."""
+    """The array in the type of the input ``value``; itself if it has that type.
+
+    Raises ``ShapeError`` if it holds neither numbers nor truth values, or a number that the type cannot hold.
+    """
     dtype = value.dtype.numpy
     if array.dtype == dtype:
         return array
@@ -45,7 +48,7 @@ def converted(value: Value, array: Array) -> Array:
 
 
 def _refuse_beyond(value: Value, array: Array) -> None:
-    """A number that the type cannot hold would become another one, or infinity."""
+    """Raise ``ShapeError`` for a number that would become another number, or infinity."""
     dtype = value.dtype.numpy
     limits: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
     held = (array >= limits.min) & (array <= limits.max)

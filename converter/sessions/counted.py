@@ -1,4 +1,4 @@
-"""Results with room for more than was found: the first elements of an axis count, and an output holds their number."""
+"""Results with room for more rows than were found: an output says how many of the first ones count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from prototrt.surgery.ir import AtMost, Value
 
 
 def what_counts(values: Iterable[Value], results: Mapping[str, Any]) -> dict[str, Any]:
-    """The results without the elements that do not count, as views. Other objects than NumPy arrays stay unchanged."""
+    """The results, cut to the elements that count, as views. ``values`` are the outputs that they belong to.
+
+    Objects that are not NumPy arrays stay as they are.
+    """
     cut = dict(results)
     for value in values:
         for axis, dim in enumerate(value.shape):

@@ -1,4 +1,4 @@
-"""Running a graph on the CPU, its state held as NumPy arrays."""
+"""Running a graph on the CPU. State is kept in NumPy arrays."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Results: TypeAlias = dict[str, Array]
 
 
 class Evaluator(Protocol):
-    """Computes all outputs of a graph, states included, from all its inputs."""
+    """Computes all outputs of a graph from all its inputs. The inputs and outputs for state are among them."""
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]: ...
 
 
 class EvaluatorRunner:
-    """Carries state from call to call around an evaluator, which has none."""
+    """Keeps state from call to call for an evaluator, which has none. The methods are those of ``Session``."""
 
     def __init__(self, signature: Signature, evaluator: Evaluator) -> None:
         self.signature = signature
@@ -65,12 +65,15 @@ class EvaluatorRunner:
         return PreparedEvaluation(self, dict(feeds), dict(outputs))
 
     def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
-        """What is fed, in the order of the inputs."""
+        """The given arrays, in the order of the inputs."""
         names = [value.name for value in self.signature.inputs]
         return {name: host_array(feeds[name], name) for name in names if name in feeds}
 
     def _evaluated(self, fed: Mapping[str, Array], state: Mapping[str, Array]) -> tuple[Results, Results]:
-        """The results of one call, and the state after it."""
+        """The results of one call, and the state after it. Missing state is zero.
+
+        Raises ``ShapeError`` for arrays that do not fit, and for state of another number of streams.
+        """
         signature = self.signature
         sizes = signature.sizes({name: array.shape for name, array in fed.items()})
         given = {**state, **fed}
@@ -119,14 +122,14 @@ class EvaluatorRunner:
         self._state = {}
 
     def _fitting(self, value: Value, array: Array, sizes: SymbolSizes) -> Array:
-        """The array in the input's type; its shape must be the input's."""
+        """The array in the input's type. Raises ``ShapeError`` unless it has the input's shape."""
         self.signature.refuse_misfit(value, array.shape, sizes)
         return converted(value, array)
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedEvaluation:
-    """A call with the same arrays. It is checked again each time: on the CPU that costs little."""
+    """A call with the same arrays each time. ``run()`` checks them again: on the CPU this costs little."""
 
     _runner: EvaluatorRunner
     _feeds: Mapping[str, Any]
@@ -137,14 +140,14 @@ class PreparedEvaluation:
 
 
 def _fill(targets: Mapping[str, Any], results: Mapping[str, Array]) -> None:
-    """Write results into the arrays that the caller gave for them."""
+    """Copy results into the arrays that the caller gave for them. Raises ``ShapeError``."""
     for name, target in targets.items():
         refuse_target(name, target, results)
         np.copyto(target, results[name])
 
 
 def refuse_target(name: str, target: Any, results: Mapping[str, Array]) -> None:
-    """Raise ``ShapeError`` unless this array can take that result."""
+    """Raise ``ShapeError`` unless ``target`` is a NumPy array with the type and the shape of the result ``name``."""
     if name not in results:
         raise ShapeError(f'there is no output "{name}"', fix=f"the outputs are {', '.join(results)}")
     wanted = results[name]

@@ -1,4 +1,4 @@
-"""Inputs for several calls out of an npz file, and their outputs into one."""
+"""Reading the inputs of several calls from an npz file, and writing their outputs into one."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def read_feeds(
 ) -> list[Feeds]:
     """The inputs of each call.
 
-    An array called ``NAME`` is fed in every call, ``NAME/0``, ``NAME/1``, ... only in that call.
-    Without ``calls``, the numbered arrays decide their number, at least one.
-
-    Other arrays are not read. ``check`` sees the shapes of all calls before any array is read.
+    An array called ``NAME`` is fed in every call, ``NAME/0`` only in call 0, ``NAME/1`` only in call 1, and so on.
+    Without ``calls``, the largest number says how many calls there are, at least one. Other arrays are not read.
+    ``check`` sees the types and shapes of all calls before any array is read.
+    Raises ``ConversionError`` for a file that cannot be read, and for numbers beyond ``calls``.
     """
     names = set(inputs)
     found = announced_in(path)
@@ -48,7 +48,7 @@ def read_feeds(
 def _by_call(
     keys: Iterable[str], names: Collection[str], calls: int | None, path: str
 ) -> list[dict[str, str]]:
-    """For each call, the key of the array that each name has."""
+    """For each call, the key in the file of each array that is fed. Raises ``ConversionError``."""
     every: dict[str, str] = {}
     single: dict[int, dict[str, str]] = {}
     for key in keys:
@@ -76,16 +76,16 @@ def _by_call(
 
 
 def _of_one_call(key: str, names: Collection[str]) -> tuple[str, int] | None:
-    """The name and the number of an array that is fed in only one call."""
+    """The name and the call of an array that is fed in one call only; None for other arrays."""
     name, _, number = key.rpartition("/")
     is_numbered = key not in names and name in names and re.fullmatch(r"[0-9]{1,18}", number)
     return (name, int(number)) if is_numbered else None
 
 
 def refuse_misfits(path: str, feeds: Sequence[Mapping[str, Array | Announced]], signature: Signature) -> None:
-    """Raise for inputs that are missing or have another shape, before the first call is computed.
+    """Raise ``ConversionError`` for inputs that are missing or have another shape, before the first call is computed.
 
-    Also for a call with another number of streams than the call before, unless it is given their states.
+    It also refuses a call with another number of streams than the call before, unless its states are given.
     """
     carried: dict[str, tuple[int, ...]] = {}
     for call, feed in enumerate(feeds):
@@ -107,7 +107,7 @@ def refuse_misfits(path: str, feeds: Sequence[Mapping[str, Array | Announced]], 
 
 
 def unread_arrays(path: str, inputs: Iterable[str]) -> list[str]:
-    """A warning, if there are arrays in the file that are not inputs of the net."""
+    """A warning if the file holds arrays that are not inputs of the net; empty otherwise."""
     names = list(inputs)
     others = unread_keys(path, names)
     if not others:
@@ -116,12 +116,15 @@ def unread_arrays(path: str, inputs: Iterable[str]) -> list[str]:
 
 
 def unread_keys(path: str, names: Collection[str]) -> list[str]:
-    """The keys of the arrays in the file that ``read_feeds`` reads for none of the names."""
+    """The keys of the arrays that ``read_feeds`` would not read for these names."""
     return [key for key in announced_in(path) if key not in names and not _of_one_call(key, names)]
 
 
 def write_results(path: str, results: Sequence[Mapping[str, Array]]) -> None:
-    """Outputs under their names; of several calls under ``NAME/0``, ``NAME/1``, ..."""
+    """Write the outputs of each call: ``NAME`` if there is one call, else ``NAME/0``, ``NAME/1`` and so on.
+
+    Raises ``ConversionError`` if the file cannot be written.
+    """
     with atomic_write(path) as stream, zipfile.ZipFile(stream, "w") as archive:
         # Not np.savez: it takes the names as keywords, so that no blob could be called "file".
         for key, array in _keyed(results):

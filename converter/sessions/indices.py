@@ -1,7 +1,7 @@
-"""Inputs whose numbers pick rows of a table, or are lengths: a number outside is refused before anything runs.
+"""Inputs whose numbers pick rows of a table, or are lengths. A number outside its range is refused before a call.
 
 The ways to run a net disagree on such a number: an engine reads zeros beyond the last row, and ONNX counts negative
-numbers from the end. Nor do all of them refuse a length above the number of steps, or lengths that do not add up.
+numbers from the end. Some of them accept a length above the number of steps, or lengths that do not add up.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from prototrt.surgery.ops import Cast, Gather, Identity, Reshape, ReverseSequenc
 class IndexRange:
     """Numbers of an input that must be from 0 to ``below - 1``. ``below`` is a size, which may vary.
 
-    Lengths (``reader`` is a ``LengthsRule``) may also be ``below`` itself. They are every ``every``-th number
-    from ``start`` on, in the order of memory: of rois, the first of each five.
+    Lengths (``reader`` is a ``LengthsRule``) may also be ``below`` itself. With ``every`` and ``start`` only some
+    numbers are meant, in the order of memory: of rois (R, 5), the first of each 5.
     """
 
     input: str
@@ -32,11 +32,11 @@ class IndexRange:
 
     @property
     def are_lengths(self) -> bool:
-        """Whether they count steps, and pick no rows."""
+        """Whether the numbers are lengths, which count steps, rather than rows."""
         return isinstance(self.reader, LengthsRule)
 
     def refuse(self, array: Array, sizes: Mapping[str, int]) -> None:
-        """Raise ``ShapeError`` for a number in the input's array that is outside."""
+        """Raise ``ShapeError`` for a number of the array that is out of range, at these sizes of the symbols."""
         numbers = array.reshape(-1)[self.start :: self.every]
         try:
             self.reader.refuse_outside(numbers, size_at(self.below, sizes))
@@ -46,7 +46,7 @@ class IndexRange:
 
 
 def index_ranges(graph: Graph) -> tuple[IndexRange, ...]:
-    """Of the inputs that reach an index or a length unchanged. What the net computes itself is not among them."""
+    """The ranges of inputs that are indices or lengths as they are. Indices that the net computes have no range."""
     return tuple(_ranges(graph))
 
 
@@ -67,7 +67,7 @@ def _ranges(graph: Graph) -> Iterator[IndexRange]:
 
 
 def _source(index: Value, writers: Mapping[Value, Node]) -> tuple[Value, int, int] | None:
-    """The value that an index was copied from, with ``every`` and ``start``; None if it was computed."""
+    """The value that an index is a copy or a column of, with ``every`` and ``start``; None if it is computed."""
     every, start = 1, 0
     while index in writers:
         node = writers[index]

@@ -1,4 +1,4 @@
-"""Calling a net again and again, with its state carried from one call to the next."""
+"""Calling a net again and again. State is carried from one call to the next."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Runnable: TypeAlias = "Graph | Plan | Engine | str | os.PathLike[str]"
 
 
 class PreparedCall(Protocol):
-    """One call whose arrays stay the same, while their contents change."""
+    """A call whose arrays stay the same while their contents change."""
 
     def run(self) -> dict[str, Any]:
-        """The call, with what the inputs hold now. The arrays of outputs are written over each time."""
+        """Run the call with what the inputs hold now. Each run overwrites the arrays of the outputs."""
 
 
 class Runner(Protocol):
-    """Computes calls and keeps state between them, in whatever memory."""
+    """Computes calls and keeps state between them. ``Session`` says what each method does."""
 
     signature: Signature
 
@@ -231,8 +231,8 @@ class Session:
     def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> PreparedCall:
         """A call with these arrays, checked now; ``run()`` runs it any number of times.
 
-        It reads what the arrays hold then, and writes the same outputs each time: that of
-        ``outputs``, or arrays made now. On an engine this leaves little to do for Python. Arrays on
+        Each run reads what the arrays hold then, and writes to the same outputs: those of ``outputs``,
+        or arrays made now. On an engine, little is left to do in Python. Arrays on
         the GPU must be filled on the session's stream, or on CUDA's default stream.
         Raises what ``run()`` raises.
         """
@@ -241,7 +241,7 @@ class Session:
     def run_steps(
         self, feeds: Mapping[str, Any], steps: int, outputs: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """``steps`` calls in a row: inputs and outputs have a first axis more, with a row for each call.
+        """``steps`` calls in a row: inputs and outputs are (steps, ...), with one row for each call.
 
         State is fed back from step to step. On an engine the steps are queued, or replayed from one
         CUDA graph, without Python in between. Raises what ``run()`` raises; after a failure
@@ -255,19 +255,24 @@ class Session:
         return self._runner.replays
 
     def profile(self, feeds: Mapping[str, Any]) -> list[tuple[str, float]]:
-        """One more call: the layers of TensorRT and the seconds of each; empty where nobody measures them."""
+        """One more call, on an engine: TensorRT's layers, and the seconds that each took. It is empty on the CPU,
+        and where TensorRT does not report them.
+        """
         return self._runner.profile(feeds)
 
     def reset(self, streams: Sequence[int] | None = None) -> None:
-        """Forget everything, or what these streams (rows of N) hold: their state is zero again."""
+        """Set all state to zero, or only the state of these streams (indices along N). Raises ``ShapeError``."""
         self._runner.reset(streams)
 
     def get_state(self) -> dict[str, Array]:
-        """What the next call starts with, by the name of the state's input; empty where it is zero."""
+        """The state that the next call starts with, as copies, by the name of its input; empty if it is zero."""
         return self._runner.get_state()
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from what ``get_state()`` gave; empty is zero."""
+        """Continue from state that ``get_state()`` returned; an empty mapping sets it to zero.
+
+        Raises ``NetError`` unless all states are given, and ``ShapeError`` for a shape that does not fit.
+        """
         self._runner.set_state(state)
 
     @property
@@ -276,7 +281,7 @@ class Session:
         return self.get_state()
 
     def close(self) -> None:
-        """Free what the session holds, on the GPU above all. An engine goes with its last session."""
+        """Free what the session holds. An engine is freed with its last session."""
         self._runner.close()
         self._engine = None
 

@@ -38,9 +38,9 @@ STREAM_AXIS = 1
 
 @dataclass(frozen=True)
 class Signature:
-    """The inputs and outputs of something that is called again and again.
+    """The inputs and outputs of a net that is called again and again.
 
-    The one source of checks on what a caller gives, whatever computes the outputs.
+    All checks of a caller's arrays are here, whatever computes the outputs.
     """
 
     inputs: tuple[Value, ...]
@@ -54,6 +54,7 @@ class Signature:
 
     @classmethod
     def of_graph(cls, graph: Graph) -> Signature:
+        """The signature of a graph, in the layout that the graph has."""
         names = {name: layout.names for name, layout in graph.layout.bindings.items()}
         return cls(
             graph.inputs,
@@ -77,13 +78,13 @@ class Signature:
 
     @cached_property
     def results(self) -> tuple[Value, ...]:
-        """The outputs that a caller gets: those which only feed state back are none."""
+        """The outputs that a caller gets. Outputs that only feed state back are left out."""
         hidden = {pair.output.name for pair in self.recurrences if not pair.exposed}
         return tuple(value for value in self.outputs if value.name not in hidden)
 
     @cached_property
     def exposed_states(self) -> tuple[Value, ...]:
-        """The outputs that feed state back, and that a caller gets all the same."""
+        """The outputs that feed state back and that a caller also gets."""
         fed_back = {pair.output.name for pair in self.recurrences}
         return tuple(value for value in self.results if value.name in fed_back)
 
@@ -92,7 +93,10 @@ class Signature:
         return self.stream_axes.get(state, STREAM_AXIS)
 
     def refuse_names(self, given: Mapping[str, object]) -> None:
-        """Raise ``NetError`` for a name that is not an input, or unless every input except state is given."""
+        """Raise ``NetError`` for a name that is not an input, and for a missing input that is not state.
+
+        Raises ``TypeError`` if ``given`` is not a mapping.
+        """
         known = [value.name for value in self.inputs]
         if not isinstance(given, Mapping):
             example = known[0] if known else "NAME"
@@ -118,7 +122,10 @@ class Signature:
             )
 
     def sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-        """The values of the symbols for inputs of these shapes. Raises ``ShapeError``."""
+        """The values of the symbols for inputs of these shapes, as ``{"T": 20, "N": 4}``.
+
+        Raises ``ShapeError`` for a value outside its range.
+        """
         given = [value for value in self.inputs if len(shapes.get(value.name, ())) == len(value.shape)]
         sizes: dict[str, int] = {}
         for name, source in symbol_sources(given).items():
@@ -128,7 +135,7 @@ class Signature:
         return sizes
 
     def refuse_misfit(self, value: Value, shape: tuple[int, ...], sizes: SymbolSizes) -> None:
-        """Raise ``ShapeError`` unless the shape is the input's."""
+        """Raise ``ShapeError`` unless the shape is the input's, for these sizes of the symbols."""
         wanted = concrete(value.shape, sizes)
         if shape == wanted:
             return
@@ -158,7 +165,7 @@ class Signature:
                 indices.refuse(given[indices.input], sizes)
 
     def refuse_state(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Raise unless there is a fitting array for every state, or for none."""
+        """Raise ``NetError`` unless all states are given, or none; ``ShapeError`` for a shape that does not fit."""
         known = self.states
         for name in shapes:
             if name not in known:
@@ -195,7 +202,7 @@ def stream_axes_of(names: Mapping[str, Sequence[str | None]]) -> dict[str, int]:
 
 
 def concrete(shape: Shape, sizes: SymbolSizes) -> tuple[int, ...]:
-    """The shape with sizes for its symbols; a size whose symbols have none becomes -1, which fits nothing."""
+    """The shape with numbers for its symbols. A size becomes -1, which fits nothing, if its symbols are unknown."""
 
     def size(dim: Dim) -> int:
         try:
@@ -213,7 +220,7 @@ def _fix_of_shape(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
 
 
 def _rearranged(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
-    """How to make the wanted shape of an image whose channels are last, or of one item without the first axis."""
+    """How to turn an array (N, H, W, C), (H, W, C) or without its first axis into the wanted shape; None if unknown."""
     if len(wanted) == 4 and shape == (wanted[0], *wanted[2:], wanted[1]):
         return "put the channels before height and width: array.transpose(0, 3, 1, 2)"
     if wanted[:1] != (1,):
@@ -235,7 +242,7 @@ def refuse_lost(value: Value, carried: tuple[int, ...], wanted: tuple[int, ...])
 
 
 def lost_state(value: Value, carried: tuple[int, ...], wanted: tuple[int, ...], fix: str) -> ShapeError:
-    """The error about the state of the last call, which does not fit this one."""
+    """The error for state of the last call that does not fit this call."""
     return ShapeError(
         f'the state "{value.name}" of the last call has the shape {carried}, expected {wanted}',
         because="the inputs of this call have another number of streams",

@@ -1,4 +1,4 @@
-"""Several calls at once: their inputs in one array, one after the other along a new first axis."""
+"""Several calls at once: each input is an array (steps, ...) with one row for each call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from prototrt.converter.sessions.signature import Signature
 
 
 def refuse_fed_states(signature: Signature, feeds: Mapping[str, object]) -> None:
-    """Raise ``NetError`` for an input that each step takes from the one before."""
+    """Raise ``NetError`` for state among the inputs: each step takes it from the step before."""
     fed = [name for name in signature.states if name in feeds]
     if fed:
         raise NetError(
@@ -19,7 +19,7 @@ def refuse_fed_states(signature: Signature, feeds: Mapping[str, object]) -> None
 
 
 def shape_of_step(name: str, shape: tuple[int, ...], steps: int) -> tuple[int, ...]:
-    """The shape of one step, where the array has this one. Raises ``ShapeError``."""
+    """The shape of one step of an array (steps, ...). Raises ``ShapeError`` if it has another number of rows."""
     if shape[:1] != (steps,):
         raise ShapeError(
             f'the array for "{name}" has the shape {shape}, expected {steps} as its first size',
@@ -29,6 +29,6 @@ def shape_of_step(name: str, shape: tuple[int, ...], steps: int) -> tuple[int, .
 
 
 def refuse_no_steps(steps: int) -> None:
-    """Raise ``ValueError`` for an invalid number of steps."""
+    """Raise ``ValueError`` for a number of steps below 1."""
     if steps < 1:
         raise ValueError(f"steps is {steps}, expected 1 or more")
