@@ -6,13 +6,27 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 Fork: TypeAlias = Literal[
-    "cascade-rcnn", "faceboxes", "happynear", "makefile", "pspnet", "pvanet", "segnet", "ssd", "textboxes"
+    "bottom-up-attention",
+    "bvlc",
+    "cascade-rcnn",
+    "faceboxes",
+    "happynear",
+    "makefile",
+    "pspnet",
+    "pvanet",
+    "segnet",
+    "ssd",
+    "textboxes",
 ]
 
 MEANINGS: Mapping[str, Mapping[Fork, str]] = {
     "BN": {
         "pspnet": "blobs are slope, bias, mean and variance",
         "segnet": "blobs are scale and shift",
+    },
+    "Embed": {
+        "bottom-up-attention": "a last axis of size 1 becomes num_output",
+        "bvlc": "num_output is one more axis",
     },
     "Normalize": {
         "happynear": "there is no learned scale",

@@ -9,6 +9,7 @@ from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.wording import Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
+from prototrt.surgery.expansion.which_fork import which_fork
 from prototrt.surgery.ir import DType, OpenSize, Value, open_count
 from prototrt.surgery.ir.range_words import one_size
 from prototrt.surgery.ir.uniform_constants import is_repeated
@@ -79,9 +80,10 @@ def embed(build: LayerBuilder, layer: Layer, ids: Value) -> list[Value]:
 
     Becomes: Cast, Gather, Add.
     Bottoms: ids of any shape, whole numbers from 0 to input_dim - 1 held in floats.
-    Tops: the shape of the bottom, then num_output.
+    Tops: the shape of the bottom, then num_output. Of bottom-up-attention, num_output replaces a last axis of size 1;
+    this is taken for ids that an ArgMax makes.
     Blobs: weights (input_dim, num_output), bias (num_output,).
-    Source: caffe ``src/caffe/layers/embed_layer.cpp``.
+    Source: caffe and peteanderson80/caffe ``src/caffe/layers/embed_layer.cpp``.
     """
     param = layer.param
     rows, outputs = int(param.input_dim), int(param.num_output)
@@ -91,8 +93,20 @@ def embed(build: LayerBuilder, layer: Layer, ids: Value) -> list[Value]:
             fix="set input_dim and num_output in embed_param",
         )
     table = build.parameter(layer, (rows, outputs), "weights", filler=stated(param, "weight_filler"))
+    if _has_axis_to_replace(build, layer, ids):
+        ids = build.reshape(ids, ids.shape[:-1])
     y = build.add(Gather(), table, build.add(Cast(DType.INT32), ids))
     if param.bias_term:
         bias = build.parameter(layer, (outputs,), "bias", filler=stated(param, "bias_filler"), kind="bias")
         y = build.add(ADD, y, build.aligned(bias, len(y.shape)))
     return [y]
+
+
+def _has_axis_to_replace(build: LayerBuilder, layer: Layer, ids: Value) -> bool:
+    """Whether the last axis becomes the row: in bottom-up-attention, whose nets embed the class of each region."""
+    if ids.shape[-1:] != (1,):
+        return False
+    maker = build.writer(ids)
+    if maker is not None and maker.origin.type == "ArgMax":
+        return which_fork(build, layer, "bottom-up-attention") == "bottom-up-attention"
+    return build.options.fork == "bottom-up-attention"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from prototrt import Session, Way
+from prototrt.surgery.forks import Fork
 from prototrt.surgery.ir import Array
 from prototrt.tests.small_nets import WAYS, builds, failure, numbers, op, refusal, rewritten, run, told
 
@@ -160,3 +161,29 @@ def test_dropping_in_tests_is_told_and_not_done() -> None:
         " drops other elements on every call; the mean of many calls comes close to this result"
     )
     np.testing.assert_array_equal(Session(graph).run({"x": x})["y"], x)
+
+
+CLASSES = """
+layer { name: "best" type: "ArgMax" bottom: "x" top: "best" argmax_param { axis: 1 } }
+layer { name: "e" type: "Embed" bottom: "best" top: "y" embed_param { num_output: 3 input_dim: 4 bias_term: false } }
+"""
+
+
+def test_embedded_classes_of_regions_keep_their_axes() -> None:
+    """In bottom-up-attention; Caffe itself adds an axis."""
+    x, table = numbers(2, 4), numbers(4, 3, seed=1)
+    graph = rewritten(CLASSES, {"x": x.shape}, {"e/0": table})
+    np.testing.assert_array_equal(Session(graph).run({"x": x})["y"], table[x.argmax(1)])
+    (warning,) = graph.warnings
+    assert told(warning) == (
+        'net.prototxt:4: layer "e" (Embed): taken as the layer of bottom-up-attention: a last axis of size 1 becomes'
+        ' num_output; use fork="bvlc" if num_output is one more axis'
+    )
+    of_caffe = rewritten(CLASSES, {"x": x.shape}, {"e/0": table}, fork="bvlc")
+    assert (of_caffe.outputs[0].shape, of_caffe.warnings) == ((2, 1, 3), ())
+
+
+@pytest.mark.parametrize(("fork", "shape"), [(None, (5, 1, 3)), ("bottom-up-attention", (5, 3))])
+def test_embedded_ids_of_one_stream(fork: Fork | None, shape: tuple[int, ...]) -> None:
+    graph = rewritten(EMBED, {"ids": (5, 1)}, {"e/0": numbers(5, 3), "e/1": numbers(3)}, fork=fork)
+    assert graph.outputs[0].shape == shape
