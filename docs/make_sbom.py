@@ -1,6 +1,6 @@
 """Writes what a wheel consists of beside it, in CycloneDX: ``make wheel``.
 
-``python docs/make_sbom.py NPM_PACKAGE FOLDER``: the wheel in the folder, with the packages of locks/run.txt that are
+``python docs/make_sbom.py FOLDER``: the wheel in the folder, with the packages of locks/run.txt that are
 installed with it, and Graphviz for browsers, which is inside of it.
 """
 
@@ -15,19 +15,19 @@ from typing import Any
 from urllib.parse import quote
 
 import prototrt
+from prototrt.converter.page import graphviz_js
 
 ROOT = Path(__file__).parents[1]
-VENDORED = ROOT / "converter" / "page" / "vendor"
 
 
-def write(package: str, folder: str) -> Path:
+def write(folder: str) -> Path:
     """``FOLDER/prototrt-VERSION.cdx.json``; the same bytes for the same wheel."""
     (wheel,) = Path(folder).glob(f"prototrt-{prototrt.__version__}-*.whl")
     bill = installed_with_it()
     ours = component("application", "pypi", "prototrt", prototrt.__version__, wheel)
     bill["metadata"]["component"] = {**ours, "bom-ref": ours["purl"]}
-    name, _, version = package.rpartition("@")
-    bill["components"].append(component("library", "npm", name, version, VENDORED / "graphviz.js"))
+    graphviz = graphviz_js.FOLDER / "graphviz.js"
+    bill["components"].append(component("library", "npm", graphviz_js.PACKAGE, graphviz_js.VERSION, graphviz))
     path = Path(folder) / f"prototrt-{prototrt.__version__}.cdx.json"
     path.write_text(json.dumps(bill, indent=2) + "\n")
     return path

@@ -15,7 +15,7 @@ from prototrt.converter.page.script import joined
 
 FOLDER = Path(__file__).parent
 GRAPHVIZ = FOLDER / "vendor" / "graphviz.js"
-"""Fetched by `make vendor`, with its licence beside it; part of wheels, not of the repository."""
+"""Fetched by builds, with its licence beside it; part of wheels, not of the repository."""
 _GRAPHVIZ_SOURCES = ("blob:", "'wasm-unsafe-eval'")
 """Graphviz is a module that the page makes from its own text, and that compiles WebAssembly."""
 
@@ -64,7 +64,8 @@ def _graphviz() -> str:
         raise ConversionError(
             "a page needs Graphviz for browsers, which is missing",
             where=str(GRAPHVIZ),
-            fix="run `make vendor` in the repository and install it again, or install a wheel from `make wheel`",
+            fix="install prototrt again, with pip's --force-reinstall and --no-cache-dir, where the npm registry can be"
+            " reached; in a clone, run `make vendor`",
         ) from error
     assert "</script" not in text.lower(), "it would end the element that holds it"
     return text
