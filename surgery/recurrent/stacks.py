@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from prototrt.surgery.ir import Op, Value, fixed
@@ -93,7 +94,7 @@ class Direction:
         return self.readout.width(self.cell)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Stack:
     """Layers of cells of one kind. Each reads the tops of all directions of the layer below.
 
@@ -107,7 +108,7 @@ class Stack:
     resets_input: bool = False
     holds_past_end: bool = False
 
-    @property
+    @cached_property
     def state_sizes(self) -> dict[str, list[int]]:
         """The size of each state in each direction: layer by layer, forward before backward."""
         cells = [direction.cell for layer in self.layers for direction in layer]

@@ -91,7 +91,7 @@ OPTIONS: Mapping[str, RecurrentOption] = {
     "reverse": RecurrentOption(flag, excludes="bidirectional"),
     "sequence_lengths": RecurrentOption(flag),
 }
-"""Every field of ours. The ``Family`` of a layer lists the fields that it supports."""
+"""Every field of ours. The ``RecurrentType`` of a layer lists the fields that it supports."""
 OF_ANY_STACK = frozenset(
     {
         "bidirectional",

@@ -10,7 +10,6 @@ from prototrt.caffe_proto.errors import NetError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Value, element_count
 from prototrt.surgery.layers.recurrent.bottoms import Bottoms, Expected, read_bottoms
-from prototrt.surgery.layers.recurrent.families import FAMILIES, Family
 from prototrt.surgery.layers.recurrent.indicator import fitted_indicator
 from prototrt.surgery.layers.recurrent.options import (
     check_options,
@@ -19,6 +18,7 @@ from prototrt.surgery.layers.recurrent.options import (
     is_caffes,
     limit,
 )
+from prototrt.surgery.layers.recurrent.recurrent_types import RECURRENT_TYPES, RecurrentType
 from prototrt.surgery.layers.recurrent.single_step import share_single_step
 from prototrt.surgery.layers.recurrent.states import LayerStates
 from prototrt.surgery.layers.recurrent.stored_blobs import StoredBlobs
@@ -89,21 +89,21 @@ def vanilla_rnn(
 def recurrent(
     build: LayerBuilder, layer: Layer, x: Value, cont: Value | None, others: Sequence[Value]
 ) -> list[Value]:
-    """Expand a recurrent layer of any of the ``FAMILIES``."""
-    param, family = layer.param, FAMILIES[layer.type]
-    check_options(layer, family.options)
-    states = family.form.states if param.expose_hidden else ()
-    expected = Expected(family.statics, bool(param.sequence_lengths), states)
+    """Expand a recurrent layer of any of the ``RECURRENT_TYPES``."""
+    param, recurrent_type = layer.param, RECURRENT_TYPES[layer.type]
+    check_options(layer, recurrent_type.options)
+    states = recurrent_type.form.states if param.expose_hidden else ()
+    expected = Expected(recurrent_type.statics, bool(param.sequence_lengths), states)
     cont = fitted_indicator(build, cont, x.shape[:2])
     bottoms = read_bottoms(layer, x, cont, others, expected, drops_cont=build.options.cont == "drop")
-    stack = _stack(StoredBlobs(build, layer), family, bottoms)
+    stack = _stack(StoredBlobs(build, layer), recurrent_type, bottoms)
     _check_initial(bottoms, stack)
     layer_states = LayerStates(build, stack, x, bottoms.initial)
     ran = run_stack(build, stack, bottoms.stack_inputs(build, limit(param, "input_clip")), layer_states.given)
     return [ran.top, *layer_states.leave(ran.states)]
 
 
-def _stack(blobs: StoredBlobs, family: Family, bottoms: Bottoms) -> Stack:
+def _stack(blobs: StoredBlobs, recurrent_type: RecurrentType, bottoms: Bottoms) -> Stack:
     """The layers and directions, with the stored weights of each."""
     param, layers = blobs.param, []
     inputs = element_count(bottoms.x.shape[2:], "an axis of x")
@@ -111,13 +111,13 @@ def _stack(blobs: StoredBlobs, family: Family, bottoms: Bottoms) -> Stack:
     adds_up = param.bidirectional == param.SUM
     for hidden in hidden_sizes(param):
         layer = [
-            replace(family.read(blobs, hidden, inputs, statics), reverse=reverse)
+            replace(recurrent_type.read(blobs, hidden, inputs, statics), reverse=reverse)
             for reverse in directions(param)
         ]
         widths = [direction.width for direction in layer]
         inputs, statics = widths[0] if adds_up else sum(widths), []
         layers.append(layer)
-    return Stack(layers, adds_up, family.resets_input, holds_past_end=param.past_end == param.HOLD)
+    return Stack(layers, adds_up, recurrent_type.resets_input, holds_past_end=param.past_end == param.HOLD)
 
 
 def _check_initial(bottoms: Bottoms, stack: Stack) -> None:

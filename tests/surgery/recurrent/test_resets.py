@@ -17,7 +17,6 @@ from prototrt.caffe_proto.layer_types import layer_type
 from prototrt.caffe_proto.schema import message_class, parameter_fields
 from prototrt.surgery.expansion.layer_builder import layer_rule
 from prototrt.surgery.ir import Array
-from prototrt.surgery.layers.recurrent.families import FAMILIES
 from prototrt.surgery.layers.recurrent.options import (
     OPTIONS,
     OURS,
@@ -29,6 +28,7 @@ from prototrt.surgery.layers.recurrent.options import (
     several_sizes,
     size,
 )
+from prototrt.surgery.layers.recurrent.recurrent_types import RECURRENT_TYPES
 from prototrt.tests.small_nets import inputs_of, loaded
 
 RECURRENT = message_class("RecurrentParameter").DESCRIPTOR
@@ -54,17 +54,17 @@ def test_every_field_of_ours_is_an_option() -> None:
 
 def test_every_recurrent_layer_type_has_a_family() -> None:
     types = {kind for kind in layer_rule.rules if "recurrent_param" in parameter_fields(kind)}
-    assert types == FAMILIES.keys()
+    assert types == RECURRENT_TYPES.keys()
 
 
 def test_bottoms_that_hold_states_are_known() -> None:
-    assert {kind: layer_type(kind).states for kind in FAMILIES} == {
-        kind: len(family.form.states) for kind, family in FAMILIES.items()
+    assert {kind: layer_type(kind).states for kind in RECURRENT_TYPES} == {
+        kind: len(family.form.states) for kind, family in RECURRENT_TYPES.items()
     }
 
 
 def test_some_family_has_every_option() -> None:
-    assert {name for family in FAMILIES.values() for name in family.options} == OPTIONS.keys()
+    assert {name for family in RECURRENT_TYPES.values() for name in family.options} == OPTIONS.keys()
 
 
 def excludes(one: str, other: str) -> bool:
@@ -74,7 +74,7 @@ def excludes(one: str, other: str) -> bool:
 @st.composite
 def parameters(draw: st.DrawFn, kind: str, option: str) -> dict[str, str]:
     """Fields with their texts: this one, what it needs, and others that go with them."""
-    others = draw(st.lists(st.sampled_from(sorted(FAMILIES[kind].options)), max_size=3))
+    others = draw(st.lists(st.sampled_from(sorted(RECURRENT_TYPES[kind].options)), max_size=3))
     chosen: list[str] = []
     for name in [option, OPTIONS[option].needs, *others, *(OPTIONS[other].needs for other in others)]:
         if (
@@ -99,7 +99,7 @@ class Layer:
         self.is_limited = fields.get("sequence_lengths") == "true"
         backwards = fields.get("bidirectional", "NONE") != "NONE" or fields.get("reverse") == "true"
         self.reads_forwards_alone = not backwards
-        self.resets_input = kind in FAMILIES and FAMILIES[kind].resets_input
+        self.resets_input = kind in RECURRENT_TYPES and RECURRENT_TYPES[kind].resets_input
         self.statics = [f"static{index}" for index in range(statics)]
         with tempfile.TemporaryDirectory() as folder:
             self.model = loaded(Path(folder), self._text(), random_weights=1)
@@ -116,7 +116,7 @@ class Layer:
     def _text(self) -> str:
         shapes = self.shapes(2, 2)
         bottoms = " ".join(f'bottom: "{name}"' for name in shapes)
-        message = "recurrent_param" if self.kind in FAMILIES else "lstm_param"
+        message = "recurrent_param" if self.kind in RECURRENT_TYPES else "lstm_param"
         fields = " ".join(f"{name}: {text}" for name, text in self.fields.items())
         layer = f'layer {{ name: "y" type: "{self.kind}" {bottoms} top: "y" {message} {{ {fields} }} }}'
         return inputs_of(shapes) + layer
@@ -185,7 +185,7 @@ def check(data: st.DataObject, layer: Layer) -> None:
 
 # A failing example is small as it is drawn; making all of them smaller would take minutes.
 FEW = settings(max_examples=3, phases=(Phase.explicit, Phase.reuse, Phase.generate))
-CASES = [(kind, option) for kind, family in FAMILIES.items() for option in sorted(family.options)]
+CASES = [(kind, option) for kind, family in RECURRENT_TYPES.items() for option in sorted(family.options)]
 
 
 @pytest.mark.parametrize(("kind", "option"), CASES)
@@ -193,7 +193,7 @@ CASES = [(kind, option) for kind, family in FAMILIES.items() for option in sorte
 @given(data=st.data())
 def test_a_sequence_gives_what_it_gives_alone(kind: str, option: str, data: st.DataObject) -> None:
     fields = data.draw(parameters(kind, option))
-    layer = Layer(kind, fields, data.draw(st.integers(0, FAMILIES[kind].statics)))
+    layer = Layer(kind, fields, data.draw(st.integers(0, RECURRENT_TYPES[kind].statics)))
     check(data, layer)
 
 

@@ -14,8 +14,8 @@ from prototrt import Way
 from prototrt.caffe_proto.errors import ConversionError
 from prototrt.surgery.ir import Array, Op, fixed
 from prototrt.surgery.layers.recurrent.activations import activation_named
-from prototrt.surgery.layers.recurrent.families import FAMILIES
 from prototrt.surgery.layers.recurrent.options import OPTIONS
+from prototrt.surgery.layers.recurrent.recurrent_types import RECURRENT_TYPES
 from prototrt.surgery.ops import ELU, Clip, HardSigmoid, Identity, LeakyReLU, Sigmoid, Softsign, TanH
 from prototrt.tests.small_nets import WAYS, inputs_of, loaded, stored
 
@@ -88,7 +88,7 @@ def test_activation(text: str, expected: Op) -> None:
         (
             "num_output: 2 linear_before_reset: true",
             "states linear_before_reset, which does not apply to layers of this type\n"
-            f"  fix: remove it; the supported fields are {', '.join(sorted(FAMILIES['LSTM'].options))}",
+            f"  fix: remove it; the supported fields are {', '.join(sorted(RECURRENT_TYPES['LSTM'].options))}",
         ),
         (
             "num_output: 2 reverse: true bidirectional: SUM",

@@ -1,4 +1,4 @@
-"""The kinds of recurrent layers: which options each has, and how it reads the weights of a direction."""
+"""The types of recurrent layers: which options each has, and how it reads the weights of a direction."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from prototrt.surgery.recurrent.stacks import DenseReadout, Direction, InputWeig
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """A kind of recurrent layer: how it reads the weights of a direction, and which options it has.
+class RecurrentType:
+    """A type of recurrent layer: how it reads the weights of a direction, and which options it has.
 
     ``read(blobs, hidden, inputs, sizes of static inputs) -> Direction``. ``form`` is that of its cell, whose
     fields are options; ``further`` are options that change the weights. ``statics``: how many
@@ -35,7 +35,7 @@ class Family:
 
     @property
     def options(self) -> frozenset[str]:
-        """The fields of ours that layers of this kind support."""
+        """The fields of ours that layers of this type support."""
         return OF_ANY_STACK.union(self.further, (item.name for item in fields(self.form)))
 
 
@@ -135,12 +135,12 @@ def _read_gru(blobs: StoredBlobs, hidden: int, inputs: int, statics: Sequence[in
 
 
 OF_LSTM_WEIGHTS = ("forget_bias", "num_nonrecurrent_proj", "num_proj", "peephole")
-FAMILIES: Mapping[str, Family] = {
-    "GRU": Family(_read_gru, GRUForm, ("linear_before_reset",)),
-    "LSTM": Family(_read_lstm, LSTMForm, OF_LSTM_WEIGHTS),
-    "LSTMController": Family(_read_lstm, LSTMForm, OF_LSTM_WEIGHTS, resets_input=True),
-    "LSTMTopic": Family(_read_lstm, LSTMForm, OF_LSTM_WEIGHTS, statics=2),
-    "RNN": Family(_read_rnn, RNNForm, ("cell_activation",)),
-    "VanillaRNN": Family(_read_vanilla_rnn, RNNForm),
+RECURRENT_TYPES: Mapping[str, RecurrentType] = {
+    "GRU": RecurrentType(_read_gru, GRUForm, ("linear_before_reset",)),
+    "LSTM": RecurrentType(_read_lstm, LSTMForm, OF_LSTM_WEIGHTS),
+    "LSTMController": RecurrentType(_read_lstm, LSTMForm, OF_LSTM_WEIGHTS, resets_input=True),
+    "LSTMTopic": RecurrentType(_read_lstm, LSTMForm, OF_LSTM_WEIGHTS, statics=2),
+    "RNN": RecurrentType(_read_rnn, RNNForm, ("cell_activation",)),
+    "VanillaRNN": RecurrentType(_read_vanilla_rnn, RNNForm),
 }
 """By layer type."""
