@@ -79,13 +79,15 @@ def print_benchmark(benchmark: Benchmark) -> None:
 
 
 def _duration(seconds: float | None) -> str:
-    """With the unit that leaves few digits."""
+    """Three digits, with the unit that leaves few of them before the point."""
     if seconds is None:
         return "-"
-    for unit, factor in (("s", 1), ("ms", 1e3)):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} us"
+    unit, factor = "s", 1.0
+    if seconds < 1:
+        unit, factor = ("ms", 1e3) if seconds >= 1e-3 else ("us", 1e6)
+    number = seconds * factor
+    decimals = 2 if number < 10 else 1 if number < 100 else 0
+    return f"{number:.{decimals}f} {unit}"
 
 
 def print_inspection(inspection: Inspection) -> None:

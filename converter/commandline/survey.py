@@ -62,13 +62,11 @@ def print_survey(survey: Survey) -> None:
         for net in rest:
             table.add_row(net.file, net.verdict.value, ", ".join(net.lacking) or _first_line(net))
         table.show()
-        show()
     if survey.obstacles:
         table = Table(("missing", "nets", "only this missing"), right=(1, 2), folds=(0,))
         for name, count, alone in survey.obstacles[:_MOST_OBSTACLES]:
             table.add_row(name, str(count), str(alone))
         table.show()
-        show()
     counts = ", ".join(_counted(verdict, survey.count(verdict)) for verdict in Verdict)
     number = len(survey.nets)
     show(f"{number} net{'s' if number != 1 else ''}: {counts}")

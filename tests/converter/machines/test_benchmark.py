@@ -133,11 +133,13 @@ def test_options_for_plans(option: list[str]) -> None:
     ("seconds", "told"),
     [
         (None, "-"),
-        (2.5, "2.5 s"),
+        (2.5, "2.50 s"),
+        (1234.5, "1234 s"),
         (0.0123, "12.3 ms"),
-        (0.001, "1 ms"),
+        (0.0011, "1.10 ms"),
+        (0.001, "1.00 ms"),
         (0.00045678, "457 us"),
-        (3e-7, "0.3 us"),
+        (3e-7, "0.30 us"),
     ],
 )
 def test_durations(seconds: float | None, told: str) -> None:
