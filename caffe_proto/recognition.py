@@ -207,20 +207,41 @@ def _refuse_binary(data: bytes, file: str, what: str, fix: str) -> None:
     """Raise if bytes that should be text are not."""
     if not looks_binary(data):
         return
-    if data.startswith(_UTF32):
-        raise UnreadableFileError("this is UTF-32 text, expected UTF-8", where=file, fix="save it as UTF-8")
-    if data.startswith(_UTF16):
-        raise UnreadableFileError("this is UTF-16 text, expected UTF-8", where=file, fix="save it as UTF-8")
+    if encoding := _wide_encoding(data):
+        raise UnreadableFileError(
+            f"this is {encoding} text, expected UTF-8", where=file, fix="save it as UTF-8"
+        )
     raise UnreadableFileError(f"this is a binary file, expected {what} (text)", where=file, fix=fix)
 
 
-_UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_WIDE = {
+    "UTF-32": ((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), ("utf-32-le", "utf-32-be")),
+    "UTF-16": ((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), ("utf-16-le", "utf-16-be")),
+}
+"""Encodings with zero bytes: their byte order marks, and their codecs for text without one. The mark of UTF-32 begins
+with that of UTF-16."""
+_PLAIN = frozenset(map(chr, (*range(32, 127), 9, 10, 13)))
+
+
+def _wide_encoding(head: bytes) -> str | None:
+    """The encoding with zero bytes that a file, cut anywhere, is in: it has its mark, or most of it is ASCII then."""
+    for name, (marks, codecs_) in _WIDE.items():
+        if head.startswith(marks) or any(_is_mostly_ascii(head, codec) for codec in codecs_):
+            return name
+    return None
+
+
+def _is_mostly_ascii(head: bytes, codec: str) -> bool:
+    try:
+        text = codecs.getincrementaldecoder(codec)().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return 2 * sum(letter in _PLAIN for letter in text) > len(text) and "\0" not in text
 
 
 def may_be_text(head: bytes) -> bool:
     """Whether the beginning of a file is text of any encoding. Some binary files also look like that."""
-    return head.startswith(_UTF32 + _UTF16) or not looks_binary(head)
+    return not looks_binary(head) or _wide_encoding(head) is not None
 
 
 def looks_like_text(head: bytes) -> bool:

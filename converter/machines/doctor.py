@@ -11,6 +11,7 @@ from typing import Any
 
 from prototrt import __version__
 from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.machines.gpu_support import BACKEND_NAMES, can_run, refusal_of_driver
 from prototrt.converter.options import BackendName
 from prototrt.converter.runtime.device import find_device
@@ -28,6 +29,7 @@ PACKAGES = (
     "onnxruntime",
     "h5py",
 )
+NO_GPU = "the driver finds no GPU"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def diagnose() -> Diagnosis:
     """Look at everything once. Runs nothing on a GPU."""
     driver = find_driver()
     abilities = (
-        *(_tried(f"build with {name}", partial(_build, backend)) for backend, name in BACKEND_NAMES.items()),
+        *(_building(backend, name, driver) for backend, name in BACKEND_NAMES.items()),
         *(ability for backend, name in BACKEND_NAMES.items() for ability in _running(backend, name, driver)),
     )
     return Diagnosis(
@@ -75,6 +77,15 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def _building(backend: BackendName, name: str, driver: Driver | None) -> Ability:
+    """Whether plans can be built. Nothing that could be installed helps TensorRT itself where there is no GPU."""
+    found = _tried(f"build with {name}", partial(_build, backend))
+    if found.verdict == "yes" or backend == "rtx" or (driver and driver.gpus):
+        return found
+    reason = f"it builds only where it finds a GPU, and {NO_DRIVER if driver is None else NO_GPU}"
+    return Ability(found.what, "no", reason, Worded("use {}, which needs none", Option("backend", "rtx")))
 
 
 def _build(name: BackendName) -> None:
@@ -96,7 +107,7 @@ def _running(backend: BackendName, name: str, driver: Driver | None) -> list[Abi
     if driver is None:
         return [Ability(what, "no", NO_DRIVER, INSTALL_A_DRIVER)]
     if not driver.gpus:
-        return [Ability(what, "no", "the driver finds no GPU", "check whether nvidia-smi lists one")]
+        return [Ability(what, "no", NO_GPU, "check whether nvidia-smi lists one")]
     found = _tried(what, lambda: (find_backend(backend), find_device()))
     if found.verdict == "no":
         return [found]

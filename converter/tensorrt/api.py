@@ -106,20 +106,23 @@ def _imported(name: BackendName) -> Backend:
     try:
         module = importlib.import_module(_MODULES[name])
     except (ImportError, OSError) as error:
+        is_missing = isinstance(error, ModuleNotFoundError) and error.name == _MODULES[name]
+        why = "is not installed" if is_missing else f"cannot be imported: {error}"
         raise BuildError(
-            f"backend {name} needs the package {_MODULES[name]}, which cannot be imported: {error}",
-            fix=_how_to_install(name),
+            f"backend {name} needs the package {_MODULES[name]}, which {why}",
+            fix=_how_to_install(name, "" if is_missing else "--force-reinstall "),
         ) from error
     backend = Backend(name, module)
     if name == "enterprise" and int(backend.version.split(".")[0]) < _OLDEST_ENTERPRISE:
         raise BuildError(
             f"tensorrt {backend.version} is too old, expected {_OLDEST_ENTERPRISE} or later",
-            fix=_how_to_install(name),
+            fix=_how_to_install(name, "--upgrade "),
         )
     return backend
 
 
-def _how_to_install(name: str) -> str:
+def _how_to_install(name: str, how: str) -> str:
+    """The command for pip; ``how`` is an option of it, with a blank, or empty."""
     if sys.platform in _SYSTEMS:
-        return f"pip install --upgrade {_PACKAGES[name]}"
+        return f"pip install {how}{_PACKAGES[name]}"
     return "TensorRT runs on Linux and Windows: write an ONNX model here, and build the engine there"

@@ -92,6 +92,19 @@ MISTAKES = {
         NET.decode().encode("utf-16"),
         "net.prototxt: this is UTF-16 text, expected UTF-8\n  fix: save it as UTF-8",
     ),
+    **{
+        f"{name} without a mark, {codec}": (
+            b"".join((NET.decode() + "# \u5377\u79ef " * 9 + letter).encode(codec) for letter in "ab"),
+            f"net.prototxt: this is {name} text, expected UTF-8\n  fix: save it as UTF-8",
+        )
+        for name in ("UTF-16", "UTF-32")
+        for codec in (f"{name}-le", f"{name}-be")
+    },
+    "zeros": (
+        b"layer\0" * 20,
+        "net.prototxt: this is a binary file, expected a prototxt (text)\n"
+        "  fix: give the prototxt first and the weights second",
+    ),
     "HDF5": (
         b"\x89HDF\r\n\x1a\n\0\0\0",
         "net.prototxt: this is an HDF5 file, expected a prototxt\n"

@@ -337,9 +337,10 @@ def test_the_text_of_a_net_in_another_encoding_is_one(comment: bytes, tmp_path: 
     assert look_at(path) is None
 
 
-def test_wide_text_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_wide_text_is_told(codec: str, tmp_path: Path) -> None:
     path = tmp_path / "net.prototxt"
-    path.write_bytes(Path(DEPLOY).read_text().encode("utf-16"))
+    path.write_bytes(Path(DEPLOY).read_text().encode(codec))
     with pytest.raises(ConversionError) as caught:
         look_at(path)
     assert str(caught.value) == f"{path}: this is UTF-16 text, expected UTF-8\n  fix: save it as UTF-8"

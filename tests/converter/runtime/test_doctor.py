@@ -99,14 +99,33 @@ h5py            not installed
 driver          none
 
 yes       build with TensorRT for RTX
-no        build with TensorRT: backend enterprise is not installed
-          fix: install enterprise
+no        build with TensorRT: it builds only where it finds a GPU, and there is no NVIDIA driver
+          fix: use --backend rtx, which needs none
 no        run plans of TensorRT for RTX: there is no NVIDIA driver
           fix: install one: https://www.nvidia.com/drivers
 no        run plans of TensorRT: there is no NVIDIA driver
           fix: install one: https://www.nvidia.com/drivers
 """
     )
+
+
+def test_a_driver_without_gpu(machine: Machine) -> None:
+    machine.installed = {"rtx", "enterprise"}
+    machine.can_build = {"rtx"}
+    machine.driver = Driver("13.0", ())
+    assert abilities()[1:3] == [
+        "no        build with TensorRT: it builds only where it finds a GPU, and the driver finds no GPU",
+        "          fix: use --backend rtx, which needs none",
+    ]
+
+
+def test_what_a_machine_with_a_gpu_may_install(machine: Machine) -> None:
+    machine.driver = Driver("13.0", (Gpu("RTX 4090", "8.9", 24 << 30),))
+    machine.installed = machine.can_build = {"rtx"}
+    assert abilities()[1:3] == [
+        "no        build with TensorRT: backend enterprise is not installed",
+        "          fix: install enterprise",
+    ]
 
 
 def test_a_machine_with_everything(machine: Machine) -> None:

@@ -19,7 +19,8 @@ from typing import Any, cast
 import pytest
 
 from prototrt import BackendName
-from prototrt.converter.tensorrt.api import Backend
+from prototrt.caffe_proto.errors import BuildError
+from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.surgery.ir import DType
 from prototrt.tests.converter.tensorrt.names_in_use import Uses, names_in_use
 from prototrt.tests.golden_cases import GOLDENS
@@ -188,3 +189,52 @@ def test_no_old_builder_is_collected_while_a_new_one_is_made() -> None:
     command = [sys.executable, "-c", COLLECTED]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     assert done.stdout == "made\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "system", "message"),
+    [
+        (
+            None,
+            "linux",
+            "backend enterprise needs the package tensorrt, which is not installed\n  fix: pip install tensorrt",
+        ),
+        (
+            None,
+            "darwin",
+            "backend enterprise needs the package tensorrt, which is not installed\n"
+            "  fix: TensorRT runs on Linux and Windows: write an ONNX model here, and build the engine there",
+        ),
+        (
+            "import a_library_of_tensorrt",
+            "win32",
+            "backend enterprise needs the package tensorrt, which cannot be imported: No module named"
+            " 'a_library_of_tensorrt'\n  fix: pip install --force-reinstall tensorrt",
+        ),
+        (
+            "raise OSError('libnvinfer.so.10: cut short')",
+            "linux",
+            "backend enterprise needs the package tensorrt, which cannot be imported: libnvinfer.so.10: cut short\n"
+            "  fix: pip install --force-reinstall tensorrt",
+        ),
+        (
+            "__version__ = '8.6.1'",
+            "linux",
+            "tensorrt 8.6.1 is too old, expected 10 or later\n  fix: pip install --upgrade tensorrt",
+        ),
+    ],
+)
+def test_what_to_install(
+    source: str | None, system: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if source is None:
+        monkeypatch.setitem(sys.modules, "tensorrt", None)
+    else:
+        monkeypatch.delitem(sys.modules, "tensorrt", raising=False)
+        (tmp_path / "tensorrt.py").write_text(source)
+        monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "platform", system)
+    with pytest.raises(BuildError) as caught:
+        find_backend("enterprise")
+    sys.modules.pop("tensorrt", None)
+    assert str(caught.value) == message
