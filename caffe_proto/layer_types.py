@@ -209,6 +209,5 @@ def layer_type(name: str) -> LayerType:
     known = LAYER_TYPES.get(name)
     if known is not None:
         return known
-    if name.startswith("Python "):
-        return LayerType(name, is_code=True)
-    return LayerType(name, role=Role.MEASURE if any(word in name for word in _MEASURES) else Role.COMPUTES)
+    role = Role.MEASURE if any(word in name for word in _MEASURES) else Role.COMPUTES
+    return LayerType(name, role=role, is_code=name.startswith("Python "))

@@ -43,6 +43,7 @@ _FAMILY_OF = {kind: family for family, kinds in FAMILIES.items() for kind in kin
 _FAMILY_OF_PYTHON = {
     "caffe_traininglayers.SpatialRepLayer": "spreading",
     "cmap_layer.CmapLayer": "spreading",
+    "ds2_cont_filler_layer.DS2ContFillerLayer": "sequence",
     "l2norm_layer.L2NormLayer": "normalization",
     "norm2layer.Norm2Layer": "normalization",
     "rpn.proposal_layer.ProposalLayer": "detection.proposal",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, expect_axes, layer_rule
 from prototrt.surgery.expansion.limits import refuse_too_many
+from prototrt.surgery.expansion.python_layers import python_rule
 from prototrt.surgery.ir import DType, Size, Value, computable, fixed, range_of
+from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.layers.recurrent.indicator import indicator
 from prototrt.surgery.ops import (
     ABS,
@@ -50,6 +54,29 @@ def continuation_indicator(build: LayerBuilder, layer: Layer, like: Value | None
         )
     refuse_too_many(steps * range_of(size).max, (steps, size), f'top "{layer.top_blob(0)}"')
     return [indicator(build, steps, size)]
+
+
+@python_rule("ds2_cont_filler_layer.DS2ContFillerLayer")
+def cont_of_deep_speech(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """cont that is 0 in the first column and 1 elsewhere. From CaffeDeepSpeech2.
+
+    Becomes: a constant; over streams that vary Count, Greater, Cast, Tile.
+    Bottoms: (T, N, ...), of which only T and N are read. Tops: (T, N).
+    Source: ftian1/CaffeDeepSpeech2 ``ds2_cont_filler_layer.py``.
+    """
+    if len(x.shape) < 2:
+        raise ShapeError(
+            f"shape is {x.shape}, expected (T, N, ...)",
+            blob=f'bottom "{layer.bottom_blob(0)}"',
+            fix="give it the input of the recurrent layer",
+        )
+    steps, streams = (computable(size, "the steps and streams") for size in x.shape[:2])
+    if isinstance(streams, int):
+        row = build.constant(np.minimum(np.arange(streams, dtype=np.float32), 1)[None], "cont")
+    else:
+        places = Expression(build, build.counted_numbers(streams, "streams", dtype=DType.FLOAT32))
+        row = (places > 0).cast(DType.FLOAT32).reshape(1, streams).value
+    return [build.broadcast(row, (steps, streams), "cont")]
 
 
 @layer_rule("ReverseTime")

@@ -344,6 +344,14 @@ def test_code_that_serves_training_alone(name: str, write: Write) -> None:
     assert summary(model) == ["Input  -> x", "InnerProduct x -> s", "Split s -> r", "Power r -> e"]
 
 
+@pytest.mark.parametrize("name", ["TripletLossLayer", "CtcLoss", "SegAccuracyLayer"])
+def test_code_that_measures_by_its_name(name: str, write: Write) -> None:
+    code = layer("Python", "p", "s y", "r", PYTHON.format(name))
+    model = load(write("\n".join([DATA, FC, code])))
+    assert summary(model) == ["Input  -> x", "InnerProduct x -> s"]
+    assert model.warnings[-1] == 'net.prototxt:3: layer "p" (Python): dropped: it only computes a metric'
+
+
 @pytest.mark.parametrize("kind", ["ProposalTarget", "FrcnnProposalTarget"])
 def test_regions_chosen_by_labels_are_all_regions_when_deployed(kind: str, write: Write) -> None:
     chosen = layer(kind, "p", "s y", "r l")

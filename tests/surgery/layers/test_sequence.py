@@ -35,6 +35,25 @@ def test_continuation_indicator(on: Way) -> None:
     np.testing.assert_array_equal(result("ContinuationIndicator", fields, on), [[0, 0], [1, 1], [1, 1]])
 
 
+DEEP_SPEECH = 'python_param { module: "ds2_cont_filler_layer" layer: "DS2ContFillerLayer" }'
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_cont_of_deep_speech_over_sizes_that_vary(on: Way) -> None:
+    x = numbers(2, 3, 4)
+    net = f"{op('Python', DEEP_SPEECH, ['x'])} layer {{ name: 'z' type: 'Power' bottom: 'x' top: 'z' }}"
+    least, most = {"x": (1, 1, 4)}, {"x": (5, 6, 4)}
+    graph = rewritten(net, {"x": x.shape}, min_shapes=least, max_shapes=most)
+    np.testing.assert_array_equal(prototrt.Session(graph, on=on).run({"x": x})["y"], [[0, 1, 1], [0, 1, 1]])
+
+
+def test_cont_of_deep_speech_needs_streams() -> None:
+    assert refusal(op("Python", DEEP_SPEECH), {"x": (3,)}) == (
+        'net.prototxt:2: layer "op" (Python), bottom "x": shape is (3,), expected (T, N, ...)\n'
+        "  fix: give it the input of the recurrent layer"
+    )
+
+
 def test_continuation_indicator_takes_the_batch_from_a_bottom() -> None:
     fields = "continuation_indicator_param { time_step: 2 }"
     found = result("ContinuationIndicator", fields, "reference", x=numbers(3, 5))
