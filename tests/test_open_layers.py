@@ -148,6 +148,7 @@ CASES = [
     OpenCase("SPP", "spp_param { pyramid_height: 1 }", IMAGE),
     OpenCase("SPP", "spp_param { pyramid_height: 1 pool: STOCHASTIC }", IMAGE),
     OpenCase("SPP", "spp_param { pyramid_height: 2 pool: STOCHASTIC }", {"x": (2, 3, "2*H", "4*W")}),
+    OpenCase("SPP", "spp_param { pyramid_height: 2 }", {"x": (2, "H", 4, 6)}),
     OpenCase("SPP", "spp_param { pyramid_height: 3 pool: MAX }", {"x": (2, 3, "4*H", "4*W")}),
     OpenCase(
         "Correlation",

@@ -213,7 +213,7 @@ CONVOLUTION = "convolution_param { num_output: 1 kernel_size: 5 weight_filler { 
             (1, 1, 4, 8),
             "(Slice): W elements cannot be cut into 2 equal parts\n"
             "  because W may be 9\n"
-            "  fix: name a size that 2 divides, such as 2*H, in shapes",
+            "  fix: write 2*W for W in shapes",
         ),
         (
             op("Flatten", "", tops=("flat",)).replace('"op"', '"flat"')
@@ -221,7 +221,7 @@ CONVOLUTION = "convolution_param { num_output: 1 kernel_size: 5 weight_filler { 
             (1, 1, 6, 9),
             "(Slice): H*W elements cannot be cut into 3 equal parts\n"
             "  because H*W is 70 where H is 7 and W is 10\n"
-            "  fix: name a size that 3 divides, such as 3*H, in shapes",
+            "  fix: choose steps for H and W in shapes, such as 3*H, so that 3 divides H*W",
         ),
         (
             op("Slice", "slice_param { axis: 2 slice_point: 4 }", tops=("y", "z")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
@@ -83,10 +83,8 @@ class OpenSize(str):
         added, subtracted = (
             tuple(term for term in self.terms if (term[1] > 0) is is_added) for is_added in (True, False)
         )
-        if added and subtracted and len(self.symbols) == 1:
-            values = [self.at({name: size}) for name, size in self._extreme_places()]
-            if values:
-                return Range(min(values), self.at(usual), max(values))
+        if added and subtracted and (values := [self.at(sizes) for sizes in self._extreme_sizes()]):
+            return Range(min(values), self.at(usual), max(values))
         smallest = _total(added, least) + _total(subtracted, most)
         largest = _total(added, most) + _total(subtracted, least)
         corners = self._corners() if added and subtracted else []
@@ -120,17 +118,19 @@ class OpenSize(str):
             return None
         return atom, factor, sum(number for monomial, number in self.terms if not monomial)
 
-    def _extreme_places(self) -> Iterator[tuple[str, int]]:
-        """The values of its only symbol among which are those of the extremes; none if that takes too many.
+    def _extreme_sizes(self) -> Iterator[Mapping[str, int]]:
+        """Sizes of its symbols at some of which it is smallest and largest; none if those are too many.
 
         What rises or falls steadily but for rounding, which repeats itself, has them in the first or last period.
         """
-        ((name, span),) = self.symbols.items()
-        period = _period(self) if _is_linear(self.terms) else span.max
-        first = range(span.min, min(span.min + period, span.max + 1))
-        last = range(max(first.stop, span.max - period + 1), span.max + 1)
-        if len(first) + len(last) <= MOST_TRIED:
-            yield from ((name, size) for size in (*first, *last))
+        most = MOST_COMBINED
+        values: list[Sequence[int]] = [range(span.min, span.max + 1) for span in self.symbols.values()]
+        if len(values) == 1:
+            most = MOST_TRIED
+            if _is_linear(self.terms):
+                values = [_ends(values[0], _period(self))]
+        if prod(map(len, values)) <= most:
+            yield from (dict(zip(self.symbols, sizes, strict=True)) for sizes in product(*values))
 
     def __add__(self, other: Size) -> Size:  # type: ignore[override]  # a size is added, not a text
         return _size([*self.terms, *_terms(other)], self, other)
@@ -188,6 +188,8 @@ Products: TypeAlias = dict[Monomial, int]
 Form: TypeAlias = Callable[[Products], Products]
 MOST_TRIED = 1 << 12
 """Sizes that are tried one by one, at most."""
+MOST_COMBINED = 1 << 9
+"""Sizes of several symbols that are tried one by one to find a range, at most: ranges are asked for often."""
 MOST_CORNERED = 8
 """Atoms that are tried at their smallest and largest in all combinations, at most."""
 LONGEST_SUM = 64
@@ -379,6 +381,11 @@ def _period(size: OpenSize, modulus: int = 1) -> int:
     atoms = (atom for monomial, _ in size.terms for atom in monomial)
     periods = (_period(atom.dividend, modulus * atom.divisor) for atom in atoms if isinstance(atom, Quotient))
     return lcm(modulus, *periods)
+
+
+def _ends(values: Sequence[int], period: int) -> Sequence[int]:
+    """The values of the first and of the last period."""
+    return values if len(values) <= 2 * period else [*values[:period], *values[-period:]]
 
 
 def _span(atom: Atom, symbols: Mapping[str, Range]) -> tuple[int, int]:

@@ -15,8 +15,8 @@ from prototrt.surgery.ir import (
     Size,
     Value,
     computable,
-    element_count,
     fixed,
+    open_count,
     range_of,
     symbols_of,
 )
@@ -48,7 +48,7 @@ def spatial_pyramid_pooling(build: LayerBuilder, layer: Layer, x: Value) -> list
         return [_level(build, layer.param, x, 0)]
     levels = [_level(build, layer.param, x, level) for level in range(height)]
     flat = [
-        build.reshape(level, (x.shape[0], element_count(level.shape[1:], "an axis of the bottom")))
+        build.reshape(level, (x.shape[0], open_count(level.shape[1:], "an axis of the bottom")))
         for level in levels
     ]
     return [build.add(Concat(1), *flat)]

@@ -109,7 +109,18 @@ def _odd_sizes(size: Size, count: int) -> str | None:
 def _fix_for_parts(size: Size, count: int) -> str:
     if isinstance(size, int):
         return "state slice_point"
-    return Worded("name a size that {} divides, such as {}*H, in {}", count, count, Option("shapes"))
+    if size in size.symbols:
+        return Worded("write {}*{} for {} in {}", count, size, size, Option("shapes"))
+    names = " and ".join(size.symbols)
+    return Worded(
+        "choose steps for {} in {}, such as {}*{}, so that {} divides {}",
+        names,
+        Option("shapes"),
+        count,
+        next(iter(size.symbols)),
+        count,
+        size,
+    )
 
 
 def _axis(param: Any, legacy: str, shape: Shape) -> int:

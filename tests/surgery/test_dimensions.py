@@ -205,6 +205,12 @@ def test_parts_of_maps_add_up_in_any_order(data: st.DataObject) -> None:
     )
 
 
+def test_the_range_of_a_few_sizes_of_several_symbols_is_exact() -> None:
+    size = (H * N + N) // 2 - N
+    values = [size_at(size, sizes) for sizes in EVERY]
+    assert range_of(size) == Range(min(values), 4, max(values)) == Range(0, 4, 16)
+
+
 def test_a_range_of_many_values_has_bounds() -> None:
     size = OpenSize.symbol("H", Range(1, 5, 10**6))
     assert range_of(size * size - 3 * size) == Range(1 - 3 * 10**6, 10, 10**12 - 3)
