@@ -34,7 +34,7 @@ MEANINGS: Mapping[str, Mapping[Fork, str]] = {
     },
     "PriorBox": {
         "faceboxes": "squares of 32 and 64 pixels stand side by side",
-        "ssd": "each box stands around its place",
+        "ssd": "each box is around its place",
         "textboxes": "each box is followed by the same box half a step below",
     },
     "Proposal": {

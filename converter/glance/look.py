@@ -103,7 +103,7 @@ def _message(file: str, size: int, head: bytes) -> FileFacts | None:
         file,
         FileKind.OTHER,
         size,
-        other="a binary file of a kind that prototrt does not know",
+        other="a binary file of an unknown kind",
         advice="look at it with the program that wrote it",
     )
 

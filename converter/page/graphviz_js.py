@@ -111,7 +111,7 @@ def _member(packed: tarfile.TarFile, name: str) -> bytes:
     member = packed.getmember(name)
     stream = packed.extractfile(member) if member.size <= _MOST else None
     if stream is None:
-        raise tarfile.TarError(f"{name} is no plain file, or too large")
+        raise tarfile.TarError(f"{name} is not a plain file, or is too large")
     return stream.read()
 
 

@@ -50,7 +50,7 @@ def _rows_of_length_one(build: LayerBuilder, layer: Layer, weights: Value) -> Va
     if layer.param.transpose:
         raise UnsupportedLayerError(
             "states both normalize and transpose",
-            because="the fork then divides by lengths that are not those of rows",
+            because="the fork then divides by lengths that are not the lengths of rows",
             fix=CUT_BEFORE_LAYER,
         )
     assert weights.data is not None

@@ -108,7 +108,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "Add",
         "sequences middle",
         {"broadcast": 1},
-        ', input "middle": shape is (2, 1, 4), expected that of the first input, (3, 2, 4), from axis 0 on\n'
+        ', input "middle": shape is (2, 1, 4), expected the shape of the first input, (3, 2, 4), from axis 0 on\n'
         "  fix: give the shapes and the init net that belong to this predict net",
     ),
     (

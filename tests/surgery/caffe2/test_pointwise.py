@@ -68,7 +68,7 @@ def test_legacy_broadcast(
         (
             {"axis": 2},
             'operator 0 (Add), input "b": shape is (3, 4),'
-            " expected that of the first input, (2, 3, 4), from axis 2 on\n"
+            " expected the shape of the first input, (2, 3, 4), from axis 2 on\n"
             "  fix: give the shapes and the init net that belong to this predict net",
         ),
     ],

@@ -15,6 +15,6 @@ VARYING: list[Case] = []
 REFUSALS = [
     Message("InnerProduct", "inner_product_param { num_output: 3 normalize: true transpose: true }", [(1, 2)],
             'net.prototxt:2: layer "op" (InnerProduct): states both normalize and transpose\n'
-            "  because the fork then divides by lengths that are not those of rows\n"
+            "  because the fork then divides by lengths that are not the lengths of rows\n"
             '  fix: cut the net before this layer with outputs=["BLOB"]', [[[3, 5, 0], [4, -12, 0]]]),
 ]  # fmt: skip
