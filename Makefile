@@ -100,9 +100,12 @@ fuzz: $(VENV)/installed-dev
 	done
 
 # protoc comes with grpcio-tools, in an environment of its own: it pins protobuf.
-proto:
+build/proto/installed:
 	$(PYTHON) -m venv build/proto
 	build/proto/bin/pip install --quiet grpcio-tools
+	touch $@
+
+proto: build/proto/installed
 	build/proto/bin/python -m grpc_tools.protoc --proto_path=caffe_proto \
 		--descriptor_set_out=caffe_proto/caffe.binpb caffe.proto
 	build/proto/bin/python -m grpc_tools.protoc --proto_path=caffe_proto/caffe2 \

@@ -4,11 +4,9 @@ from prototrt.surgery.ir.digest import sha256_of_graph
 from prototrt.surgery.ir.dimensions import OpenSize, Range, Size, divided, range_of, rest_at
 from prototrt.surgery.ir.graph import (
     Graph,
-    LeftOut,
     Node,
     Op,
     Recurrence,
-    Source,
     Value,
     bodies,
     describe,
@@ -19,6 +17,7 @@ from prototrt.surgery.ir.graph import (
     walk,
     wiring,
 )
+from prototrt.surgery.ir.provenance import LeftOut, Source
 from prototrt.surgery.ir.shapes import (
     AtMost,
     DataSize,

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from prototrt.caffe_proto.errors import ConversionError, Origin
-from prototrt.caffe_proto.files import Identity
 from prototrt.caffe_proto.notebook_html import table
 from prototrt.caffe_proto.wording import Surface, worded
 from prototrt.surgery.ir.dimensions import OpenSize, Range
 from prototrt.surgery.ir.layout import Layout
 from prototrt.surgery.ir.lengths import Segments
+from prototrt.surgery.ir.provenance import LeftOut, Source
 from prototrt.surgery.ir.shapes import Shape, sizes
 from prototrt.surgery.ir.symbol_sources import symbol_sources
 from prototrt.surgery.ir.types import FLOATS, HALVES, Array, DType
@@ -175,40 +175,6 @@ class Recurrence:
         """This pair over the replacements of its values."""
         before, after = (stands_for.get(value, value) for value in (self.input, self.output))
         return Recurrence(before, after, self.exposed)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Source:
-    """A file that a graph was made from. ``digest`` reads it whole: SHA-256, in hexadecimal.
-
-    ``identity`` is what ``identity_of`` said of the file when it was read.
-    """
-
-    role: str
-    file: str
-    digest: Callable[[], str | None]
-    identity: Identity | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled with its digest: the file may not be there where it is unpickled."""
-        return _digested, (self.role, self.file, self.digest())
-
-
-def _digested(role: str, file: str, digest: str | None) -> Source:
-    return Source(role, file, lambda: digest)
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A layer before which the graph ends, so that the graph lacks outputs of the net.
-
-    Not a layer behind outputs that the user chose. ``warning`` says why, and is one of the graph's warnings.
-    ``lacking`` is the type that has no rule, as in ``UnsupportedLayerError``.
-    """
-
-    origin: Origin
-    warning: str
-    lacking: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from prototrt.caffe_proto import Layer
@@ -47,7 +49,7 @@ def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         return [_of_batch(build, x, param.eps)]
     (stored,) = factor.array
     share = 0.0 if stored == 0 else 1.0 / float(stored)
-    return [_normalized(build, x, mean, variance, float(param.eps), share=share)]
+    return [_normalized(build, x, _Statistics(mean, variance, float(param.eps), share))]
 
 
 def _with_scale_and_bias(build: LayerBuilder, layer: Layer, x: Value) -> Value:
@@ -61,7 +63,7 @@ def _with_scale_and_bias(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     scale = build.parameter(layer, channels, "scale", filler=scale_filler, kind="scale").array
     bias = build.parameter(layer, channels, "bias", filler=bias_filler, kind="bias").array
     eps = max(float(param.eps), LEAST_EPS_OF_NVIDIA)
-    return _normalized(build, x, mean, variance, eps, scale, bias)
+    return _normalized(build, x, _Statistics(mean, variance, eps), scale, bias)
 
 
 def _statistics(build: LayerBuilder, layer: Layer, x: Value) -> tuple[Array, Array]:
@@ -71,21 +73,24 @@ def _statistics(build: LayerBuilder, layer: Layer, x: Value) -> tuple[Array, Arr
     return mean.array, variance.array
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Statistics:
+    """Stored ``mean`` and ``variance`` (C,), both to be multiplied by ``share``; ``eps`` is added to the variance."""
+
+    mean: Array
+    variance: Array
+    eps: float
+    share: float = 1.0
+
+
 def _normalized(
-    build: LayerBuilder,
-    x: Value,
-    mean: Array,
-    variance: Array,
-    eps: float,
-    slope: Array | None = None,
-    bias: Array | None = None,
-    share: float = 1.0,
+    build: LayerBuilder, x: Value, of: _Statistics, slope: Array | None = None, bias: Array | None = None
 ) -> Value:
     """``(x - share * mean) / sqrt(share * variance + eps) * slope + bias``, as one Affine; arrays (C,)."""
     with np.errstate(all="ignore"):  # Caffe goes on with infinity and NaN
-        scale = map_elements(lambda stored: 1 / np.sqrt(stored * share + eps), variance)
+        scale = map_elements(lambda stored: 1 / np.sqrt(stored * of.share + of.eps), of.variance)
         scale = scale if slope is None else map_elements(np.multiply, scale, slope)
-        shift = map_elements(lambda stored, factor: -stored * share * factor, mean, scale)
+        shift = map_elements(lambda stored, factor: -stored * of.share * factor, of.mean, scale)
         shift = shift if bias is None else map_elements(np.add, shift, bias)
     return affine(build, x, scale.astype(np.float32, copy=False), shift.astype(np.float32, copy=False))
 
@@ -140,7 +145,7 @@ def _bn_of_pspnet(build: LayerBuilder, layer: Layer, x: Value) -> Value:
         _per_channel(build, layer, x, index, name, fillers.get(name), kind)
         for index, (name, kind) in enumerate(names.items())
     )
-    return _normalized(build, x, mean, variance, float(layer.param.eps), slope, bias)
+    return _normalized(build, x, _Statistics(mean, variance, float(layer.param.eps)), slope, bias)
 
 
 def _bn_of_segnet(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
