@@ -14,11 +14,12 @@ def wrong_counts(entries: Sequence[LayerEntry], file: str) -> dict[LayerEntry, l
 
     Source: caffe ``src/caffe/net.cpp``, ``Net::Init``, and ``include/caffe/layer.hpp``, ``SetLossWeights``.
     """
+    if not any(entry.message.propagate_down or entry.message.loss_weight for entry in entries):
+        return {}  # as in most nets
     read: set[str] = set()
     errors: dict[LayerEntry, list[ConversionError]] = {}
     for entry in reversed(entries):
-        if entry.message.propagate_down or entry.message.loss_weight:  # few layers state one of them
-            errors[entry] = list(_wrong_counts(entry, read, file))
+        errors[entry] = list(_wrong_counts(entry, read, file))
         read.update(entry.message.bottom)
     return errors
 

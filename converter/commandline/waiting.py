@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-_DELAY = 0.2
-"""Seconds before the line is drawn. A command that takes less shows none."""
+_DELAY = 0.1
+"""Seconds before the line is drawn. A command that takes less shows none, and seems to take no time."""
 _PAUSE = 0.1
 _SIGNS = "|/-\\"
 _ERASE = "\r\x1b[2K"
