@@ -218,6 +218,8 @@ class Geometry:
 
     def without_overhang(self, build: LayerBuilder, y: Value, x: Value) -> Value:
         """``y`` (N, C, windows...), as many as there are over ``x`` without the zeros after it, where that varies."""
+        if not any(isinstance(dim, OpenSize) for dim in x.shape):
+            return y
         for axis, more in enumerate(self._overhangs(x.shape), 2):
             size = computable(x.shape[axis])
             if more and isinstance(size, OpenSize):
@@ -226,9 +228,12 @@ class Geometry:
 
     def _overhangs(self, shape: Shape) -> list[int]:
         """How far the kernel reaches past the smallest size of each axis, if that is less than its stride."""
+        smallest = [size if isinstance(size, int) else size.range.min for size in map(computable, shape[2:])]
+        if all(extent <= size for extent, size in zip(self._extents, smallest, strict=True)):
+            return [0] * len(smallest)
         beyond = [
-            self._extents[i] - range_of(size).min - 2 * self.pad[i]
-            for i, size in enumerate(map(computable, shape[2:]))
+            extent - size - 2 * pad
+            for extent, size, pad in zip(self._extents, smallest, self.pad, strict=True)
         ]
         return [more if 0 < more < stride else 0 for more, stride in zip(beyond, self.stride, strict=True)]
 

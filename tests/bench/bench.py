@@ -18,6 +18,7 @@ from typing import Any
 
 import prototrt
 from prototrt.tests.bench.kernels import FORMS, LAYERS
+from prototrt.tests.bench.many_layers import NETS
 from prototrt.tests.bench.measuring import measured, table
 from prototrt.tests.bench.networks import caffemodel, prototxt
 from prototrt.tests.bench.recurrent import VARIANTS
@@ -233,6 +234,28 @@ def batches(models: int, runs: int) -> Section:
     )
 
 
+def many_layers(count: int, runs: int) -> Section:
+    """Nets of this many layers, and the last of them of twice as many: the time must not grow faster."""
+    found = {kind: measured("many_layers", kind, count, runs=runs) for kind in NETS}
+    last = list(NETS)[-1]
+    found[f"{last}, twice as many"] = measured("many_layers", last, 2 * count, runs=runs)
+    rows = [(kind, one["load"], one["rewrite"], one["rss"]) for kind, one in found.items()]
+    seconds = {kind: one["load"] + one["rewrite"] for kind, one in found.items()}
+    return Section(
+        f"Reading and rewriting {count:,} layers",
+        table(("", "load, CPU s", "rewrite, CPU s", "peak MB"), rows),
+        found,
+        [
+            *(Target(f"{count:,} layers, {kind}: CPU seconds", seconds[kind], 5) for kind in NETS),
+            Target(
+                f"{last}: CPU seconds of twice as many",
+                seconds[f"{last}, twice as many"] / seconds[last],
+                2.5,
+            ),
+        ],
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small nets, one run of each")
@@ -251,6 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         launches(["LSTM"] if options.quick else list(LAYERS)),
         calls(runs),
         batches(4 if options.quick else 40, runs),
+        many_layers(320 if options.quick else 32_000, runs),
     ]
     for section in sections:
         print(section.text())
