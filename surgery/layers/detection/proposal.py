@@ -18,7 +18,7 @@ from prototrt.surgery.ir import Array, Value
 from prototrt.surgery.layers.detection.anchors import of_happynear, of_pvanet, of_py_faster_rcnn
 from prototrt.surgery.layers.detection.bottoms import overlap_threshold
 from prototrt.surgery.layers.detection.overlaps import of_pixel_corners, of_pixel_corners_that_meet
-from prototrt.surgery.layers.detection.proposals import Proposing, one_image, proposed
+from prototrt.surgery.layers.detection.proposals import Proposing, best_boxes, one_image, proposed
 from prototrt.surgery.layers.detection.suppression import Suppression
 from prototrt.surgery.settings import Settings
 
@@ -99,6 +99,37 @@ def py_faster_rcnn_proposal(
     )
     found = proposed(build, layer, score, move, info, how)
     return found.tops(build, layer, found.regions.value, found.scores.value)
+
+
+@python_rule("SSH.layers.proposal_layer.ProposalLayer")
+def ssh_proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value, info: Value) -> list[Value]:
+    """Boxes of SSH: the best ones of each module, which its program suppresses after the net.
+
+    Becomes: TopK, Gather and arithmetic.
+    Bottoms: scores (1, 2 A, H, W), moves (1, 4 A, H, W), im_info with height, width and scale.
+    Tops: (R, 5) 0, x1, y1, x2, y2 by falling score, and perhaps scores (R, 1). R is the setting N_DETS_PER_MODULE,
+    1000 unless stated, or the number of boxes.
+    Source: mahyarnajibi/SSH ``SSH/layers/proposal_layer.py``, ``SSH/configs/default_config.yml``.
+    """
+    one_image(layer, score)
+    stated, settings = python_parameters(layer), build.settings
+    if settings.number("ANCHOR_MIN_SIZE", 0) != 0 or stated.get("base_size", 16) != 16:
+        raise UnsupportedLayerError(
+            "ANCHOR_MIN_SIZE and base_size are supported only as 0 and 16",
+            because="SSH's configuration for tests has these numbers",
+            fix="leave them out, if the net was tested with that configuration",
+        )
+    (stride,) = _stated_numbers(stated, "feat_stride", ())[:1]
+    how = Proposing(
+        anchors=of_py_faster_rcnn(
+            _stated_numbers(stated, "ratios", (0.5, 1, 2)), _stated_numbers(stated, "scales", (8, 16, 32))
+        ),
+        stride=stride,
+        min_size=0,
+        before=settings.whole("N_DETS_PER_MODULE", 1000),
+        most=0,
+    )
+    return [*best_boxes(build, layer, score, move, info, how)][: len(layer.tops)]
 
 
 @layer_rule("FrcnnProposal")

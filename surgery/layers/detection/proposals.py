@@ -9,11 +9,11 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Array, DType, Size, Value, computable, fixed, range_of
-from prototrt.surgery.ir.expression import Expression
+from prototrt.surgery.ir.expression import Expression, concatenated
 from prototrt.surgery.layers.detection.bottoms import exact, misfit
 from prototrt.surgery.layers.detection.overlaps import Boxes
 from prototrt.surgery.layers.detection.rows import counted_tops, rows_of_images
-from prototrt.surgery.layers.detection.suppression import LOWEST, Suppression, picked, suppressed
+from prototrt.surgery.layers.detection.suppression import LOWEST, Suppression, picked, suppressed, top
 
 _EVERY = int(np.iinfo(np.int32).max)
 
@@ -25,7 +25,7 @@ class Proposing:
     ``anchors`` (A, 4) are around the first place of the map; ``stride`` pixels are between two places.
     Boxes with a side below ``min_size`` (in pixels of the image before it was scaled) are not candidates,
     or, with ``keeps_small``, candidates of score 0. ``scale_places`` say where im_info holds the scales of
-    heights and widths. The ``before`` best enter the suppression (all, if it is not positive), the first
+    heights and widths. The ``before`` best enter the suppression, if any (all, if it is not positive), the first
     ``most`` of an image are proposed. Anchors but the first of a place need a score of ``least_score``.
     """
 
@@ -34,7 +34,7 @@ class Proposing:
     min_size: float
     before: int
     most: int
-    suppression: Suppression
+    suppression: Suppression | None = None
     scale_places: tuple[int, int] = (2, 2)
     keeps_small: bool = False
     least_score: float = LOWEST
@@ -53,10 +53,53 @@ class Proposals:
         return counted_tops(build, layer, self.count, [regions, scores][: len(layer.tops)])
 
 
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """All boxes of each image (N, H W A), their scores, and which of them count."""
+
+    scores: Expression
+    is_candidate: Expression
+    boxes: Boxes
+
+
 def proposed(
     build: LayerBuilder, layer: Layer, score: Value, move: Value, info: Value, how: Proposing
 ) -> Proposals:
     """Propose: bottoms are scores (N, 2 A, H, W), moves (N, 4 A, H, W) and im_info, height, width and scales."""
+    assert how.suppression is not None
+    found = _candidates(build, layer, score, move, info, how)
+    largest = range_of(computable(found.scores.shape[1], "the number of boxes")).max
+    before = min(how.before, largest) if how.before > 0 else largest
+    most = min(how.most, before) if how.most > 0 else before
+    kept = suppressed(
+        found.scores, found.is_candidate, found.boxes, how.suppression, before=before, most=most
+    )
+    rows, table = rows_of_images(kept, found.boxes.map(lambda part: picked(part, kept.index)), most)
+    filled = rows.filled(table)
+    return Proposals(filled.slice(1, 0, 5), filled.slice(1, 5), rows.count)
+
+
+def best_boxes(
+    build: LayerBuilder, layer: Layer, score: Value, move: Value, info: Value, how: Proposing
+) -> tuple[Value, Value]:
+    """The ``before`` best boxes of one image, (R, 5), without suppression, and their scores (R, 1).
+
+    All boxes are candidates, so that each image has as many.
+    """
+    found = _candidates(build, layer, score, move, info, how)
+    count = fixed(found.scores.shape[1], "the number of boxes")
+    best, places = top(found.scores, min(how.before, count) if how.before > 0 else count, True)
+    parts = found.boxes.map(lambda part: picked(part, places)).parts
+    *corners, scores = (part.reshape(part.shape[1], 1) for part in (*parts, best))
+    image = build.constant(
+        np.broadcast_to(np.float32(0), (fixed(best.shape[1], "the number of boxes"), 1)), "image"
+    )
+    return concatenated([Expression(build, image), *corners], 1).value, scores.value
+
+
+def _candidates(
+    build: LayerBuilder, layer: Layer, score: Value, move: Value, info: Value, how: Proposing
+) -> _Candidates:
     images, height, width = _refuse_misfits(layer, score, move, info, how)
     number = len(how.anchors)
     count = height * width * number
@@ -76,13 +119,7 @@ def proposed(
         is_candidate = scores > LOWEST
     else:
         is_candidate = is_large & _scores_enough(build, scores, how, count)
-    largest = range_of(count).max
-    before = min(how.before, largest) if how.before > 0 else largest
-    most = min(how.most, before) if how.most > 0 else before
-    kept = suppressed(scores, is_candidate, boxes, how.suppression, before=before, most=most)
-    rows, table = rows_of_images(kept, boxes.map(lambda part: picked(part, kept.index)), most)
-    found = rows.filled(table)
-    return Proposals(found.slice(1, 0, 5), found.slice(1, 5), rows.count)
+    return _Candidates(scores, is_candidate, boxes)
 
 
 def _refuse_misfits(

@@ -76,6 +76,15 @@ TRAINED = (
 )
 ANCHORS = "ratio: 1 scale: 2 scale: 4"
 REFUSALS = [
+    Message(
+        "Python",
+        'python_param { module: "SSH.layers.proposal_layer" layer: "ProposalLayer"'
+        " param_str: \"{'feat_stride': 8, 'base_size': 8}\" }",
+        [(1, 18, 2, 2), (1, 36, 2, 2), (1, 3)],
+        'net.prototxt:4: layer "op" (Python): ANCHOR_MIN_SIZE and base_size are supported only as 0 and 16\n'
+        "  because SSH's configuration for tests has these numbers\n"
+        "  fix: leave them out, if the net was tested with that configuration",
+    ),
     prior_box(
         "",
         ": min_size must be stated, and be positive\n"
