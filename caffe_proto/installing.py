@@ -35,7 +35,8 @@ def pip_install(extra: str) -> str:
 def _origin(recorded: dict[str, Any], extra: str) -> list[str]:
     """pip's arguments for the place that prototrt was installed from; none if there is none."""
     url: str = recorded.get("url", "")
-    if vcs := recorded.get("vcs_info"):
+    vcs = recorded.get("vcs_info")
+    if vcs and not url.startswith("file:"):
         return [f"{_NAME}[{extra}] @ {vcs['vcs']}+{url}@{vcs['commit_id']}"]
     if not url.startswith("file:"):
         return [f"{_NAME}[{extra}] @ {url}"] if url else []
@@ -43,7 +44,8 @@ def _origin(recorded: dict[str, Any], extra: str) -> list[str]:
     from urllib.request import url2pathname
 
     path = url2pathname(urlparse(url).path)
-    if not os.path.exists(path):
+    # pip refuses "@ git+file:". The folder of a clone serves as well; a bare repository has no setup.cfg.
+    if not os.path.exists(os.path.join(path, "setup.cfg") if vcs else path):
         return []
     editable = recorded.get("dir_info", {}).get("editable", False)
     return [*(["-e"] if editable else []), f"{path}[{extra}]"]

@@ -44,15 +44,32 @@ class Installed:
             {"url": "https://host/x.git", "vcs_info": {"vcs": "git", "commit_id": "0a1b"}},
             "'prototrt[html] @ git+https://host/x.git@0a1b'",
         ),
+        (
+            {"url": "file://{folder}/clone", "vcs_info": {"vcs": "git", "commit_id": "0a1b"}},
+            "'{folder}/clone[html]'",
+        ),
+        ({"url": "file://{folder}", "vcs_info": {"vcs": "git", "commit_id": "0a1b"}}, "'Jinja2>=3.1'"),
         ({"url": "https://host/p.whl", "archive_info": {}}, "'prototrt[html] @ https://host/p.whl'"),
         ({"url": "file://{folder}/gone.whl", "archive_info": {}}, "'Jinja2>=3.1'"),
         (None, "'Jinja2>=3.1'"),
     ],
-    ids=["editable", "folder", "wheel", "git", "archive", "wheel that is gone", "index"],
+    ids=[
+        "editable",
+        "folder",
+        "wheel",
+        "git",
+        "clone",
+        "bare repository",
+        "archive",
+        "wheel that is gone",
+        "index",
+    ],
 )
 def test_the_command_names_the_same_place(
     recorded: dict[str, Any] | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "clone").mkdir()
+    (tmp_path / "clone" / "setup.cfg").touch()
     (tmp_path / "p q.whl").touch()
     if recorded is not None:
         recorded = {**recorded, "url": recorded["url"].format(folder=tmp_path)}
