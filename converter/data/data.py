@@ -65,6 +65,11 @@ def data_of(
         batches = loader_of(loader)
         return Data(lambda: _loaded(batches, loader, signature))
     assert source is not None
+    return _data_of_files(source, signature, preparation)
+
+
+def _data_of_files(source: str, signature: Signature, preparation: Preparation | None) -> Data:
+    """The data in a file or a folder, whose files must be of one kind. Raises ``ConversionError``."""
     path = Path(source)
     with told_to_the_user(source, "an npz file or a folder"):
         path.stat()

@@ -12,7 +12,7 @@ from prototrt.surgery.options import Precision
 
 if TYPE_CHECKING:
     from prototrt.converter.options import BackendName
-    from prototrt.surgery.ir import Graph
+    from prototrt.surgery.ir import Graph, Value
 
 TargetName: TypeAlias = Literal["rtx", "datacenter", "jetson", "triton", "onnx"]
 
@@ -94,28 +94,23 @@ class Target:
 
         for value in graph.inputs:
             if graph.recurrences and any("T" in symbols_of(dim) for dim in value.shape):
-                raise ShapeError(
-                    Worded(
-                        'input "{}": the number of steps T varies, which is not for {}',
-                        value.name,
-                        self.choice,
-                    ),
-                    because="a server joins requests of many sequences, and all have the same number of steps",
-                    fix=Worded(
-                        "{}; with T = 1 each step has its answer at once",
-                        one_size({"T": graph.symbols["T"]}),
-                    ),
-                )
+                raise self._open_steps(value, one_size({"T": graph.symbols["T"]}))
             if any("N" in symbols_of(dim) for dim in value.shape[1:]):
-                raise ShapeError(
-                    Worded(
-                        'input "{}": the batch N is not its first axis, which {} needs',
-                        value.name,
-                        self.choice,
-                    ),
-                    because="a server joins requests on the first axis",
-                    fix=Worded("use {}", Option("layout", "batch-first")),
-                )
+                raise self._batch_inside(value)
+
+    def _open_steps(self, value: Value, fix: str) -> ShapeError:
+        return ShapeError(
+            Worded('input "{}": the number of steps T varies, which is not for {}', value.name, self.choice),
+            because="a server joins requests of many sequences, and all have the same number of steps",
+            fix=Worded("{}; with T = 1 each step has its answer at once", fix),
+        )
+
+    def _batch_inside(self, value: Value) -> ShapeError:
+        return ShapeError(
+            Worded('input "{}": the batch N is not its first axis, which {} needs', value.name, self.choice),
+            because="a server joins requests on the first axis",
+            fix=Worded("use {}", Option("layout", "batch-first")),
+        )
 
 
 TARGETS: Mapping[TargetName, Target] = {

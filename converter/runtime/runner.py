@@ -124,11 +124,7 @@ class EngineRunner:
             if call.steps.length > 1:
                 self._states.save()
                 is_saved = True
-            reads = [route.queue() for route in call.input_routes]
-            writes = [route.address() for route in call.output_routes]
-            self._launcher.run((*reads, *writes), call.steps)
-            for route in call.output_routes:
-                route.queue()
+            self._queue(call)
             if call.waits:
                 self._device.synchronize(self._stream)
         except BaseException:
@@ -145,6 +141,14 @@ class EngineRunner:
             self._has_run = True
             self._engine.kernels.save()
         return dict(call.results)
+
+    def _queue(self, call: QueuedCall) -> None:
+        """Queue what the inputs need, the run, and what the outputs need."""
+        reads = [route.queue() for route in call.input_routes]
+        writes = [route.address() for route in call.output_routes]
+        self._launcher.run((*reads, *writes), call.steps)
+        for route in call.output_routes:
+            route.queue()
 
 
 @dataclass(frozen=True, slots=True)

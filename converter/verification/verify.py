@@ -86,31 +86,22 @@ def verify_files(
 
     ``truth`` as for ``verify``. ``data`` are the inputs, where they are read already.
     """
-    expect = options.expect
     is_random = options.inputs is None and options.data_loader is None
-    if expect and is_random and graph.inputs:
+    if options.expect and is_random and graph.inputs:
         raise NetError(
             "there are expected outputs, but no inputs",
-            where=expect,
+            where=options.expect,
             fix=Worded("also give {}", Option("inputs", "FILE.npz")),
         )
     compared = truth or graph
     data = data or data_of_calls(compared, options)
     calls = [*data.calls()]
-    expected = None
-    if expect is not None:
-        watched = watching_tops(graph) if options.layers else graph
-        expected = read_expected(expect, watched, calls, compared)
+    watched = watching_tops(graph) if options.layers else graph
+    expected = None if options.expect is None else read_expected(options.expect, watched, calls, compared)
     # Random inputs say nothing about the scales.
     warnings = [] if is_random else [*data.warnings, *saturated(compared, calls)]
-    verification = verify(
-        graph,
-        [call.feeds for call in calls],
-        options,
-        expected=expected,
-        truth=truth,
-        anew=starts(calls),
-    )
+    feeds = [call.feeds for call in calls]
+    verification = verify(graph, feeds, options, expected=expected, truth=truth, anew=starts(calls))
     return replace(verification, warnings=tuple(warnings))
 
 

@@ -35,20 +35,25 @@ def refuse_unsuited_shapes(
     }
     if not others or any(each.origin and each.origin.type == "Input" for each in errors):
         return
-    without = replace(
-        options,
-        shapes=_without(others, given),
-        min_shapes=_without(others, profile.min),
-        opt_shapes=_without(others, profile.opt),
-        max_shapes=_without(others, profile.max),
-    )
     try:
-        if not is_sound(without):
-            return
+        is_shapes_fault = is_sound(_omitting(options, others))
     except ConversionError:
         return
-    because = Worded("with it, {}", _told(errors[0]))
-    raise_all([_unsuited(*stated[name], name, shape, because) for name, shape in others.items()])
+    if is_shapes_fault:
+        because = Worded("with it, {}", _told(errors[0]))
+        raise_all([_unsuited(*stated[name], name, shape, because) for name, shape in others.items()])
+
+
+def _omitting(options: RewriteOptions, names: Mapping[str, Sizes]) -> RewriteOptions:
+    """The options without the shapes of these blobs."""
+    given, profile = given_shapes(options), profile_of(options)
+    return replace(
+        options,
+        shapes=_without(names, given),
+        min_shapes=_without(names, profile.min),
+        opt_shapes=_without(names, profile.opt),
+        max_shapes=_without(names, profile.max),
+    )
 
 
 def _stated(model: Model) -> Sequence[tuple[str, tuple[Layer, Sizes]]]:
