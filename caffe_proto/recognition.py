@@ -35,7 +35,9 @@ class FileForm:
 CAFFEMODEL = FileForm("a caffemodel")
 NETDEF = FileForm("a Caffe2 net", "give both files of a Caffe2 model: first predict_net.pb, then init_net.pb")
 DATABASE = FileForm("a minidb of Caffe2", "give it alone: it holds the net and its weights")
-ONNX = FileForm("an ONNX model", "build an engine from it with trtexec, which reads ONNX")
+ONNX = FileForm(
+    "an ONNX model", "build an engine from it with trtexec; if prototrt wrote it, `prototrt run` runs it"
+)
 PLAN = FileForm("an engine", "run it with `prototrt run`, or give the net that it was built from")
 NPZ = FileForm("an npz file")
 HDF5, NPY = FileForm("an HDF5 file"), FileForm("an npy file")

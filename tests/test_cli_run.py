@@ -13,6 +13,8 @@ from prototrt.tests.caffe2_cases import GOLDENS
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS, done, run, strips
 from prototrt.tests.npz import write_npz
 
+STREAM_IN = str(Path(DEPLOY).with_name("stream_in.npz"))
+
 
 @pytest.mark.parametrize("on", ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"])
 def test_run_reads_a_strip_as_caffe_does(tmp_path: Path, on: Way) -> None:
@@ -47,6 +49,26 @@ def test_run_carries_state_from_call_to_call(tmp_path: Path) -> None:
     results = np.load(target)
     for t in range(40):
         np.testing.assert_allclose(results[f"prob/{t}"], expected["stream_prob"][0, t : t + 1], atol=1e-5)
+
+
+def test_run_takes_the_onnx_model_that_convert_wrote(tmp_path: Path) -> None:
+    model, target = str(tmp_path / "net.onnx"), str(tmp_path / "out.npz")
+    done("convert", STREAM, WEIGHTS, "-o", model)
+    result = done("run", model, "--inputs", STREAM_IN, "-o", target)
+    assert result.stdout == f"{target}: 40 calls, prob 1x1x11\n"
+    np.testing.assert_allclose(
+        np.load(target)["prob/39"], np.load(STREAM_IN.replace("_in", "_out"))["prob/39"], atol=1e-5
+    )
+    for arguments, message in (
+        (["--on", "network"], f"--on network is for nets, but {model} is an ONNX model\n  fix: leave it out"),
+        (
+            ["--sequence", "loop"],
+            f"--sequence is for nets, but {model} is an ONNX model\n  fix: leave it out",
+        ),
+        (["--trust"], f"--trust is for plans, but {model} is not a plan"),
+    ):
+        refused = run("run", model, "--inputs", STREAM_IN, "-o", target, *arguments)
+        assert (refused.exit_code, refused.output.partition("\nError: ")[2]) == (2, f"{message}\n")
 
 
 def test_run_lists_the_inputs_that_are_not_given(tmp_path: Path) -> None:

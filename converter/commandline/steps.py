@@ -10,7 +10,10 @@ import click
 
 import prototrt
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
+from prototrt.converter.commandline.options.refusals import (
+    refuse_files_read_and_written,
+    refuse_options_beside,
+)
 from prototrt.converter.commandline.options.running import RunningOptions
 from prototrt.converter.commandline.options.stages import printing_after
 from prototrt.converter.commandline.printing import warn
@@ -43,20 +46,34 @@ def told(graph: Graph) -> Graph:
 def session_of(
     model: str, loading: LoadOptions, rewriting: RewriteOptions, on: Way | None, running: RunningOptions
 ) -> Session:
-    """A session on a net with its weights, or on a plan. Raises ``UsageError`` for options that are for the other."""
+    """A session on a net with its weights, on a plan, or on the file of an ONNX model.
+
+    Raises ``UsageError`` for options that are for one of the others.
+    """
     from prototrt.converter.conversion import load_with_weights
     from prototrt.converter.machines.memory import refuse_large_values
     from prototrt.converter.runtime.plan_file import is_plan
+    from prototrt.converter.sessions.session import is_onnx_file
 
+    data = [field.name for field in fields(DataOptions)]
+    of_a_call = (*data, "target", "on", "calls", "draw")
+    if is_onnx_file(model):
+        running.refuse_for_net(model)
+        _refuse_other_ways(on, "onnx", model, "an ONNX model")
+        refuse_options_beside(model, "an ONNX model", "as_json", *of_a_call)
+        return prototrt.Session(model, cut=True)
     if not is_plan(model):
         running.refuse_for_net(model)
         graph = rewritten(load_with_weights(model, loading), rewriting)
         refuse_large_values(graph, rewriting)
         return prototrt.Session(graph, on=on, cut=True)
-    if on not in (None, "engine"):
-        raise click.UsageError(f"--on {on} is for nets, but {model} is an engine\n  fix: leave it out")
-    data = [field.name for field in fields(DataOptions)]
-    return running.session(model, *data, "target", "on", "calls", "draw")
+    _refuse_other_ways(on, "engine", model, "an engine")
+    return running.session(model, *of_a_call)
+
+
+def _refuse_other_ways(on: Way | None, own: Way, file: str, kind: str) -> None:
+    if on not in (None, own):
+        raise click.UsageError(f"--on {on} is for nets, but {file} is {kind}\n  fix: leave it out")
 
 
 def print_graphs(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import re
 import zipfile
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
@@ -16,7 +17,7 @@ from prototrt.caffe_proto.files import open_regular
 from prototrt.caffe_proto.weights.array_files import damage_of
 from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
 from prototrt.caffe_proto.weights.hdf5 import open_hdf5
-from prototrt.caffe_proto.weights.npz import announced_arrays, announced_by
+from prototrt.caffe_proto.weights.npz import Announced, announced_arrays, announced_by
 from prototrt.converter.glance.facts import Fact, FileFacts, FileKind, Rows
 from prototrt.surgery.ir.shapes import sizes
 
@@ -25,13 +26,25 @@ _COLUMNS = ("name", "type", "shape")
 
 
 def npz(file: str, size: int) -> FileFacts:
-    """The arrays of an npz file: name, type, shape. They are weights if each is called LAYER/INDEX."""
+    """The arrays of an npz file: name, type, shape.
+
+    They are weights if each is called LAYER/INDEX. Arrays of calls, NAME/0, NAME/1, ..., are called so, too.
+    """
     with damage_of(file, "npz"), zipfile.ZipFile(file) as archive:
         found = announced_arrays(archive)
     rows = [(name, str(array.dtype), sizes(array.shape)) for name, array in found.items()]
-    kind = FileKind.NPZ_WEIGHTS if found and all(map(_OF_WEIGHTS.fullmatch, found)) else FileKind.NPZ
+    are_weights = bool(found) and all(map(_OF_WEIGHTS.fullmatch, found)) and not _are_of_calls(found)
+    kind = FileKind.NPZ_WEIGHTS if are_weights else FileKind.NPZ
     facts: dict[str, Fact] = {"arrays": len(found), "numbers": sum(array.size for array in found.values())}
     return FileFacts(file, kind, size, facts, Rows("contents", _COLUMNS, rows))
+
+
+def _are_of_calls(found: Mapping[str, Announced]) -> bool:
+    """Whether each name has several arrays of one shape. Hardly any net has such blobs in all of its layers."""
+    shapes: dict[str, list[tuple[int, ...]]] = {}
+    for name, array in found.items():
+        shapes.setdefault(name.rpartition("/")[0], []).append(array.shape)
+    return all(len(each) > 1 and len(set(each)) == 1 for each in shapes.values())
 
 
 def npy(file: str, size: int) -> FileFacts:

@@ -60,13 +60,13 @@ def _by_call(
     count = calls or max(single, default=0) + 1
     if beyond := [call for call in single if call >= count]:
         raise ConversionError(
-            f"has inputs for call {max(beyond)}, but there are {count} calls, from 0 to {count - 1}",
+            f"has arrays for call {max(beyond)}, but there are {count} calls, from 0 to {count - 1}",
             where=path,
             fix=Worded("run with {}, or leave {} out", Option("calls", max(beyond) + 1), Option("calls")),
         )
     if calls is None and count > max(2 * len(single), _MOST_CALLS):
         raise ConversionError(
-            f"has inputs for call {count - 1}, but for only {len(single)} calls in all",
+            f"has arrays for call {count - 1}, but for only {len(single)} calls in all",
             where=path,
             fix=Worded(
                 "number the calls from 0 on, or say how many there are with {}", Option("calls", count)

@@ -94,7 +94,7 @@ def _is_prototxt(source: object) -> bool:
     return isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith((".prototxt", ".pbtxt"))
 
 
-def _is_onnx(source: Runnable) -> TypeGuard[str | os.PathLike[str]]:
+def is_onnx_file(source: Runnable) -> TypeGuard[str | os.PathLike[str]]:
     """Whether it is the file of an ONNX model, by its suffix."""
     return isinstance(source, (str, os.PathLike)) and os.fspath(source).lower().endswith(".onnx")
 
@@ -159,7 +159,7 @@ class Session:
     ) -> None:
         if isinstance(source, Model) or _is_prototxt(source):
             refuse_other("Session", source, Graph)
-        own: Way = "reference" if isinstance(source, Graph) else "onnx" if _is_onnx(source) else ENGINE
+        own: Way = "reference" if isinstance(source, Graph) else "onnx" if is_onnx_file(source) else ENGINE
         on = own if on is None else narrowed("on", on, WAY_NAMES)
         if on != own and not isinstance(source, Graph):
             what = "an engine" if own == ENGINE else "an ONNX model"
@@ -171,7 +171,7 @@ class Session:
         self._runner: Runner
         if isinstance(source, Graph) and on in WAYS:
             self._runner = EvaluatorRunner(Signature.of_graph(source), WAYS[on](source))
-        elif not isinstance(source, Graph) and _is_onnx(source):
+        elif not isinstance(source, Graph) and is_onnx_file(source):
             self._runner = _onnx_file(source)
         else:
             from prototrt.converter.runtime.runner import EngineRunner

@@ -24,7 +24,7 @@ from prototrt.converter.options import MOST_CALLS, CalibrateOptions, DataOptions
 from prototrt.surgery.options import RewriteOptions
 
 
-@click.command(cls=Guarded, short_help="Run a net on the CPU, or an engine on a GPU.")
+@click.command(cls=Guarded, short_help="Run a net or an ONNX model on the CPU, or an engine on a GPU.")
 @model_options
 @rewrite_options
 @call_options
@@ -43,7 +43,7 @@ def run(
     running: RunningOptions,
     as_json: bool,
 ) -> None:
-    """Run MODEL with WEIGHTS on the CPU; or an engine, if MODEL is a plan, on a GPU.
+    """Run MODEL with WEIGHTS on the CPU. MODEL may also be an ONNX model that `convert` wrote, or an engine, on a GPU.
 
     State starts at zero and is carried from call to call; each file of a folder starts anew. An array NAME of an
     npz file is fed in every call, NAME/0, NAME/1, ... in that call alone. The outputs of several calls are written

@@ -34,8 +34,8 @@ def refuse_files_read_and_written(context: click.Context, others: Iterable[str] 
     refuse_overwriting(written, read)
 
 
-def refuse_options_beside(plan: str, *allowed: str) -> None:
-    """A plan is built already: options about the net, or how it is rewritten, make no sense with it."""
+def refuse_options_beside(file: str, kind: str, *allowed: str) -> None:
+    """Refuse options about the net, or how it is rewritten, with an engine or an ONNX model, which is made already."""
     context = click.get_current_context()
     common = {"model", "verbose", "quiet", "debug"}
     for parameter in context.command.params:
@@ -43,4 +43,4 @@ def refuse_options_beside(plan: str, *allowed: str) -> None:
         stated = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         if stated and name not in common.union(allowed):
             what = parameter.opts[0] if isinstance(parameter, click.Option) else name.upper()
-            raise click.UsageError(f"{what} is for nets, but {plan} is an engine\n  fix: leave it out")
+            raise click.UsageError(f"{what} is for nets, but {file} is {kind}\n  fix: leave it out")

@@ -87,7 +87,7 @@ class RunningOptions:
         """A session on a plan. ``allowed`` are the options of the command that make sense with one."""
         from prototrt.converter.sessions.session import Session
 
-        refuse_options_beside(plan, "trust", "trust_key", "runtime_cache", "as_json", *allowed)
+        refuse_options_beside(plan, "an engine", "trust", "trust_key", "runtime_cache", "as_json", *allowed)
         if self.trust and self.trust_key:
             raise click.UsageError(
                 "--trust takes any plan, and --trust-key only signed ones: give one of them"

@@ -218,6 +218,13 @@ CASES = [
         CONVERT,
     ),
     Case(
+        "npz with several calls",
+        arrays(data_0=(2, 3), data_1=(2, 3), cont_0=(2,), cont_1=(2,)),
+        FileKind.NPZ,
+        {"arrays": 4, "numbers": 16},
+        "prototrt run NET.prototxt WEIGHTS.caffemodel --inputs {folder}/file -o out.npz",
+    ),
+    Case(
         "npz",
         arrays(data=(2, 3)),
         FileKind.NPZ,

@@ -61,7 +61,7 @@ def test_more_inputs_than_calls(tmp_path: Path) -> None:
     with pytest.raises(ConversionError) as caught:
         read_feeds(path, ["data"], calls=2)
     assert str(caught.value) == (
-        f"{path}: has inputs for call 3, but there are 2 calls, from 0 to 1\n"
+        f"{path}: has arrays for call 3, but there are 2 calls, from 0 to 1\n"
         "  fix: run with calls=4, or leave calls out"
     )
 
@@ -200,7 +200,7 @@ def test_a_number_of_calls_that_no_file_holds(tmp_path: Path) -> None:
     with pytest.raises(ConversionError) as raised:
         read_feeds(path, ["x"])
     assert str(raised.value) == (
-        f"{path}: has inputs for call 999999999, but for only 2 calls in all\n"
+        f"{path}: has arrays for call 999999999, but for only 2 calls in all\n"
         "  fix: number the calls from 0 on, or say how many there are with calls=1000000000"
     )
 
