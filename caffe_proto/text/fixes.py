@@ -1,0 +1,87 @@
+"""What to do about a field that a message lacks, and about a value that a field does not take."""
+
+from __future__ import annotations
+
+import re
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from prototrt.caffe_proto.errors import UnsupportedLayerError
+from prototrt.caffe_proto.known_forks import FIELDS
+from prototrt.caffe_proto.suggestions import MOST_NAMES, choices, close_names
+from prototrt.caffe_proto.text.findings import Finding
+from prototrt.caffe_proto.text.tokens import Token, TokenKind
+from prototrt.caffe_proto.wording import Option, Worded
+
+
+def explain_unknown(finding: Finding, name: str, descriptor: Descriptor) -> None:
+    """Name the message that has the field, or the field that it misspells."""
+    names = [known.name for known in descriptor.fields]
+    fork = FIELDS.get((str(descriptor.name), name))
+    is_of_net = len(finding.path) == 0
+    finding.is_misspelt = fork is None and bool(close_names(name, names))
+    if not is_of_net and not finding.is_misspelt:
+        finding.family = UnsupportedLayerError
+    if fork is not None:
+        finding.because = f"in {fork[0]}, {fork[1]}"
+    else:
+        can_be_dropped = finding.can_be_dropped
+        finding.fix = _fix_of_unknown(name, names, is_of_net=is_of_net, can_be_dropped=can_be_dropped)
+
+
+def _fix_of_unknown(name: str, names: list[str], *, is_of_net: bool, can_be_dropped: bool) -> str:
+    if close_names(name, names):
+        return f"write {choices(name, names)}"
+    longer = [each for each in names if each.startswith(f"{name}_")]
+    if longer and not (is_of_net or can_be_dropped):
+        return f"write {choices(name, longer)}, if you mean that"
+    fix = (
+        Worded("go on without it with {}", Option("allow_unknown", True))
+        if can_be_dropped or is_of_net
+        else "remove it if it does not change what the layer computes"
+    )
+    return (
+        Worded("{}; the fields here are {}", fix, choices(name, names)) if len(names) <= MOST_NAMES else fix
+    )
+
+
+_NUMBERS = (
+    FieldDescriptor.CPPTYPE_DOUBLE,
+    FieldDescriptor.CPPTYPE_FLOAT,
+    FieldDescriptor.CPPTYPE_INT32,
+    FieldDescriptor.CPPTYPE_INT64,
+    FieldDescriptor.CPPTYPE_UINT32,
+    FieldDescriptor.CPPTYPE_UINT64,
+)
+_QUOTED_NUMBER = re.compile(r"""(["'])[-+.0-9eE]+\1""")
+_OF_OTHER_TYPES = ("true", "false", "inf", "infinity", "nan")
+"""Words that are values, and not placeholders of a template."""
+
+
+def fix_of_value(known: FieldDescriptor, token: Token) -> str:
+    """What to write instead of a value that the field does not take."""
+    if (fix := _fix_of_mixed_forms(known, token)) is not None:
+        return fix
+    if known.cpp_type in _NUMBERS and token.text.lower() in _OF_OTHER_TYPES:
+        return "write a number"
+    if token.kind is TokenKind.WORD and known.cpp_type in _NUMBERS:
+        define = Option("define", {token.text: "VALUE"})
+        return Worded("write a number; or fill it in, if this is a template: {}", define)
+    if known.enum_type is not None:
+        return "write one of these names"
+    if known.cpp_type in _NUMBERS and _QUOTED_NUMBER.fullmatch(token.text):
+        return f"remove the quotes: {known.name}: {token.text[1:-1]}"
+    return f"write such a value, or leave {known.name} out"
+
+
+def _fix_of_mixed_forms(known: FieldDescriptor, token: Token) -> str | None:
+    """A fix for a type in the notation of the other form: ``RELU`` in ``layers``, ``"ReLU"`` in ``layer``."""
+    if known.full_name == "caffe.V1LayerParameter.type" and token.kind is TokenKind.STRING:
+        return f"write layer instead of layers, the form whose type is {token}"
+    if (
+        known.full_name == "caffe.LayerParameter.type"
+        and token.kind is TokenKind.WORD
+        and token.text.isupper()
+    ):
+        return f"write layers instead of layer, the form whose type is {token}"
+    return None
