@@ -73,20 +73,28 @@ MOST_CALLS = 1_000_000
 class BuildOptions(Options):
     """How an engine is built.
 
-    ``backend`` is ``"rtx"``, ``"enterprise"``, or ``"auto"``: ``tensorrt`` where it can build, else RTX.
-    ``tf32`` lets float32 matrix products round their factors to 10 bits. ``tile`` says what becomes of
-    the Tiles that are left in the graph: ``"native"`` layers, or our ``"plugin"``, which RTX does not load.
-    ``progress`` is called with the progress of the build.
+    - ``backend``: ``"rtx"``, ``"enterprise"``, or ``"auto"``: enterprise where it can build, else rtx.
+    - ``tf32``: lets float32 matrix products round their factors to 10 bits.
+    - ``tile``: what the Tiles in the graph become: ``"native"`` layers, or our ``"plugin"``, which RTX does not
+      load.
+    - ``progress``: is called with the progress of the build.
 
-    The others are options of TensorRT's builder, which not every backend has: see docs/building.md.
-    ``profiles`` are ranges of sizes, each with its own kernels, as in ``{"N": (1, 1, 1)}``: smallest, usual, largest.
-    ``timing_cache_file`` is read and written. ``mem_pool_size`` limits pools of memory, as in
-    ``{"workspace": "512MiB"}``. ``builder_optimization_level`` is 0 to 5, TensorRT's default is 3.
-    ``version_compatible`` engines run with later releases of TensorRT, those of a ``hardware_compatibility_level`` on
-    other GPUs; ``compute_capabilities`` are the GPUs that TensorRT for RTX builds for. ``strip_weights`` leaves weights
-    out, which must then be refitted, and ``refit`` lets them be replaced. ``profiling_verbosity`` is what an engine
-    tells of its layers, and ``export_layer_info`` the JSON file that this is written to. ``use_dla_core`` builds for a
-    DLA, and ``allow_gpu_fallback`` leaves to the GPU what the DLA cannot run.
+    The others are options of TensorRT's builder. Not every backend has each of them: see docs/building.md.
+
+    - ``profiles``: ranges of sizes, each with its own kernels, as in ``{"N": (1, 1, 1)}``: smallest, usual,
+      largest.
+    - ``timing_cache_file``: a file of times of kernels; it is read and written.
+    - ``mem_pool_size``: limits for pools of memory, as in ``{"workspace": "512MiB"}``.
+    - ``builder_optimization_level``: 0 to 5; TensorRT's default is 3.
+    - ``version_compatible``: the engine runs with later releases of TensorRT.
+    - ``hardware_compatibility_level``: the engine runs on other GPUs, too.
+    - ``compute_capabilities``: the GPUs that TensorRT for RTX builds for.
+    - ``strip_weights``: leaves weights out; the application must put them back.
+    - ``refit``: lets the application replace weights.
+    - ``profiling_verbosity``: how much the engine records about its layers.
+    - ``export_layer_info``: a JSON file for the layers of the engine.
+    - ``use_dla_core``: builds for this core of a DLA.
+    - ``allow_gpu_fallback``: runs on the GPU what the DLA cannot.
     """
 
     backend: BackendName = one_of(BackendName)
@@ -225,8 +233,8 @@ class VerifyOptions(CompareOptions, DataOptions):
     """The ways to compute a net, the inputs, and what results are compared with.
 
     Without ``inputs`` and ``data_loader``, inputs are random, from ``seed``. ``expect`` is an npz file of outputs that
-    every way must give. ``rewriting`` says how the net is rewritten, and ``progress`` hears how long it takes to
-    measure what 8 bits cost. ``calls`` is how many calls are made, each with the state of the last. ``auto_keep``
+    every way must give. ``rewriting`` says how the net is rewritten, and ``progress`` is called while
+    the cost of 8 bits is measured. ``calls`` is how many calls are made, each with the state of the last. ``auto_keep``
     looks for the fewest layers that must stay float, so that a quantized net chooses the same class as float32 in
     this share of all places.
     """
@@ -257,8 +265,8 @@ class VerifyOptions(CompareOptions, DataOptions):
 class CalibrateOptions(DataOptions):
     """The data on which the ranges of values are measured, and the method.
 
-    ``method`` makes a range of what was counted: ``"max"``, ``"percentile:99.99"``, ``"mse"`` or ``"entropy"``.
-    ``rewriting`` says how the net is rewritten, and ``progress`` hears how the data are read.
+    ``method`` chooses the range: ``"max"``, ``"percentile:99.99"``, ``"mse"`` or ``"entropy"``.
+    ``rewriting`` says how the net is rewritten, and ``progress`` is called while the data are read.
     """
 
     method: str = "percentile:99.99"

@@ -43,38 +43,53 @@ OF_THE_NET = ("shapes", "sizes", "dynamic", "outputs", "cont", "fork", "settings
 class RewriteOptions(Options):
     """How a net is rewritten as a graph of primitives.
 
-    ``shapes`` override those of the file, by input. ``min_shapes``, ``opt_shapes`` and
-    ``max_shapes`` let sizes vary when an engine runs; if one of them lacks an input, the shape in the file
-    is used. Instead, ``shapes`` may name sizes, or state formulas of names, as in ``("T*N", 3, 224, 224)``;
-    ``sizes`` then holds the smallest, usual and largest size for each name. ``dynamic`` lets the ``"batch"`` N,
-    the steps T (``"time"``), or height and width (``"size"``) of all inputs vary. A warning tells the ranges.
-    ``outputs`` are blobs at which the net is cut, by default those that no layer reads, ``["all"]`` all
-    of them, and ``["auto"]`` the last ones that can be computed. ``cont`` ``"drop"`` assumes that
-    every step continues: cont is not an input any more. ``sequence`` says how recurrences are written:
-    ``"loop"``, ``"unroll"`` (at most 64 steps unless ``force``), ``"step"`` (one step: T must be
-    1), or ``"auto"``: step where T is 1, else loop. ``state`` says where recurrent state comes
-    from: ``"bind"`` (inputs and outputs, fed back by the caller), ``"zero"`` at every call, or
-    arrays by the names of these inputs. ``layout`` ``"batch-first"`` makes the streams N the first axis of recurrent
-    inputs, outputs and states: (N, T, ...), and (N, ...) where T is 1. ``tile`` ``"broadcast"`` leaves out every Tile
-    whose reader broadcasts; the others keep them, as ``"native"`` layers or as a ``"plugin"`` if ``build`` gets
-    the same option. ``precision`` ``"fp16"`` lets products compute in float16; inputs, outputs and
-    state stay float32. ``"bf16"`` is the same with bfloat16. ``"int8"`` and ``"fp8"`` quantize the
-    factors of products, with float16 around them, or bfloat16: ``"int8,bf16"``. They need ``scales``, a file
-    that calibration wrote, or ``calibration_cache``, a table of TensorRT, ncnn or another program, or
-    ``ranges``, the largest magnitudes of values by name; see docs/calibration.md. ``quantize_all`` also quantizes the
-    first convolution, the last product and depthwise convolutions, and ``keep_float`` names layers that are not
-    quantized.
-    ``preprocess`` makes mean and scale of the data layers the first nodes of the graph. ``fork`` names
-    the fork of Caffe that the model is from, where a type of layer means different things in different
-    forks. ``settings`` are numbers that the program kept outside of the model, by name or in a JSON
-    file; ``rules`` is a Python file with rules
-    for further layers: see docs/forks.md. ``nms`` ``"native"`` leaves suppression to a layer of the backend where that
-    decides as the fork does.
-    ``max_memory`` is how much the constants may take that the net makes itself, as in ``"4GB"``; by default
-    80 % of the memory of the machine or the container.
-    ``strict`` refuses weights that are NaN or infinite, and nets that would end before a layer unless
-    ``outputs`` says where. Without ``require_weights`` a net without
-    weights gets zeros.
+    Sizes of the inputs:
+
+    - ``shapes``: shapes by input; they override the shapes in the file. A shape may name sizes that vary, or state
+      formulas of names, as in ``("T*N", 3, 224, 224)``.
+    - ``sizes``: the smallest, usual and largest size for each of these names.
+    - ``min_shapes``, ``opt_shapes``, ``max_shapes``: whole shapes instead of names. If one of them lacks an input,
+      the shape in the file is used.
+    - ``dynamic``: lets the ``"batch"`` N, the steps T (``"time"``), or height and width (``"size"``) of all inputs
+      vary. A warning states the ranges.
+
+    The net:
+
+    - ``outputs``: blobs at which the net is cut; by default, the blobs that no layer reads. ``["all"]`` is every
+      blob, ``["auto"]`` the last ones that can be computed.
+    - ``preprocess``: mean and scale of the data layers become the first nodes of the graph.
+    - ``fork``: the fork of Caffe that the model comes from, where forks disagree on a type of layer.
+    - ``settings``: numbers that the program kept outside the model, by name or in a JSON file.
+    - ``rules``: a Python file with rules for further layers. See docs/forks.md for these three.
+    - ``nms``: ``"native"`` leaves suppression to a layer of the backend where that decides as the fork does.
+    - ``tile``: ``"broadcast"`` leaves out every Tile whose reader broadcasts. The others keep them; give ``"native"``
+      and ``"plugin"`` to ``build``, too.
+    - ``max_memory``: the limit for constants that the net itself makes, as in ``"4GB"``; by default 80 % of the
+      memory of the machine or the container.
+    - ``strict``: refuses weights that are NaN or infinite, and nets that would end before a layer unless
+      ``outputs`` says where.
+    - ``require_weights``: if false, a net without weights gets zeros.
+
+    Recurrent layers:
+
+    - ``cont``: ``"drop"`` assumes that every step continues, and drops the cont input.
+    - ``sequence``: ``"loop"``, ``"unroll"`` (at most 64 steps unless ``force``), ``"step"`` (T must be 1), or
+      ``"auto"``: step where T is 1, else loop.
+    - ``state``: ``"bind"`` (inputs and outputs, fed back by the caller), ``"zero"`` at every call, or arrays by the
+      names of these inputs.
+    - ``layout``: ``"batch-first"`` makes the streams N the first axis of recurrent inputs, outputs and states: (N,
+      T, ...), and (N, ...) where T is 1.
+
+    Precision:
+
+    - ``precision``: ``"fp16"`` and ``"bf16"`` compute products in 16 bits; inputs, outputs and state stay float32.
+      ``"int8"`` and ``"fp8"`` quantize the factors of products, with float16 around them, or with bfloat16:
+      ``"int8,bf16"``. They need one of the next three; see docs/calibration.md.
+    - ``scales``: a file that calibration wrote.
+    - ``calibration_cache``: a table of TensorRT, ncnn or another program.
+    - ``ranges``: the largest magnitudes of values, by name.
+    - ``quantize_all``: also quantizes the first convolution, the last product and depthwise convolutions.
+    - ``keep_float``: names of layers that are not quantized.
     """
 
     shapes: OpenShapes | None = None

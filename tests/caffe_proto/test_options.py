@@ -118,5 +118,7 @@ def test_every_choice_has_its_passes() -> None:
 def test_the_signature_shows_every_option() -> None:
     shown = inspect.signature(prototrt.rewrite).parameters
     assert list(shown) == ["model", *(field.name for field in fields(RewriteOptions)), "options"]
-    assert "``shapes`` override those of the file" in str(prototrt.rewrite.__doc__)
+    assert "``shapes``: shapes by input; they override the shapes in the file" in str(
+        prototrt.rewrite.__doc__
+    )
     assert shown["sequence"].default == RewriteOptions().sequence
