@@ -38,11 +38,12 @@ _WITHOUT_EFFECT = (
     "cudnn_convolution_algo_seeker",
     "cudnn_math_override",
     "conv_algos_override",
+    "conv_algorithm",
 )
 """Fields of forks that change no result.
 
-DeepLab's ``strict_dim`` lets Caffe copy weights of another shape. The others are NVIDIA's: they choose the type that
-a layer computes in, which is an option here, and cuDNN's algorithm.
+DeepLab's ``strict_dim`` lets Caffe copy weights of another shape. The others choose the type that a layer
+of NVIDIA's fork computes in, which is an option here, and the algorithm of cuDNN or of Intel's library.
 """
 _OTHER_NAMES = {("ConvolutionParameter", "hole"): "dilation"}
 """Fields of forks that Caffe adopted under another name: DeepLab's ``hole`` is Caffe's ``dilation``."""

@@ -401,7 +401,8 @@ def test_deep_nesting_takes_no_recursion() -> None:
 def test_fields_of_forks_that_have_another_name_or_no_effect() -> None:
     text = (
         "layers { strict_dim: false forward_type: FLOAT16 cudnn_math_override: -1"
-        " convolution_param { hole: 2 engine: MKLDNN conv_algos_override: '1,-1,-1' } engine: 'x' }"
+        " convolution_param { hole: 2 engine: MKLDNN conv_algos_override: '1,-1,-1' conv_algorithm: 'winograd' }"
+        " engine: 'x' }"
     )
     net = parse_net(text, "net.prototxt")
     assert list(net.message.layers[0].convolution_param.dilation) == [2]
