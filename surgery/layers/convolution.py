@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.surgery.expansion.layer_builder import (
     LayerBuilder,
     canonical_axis,
@@ -31,6 +33,8 @@ FIELDS_OF_VOLUMES = {
     "pad_shape": "NdConvolution",
 }
 """Fields that Convolution does not read, and the type that does."""
+_DEPTHWISE = ("ConvolutionDepthwise", "DepthwiseConvolution")
+"""Types with one group per channel, unless ``group`` is stated."""
 
 
 @layer_rule("Convolution")
@@ -44,10 +48,10 @@ def convolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> 
     Blobs: weights (num_output, C/group, kernel...), bias (num_output,).
     Source: caffe ``src/caffe/layers/base_conv_layer.cpp``, ``conv_layer.cpp``.
     """
-    return _convolved(build, layer, Geometry(layer, x.shape), [x, *others])
+    return _convolved(build, layer, _geometry_of(layer, x.shape), [x, *others])
 
 
-@layer_rule("ConvolutionDepthwise", "DepthwiseConvolution")
+@layer_rule(*_DEPTHWISE)
 def depthwise(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[Value]:
     """Convolution with one group per channel, unless ``group`` is stated. From forks.
 
@@ -55,10 +59,7 @@ def depthwise(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> li
     Bottoms, tops and blobs: as of Convolution.
     Source: ``conv_dw_layer.cpp``, ``depthwise_conv_layer.cpp`` of the forks.
     """
-    geometry = Geometry(layer, x.shape)
-    if not layer.param.HasField("group"):
-        geometry.group = geometry.channels
-    return _convolved(build, layer, geometry, [x, *others])
+    return _convolved(build, layer, _geometry_of(layer, x.shape), [x, *others])
 
 
 @layer_rule("Deconvolution")
@@ -70,7 +71,7 @@ def deconvolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -
     Blobs: weights (C, num_output/group, kernel...), bias (num_output,).
     Source: caffe ``src/caffe/layers/base_conv_layer.cpp``, ``deconv_layer.cpp``.
     """
-    geometry = Geometry(layer, x.shape)
+    geometry = _geometry_of(layer, x.shape)
     _refuse_unequal(layer, [x, *others])
     geometry.refuse_group()
     kernel_shape = (geometry.channels, geometry.outputs // geometry.group, *geometry.kernel)
@@ -91,7 +92,7 @@ def im2col(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Bottoms: (N, C, ...). Tops: (N, C * kernel, windows...); the places of the window vary fastest.
     Source: caffe ``src/caffe/layers/im2col_layer.cpp``, ``src/caffe/util/im2col.cpp``.
     """
-    geometry = Geometry(layer, x.shape, has_outputs=False)
+    geometry = _geometry_of(layer, x.shape, has_outputs=False)
     if not geometry.spatial:
         raise ShapeError(
             f"shape is {x.shape}, expected at least one axis after the channel axis, {geometry.axis}",
@@ -143,23 +144,34 @@ def _refuse_unequal(layer: Layer, bottoms: list[Value]) -> None:
             )
 
 
+def _geometry_of(layer: Layer, shape: Shape, *, has_outputs: bool = True) -> Geometry:
+    """The geometry of a layer for a bottom of this shape. Raises ``NetError`` and ``ShapeError``."""
+    return _geometry(layer.type, layer.param.SerializeToString(), shape, has_outputs)
+
+
+@lru_cache(maxsize=256)
+def _geometry(kind: str, stated_param: bytes, shape: Shape, has_outputs: bool) -> Geometry:
+    """Worked out once for layers that state the same: nets have many layers of few kinds."""
+    return Geometry(kind, message_class("ConvolutionParameter").FromString(stated_param), shape, has_outputs)
+
+
 class Geometry:
-    """Kernel, stride, pad and dilation of a convolution_param, for a bottom of this shape.
+    """Kernel, stride, pad and dilation of a convolution_param, for a bottom of this shape. Layers share it.
 
     Raises ``NetError`` where Caffe ends the process.
     Source: caffe ``src/caffe/layers/base_conv_layer.cpp``, ``LayerSetUp``.
     """
 
-    def __init__(self, layer: Layer, shape: Shape, *, has_outputs: bool = True) -> None:
-        param = layer.param
+    def __init__(self, kind: str, param: Message, shape: Shape, has_outputs: bool) -> None:
         refuse_fields_of(param, FIELDS_OF_VOLUMES)
         self.axis = canonical_axis(param.axis, shape, "axis")
         self.spatial = len(shape) - self.axis - 1
-        self.channels = fixed(shape[self.axis], f"axis {self.axis} (channels)")
+        self.channels = int(fixed(shape[self.axis], f"axis {self.axis} (channels)"))
         self.outputs = int(param.num_output)
-        if layer.type == "ConvolutionDepthwise" and not param.HasField("num_output"):
+        if kind == "ConvolutionDepthwise" and not param.HasField("num_output"):
             self.outputs = self.channels  # its fork does not read num_output
-        self.group = int(param.group)
+        is_depthwise = kind in _DEPTHWISE and not param.HasField("group")
+        self.group = self.channels if is_depthwise else int(param.group)
         self.kernel = _sizes(param, "kernel", self.spatial, None)
         self.stride = _sizes(param, "stride", self.spatial, 1)
         self.pad = _sizes(param, "pad", self.spatial, 0)
