@@ -80,7 +80,7 @@ def printed(*arguments: str) -> object:
 def test_layers_as_json() -> None:
     facts = printed("layers")
     assert isinstance(facts, dict)
-    (row,) = [row for row in facts["layers"] if row["type"] == "Dropout"]
+    (row,) = [row for row in facts["layers"] if row["type"] == "Silence"]
     assert row["becomes"] == "nothing"
 
 

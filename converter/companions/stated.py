@@ -23,6 +23,12 @@ def read_manifest(path: str) -> Mapping[str, Any]:
     """The facts in the file of a manifest. Raises ``UnreadableFileError``."""
     try:
         manifest = value_from_json(read_regular(path, "a manifest"))
+    except FileNotFoundError as error:
+        raise UnreadableFileError(
+            "there is no manifest",
+            where=path,
+            fix="put it beside the file that it describes, or convert the model again",
+        ) from error
     except OSError as error:
         raise UnreadableFileError(
             f"cannot be read: {error.strerror or error}",
