@@ -321,3 +321,18 @@ def test_im2col_of_channels_alone_is_refused() -> None:
         " channel axis, 1\n"
         "  fix: set axis to an earlier one, or add a Reshape before this layer"
     )
+
+
+def test_layers_that_state_the_same_differ_by_their_type_and_bottom() -> None:
+    def layer(kind: str, bottom: str, top: str) -> str:
+        param = "convolution_param { num_output: 4 kernel_size: 3 }"
+        return f'layer {{ name: "{top}" type: "{kind}" bottom: "{bottom}" top: "{top}" {param} }}'
+
+    layers = (
+        layer("Convolution", "x", "a")
+        + layer("Convolution", "a", "b")
+        + layer("DepthwiseConvolution", "b", "c")
+    )
+    graph = rewritten(layers, {"x": (1, 2, 9, 9)}, require_weights=False)
+    kernels = [node.inputs[1].shape for node in graph.nodes]
+    assert kernels == [(4, 2, 3, 3), (4, 4, 3, 3), (4, 1, 3, 3)]
