@@ -213,7 +213,10 @@ def takes_options(
             if unknown := [name for name in keywords if name not in signature.parameters]:
                 raise TypeError(_unknown_keyword(function.__name__, unknown[0], signature.parameters))
             bind = signature.bind_partial if "options" in keywords else signature.bind
-            given = bind(*positional, **keywords).arguments
+            try:
+                given = bind(*positional, **keywords).arguments
+            except TypeError as error:  # which does not name the function, as Python's own does
+                raise TypeError(f"{function.__name__}() {error}") from None
             first, options = given.pop(subject.name), given.pop("options", None)
             if options is not None and given:
                 raise TypeError(f"{function.__name__}() takes options or {', '.join(given)}, not both")

@@ -180,10 +180,38 @@ PROBLEM = dict.fromkeys(("where", "layer", "type", "blob", "because", "fix"))
                 "exit_code": 2,
             },
         ),
+        (
+            ["convert", "good.prototxt", "-o", "net.onnx", "--random-weights", "1", "--tf32"],
+            {
+                "kind": "UsageError",
+                "exit_code": 2,
+                "problems": [
+                    {
+                        **PROBLEM,
+                        "problem": "--tf32 is for engines, but FILE ends in .onnx",
+                        "fix": "choose a FILE that ends in .plan, or use --target for an engine elsewhere",
+                    }
+                ],
+            },
+        ),
+        (
+            ["good.prototxt"],
+            {
+                "kind": "UsageError",
+                "exit_code": 2,
+                "problems": [
+                    {
+                        **PROBLEM,
+                        "problem": "'good.prototxt' is a file, expected a command",
+                        "fix": "main inspect good.prototxt shows what it is and what to do with it",
+                    }
+                ],
+            },
+        ),
         (["inspect", "bad.prototxt"], {"kind": "UnsupportedLayerError", "exit_code": 3}),
         (["inspect", "worse.prototxt"], {"kind": "Problems", "exit_code": 3}),
     ],
-    ids=["file", "option", "value", "layer", "problems"],
+    ids=["file", "option", "value", "refusal", "no command", "layer", "problems"],
 )
 def test_failures_are_json_too(arguments: list[str], expected: dict[str, Any], folder: Path) -> None:
     two = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -60,8 +61,12 @@ def failure_of(error: Exception, *, whole: bool = False) -> Failure:
         message = f"error: {error.text.by(command_line_words, whole=whole)}"
         return Failure(kind, error.exit_code, message, tuple(map(_parts, single)))
     if isinstance(error, click.ClickException):
-        # Its classes are click's own.
-        return Failure.of("UsageError", error.exit_code, error.format_message())
+        # Its classes are click's own. What the library refused still has its parts.
+        usage, told = partial(Failure, "UsageError", error.exit_code), error.format_message()
+        if isinstance(error.__cause__, ConversionError):
+            return usage(f"error: {told}", (_parts(error.__cause__),))
+        problem, _, fix = told.partition("\n  fix: ")
+        return usage(f"error: {told}", (_facts(problem=problem, fix=fix or None),))
     if isinstance(error, MemoryError):
         fix = "use a machine with more memory, or smaller shapes and layers"
         return Failure.of(kind, 3, "the machine does not have enough memory for this net", fix)
