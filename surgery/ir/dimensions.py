@@ -72,8 +72,8 @@ class OpenSize(str):
     def range(self) -> Range:
         """Its smallest, usual and largest value.
 
-        The bounds may be wider than needed where the size of another symbol is subtracted, or a product of a symbol
-        with itself, if it has many values.
+        The bounds may be wider than needed where the size of another symbol is subtracted, or where a symbol with many
+        values is multiplied by itself.
         """
         least, usual, most = (
             dict(zip(self.symbols, sizes, strict=True))
@@ -97,15 +97,16 @@ class OpenSize(str):
     def _corners(self) -> list[int]:
         """The size with each atom at its smallest or largest; none if they are too many.
 
-        Between these lie all sizes, unless an atom is multiplied by itself: it is steady in each atom.
+        Between these lie all sizes: it is steady in each atom. One that is multiplied by itself counts as two atoms.
         """
-        atoms = {atom for monomial, _ in self.terms for atom in monomial}
-        if len(atoms) > MOST_CORNERED or any(len({*monomial}) < len(monomial) for monomial, _ in self.terms):
+        terms = [(_told_apart(monomial), factor) for monomial, factor in self.terms]
+        atoms = {atom for monomial, _ in terms for atom in monomial}
+        if len(atoms) > MOST_CORNERED:
             return []
-        spans = [_span(atom, self.symbols) for atom in atoms]
+        spans = [_span(atom, self.symbols) for atom, _ in atoms]
         corners = (dict(zip(atoms, corner, strict=True)) for corner in product(*spans))
         return [
-            sum(factor * prod(corner[atom] for atom in monomial) for monomial, factor in self.terms)
+            sum(factor * prod(corner[atom] for atom in monomial) for monomial, factor in terms)
             for corner in corners
         ]
 
@@ -386,6 +387,11 @@ def _period(size: OpenSize, modulus: int = 1) -> int:
 def _ends(values: Sequence[int], period: int) -> Sequence[int]:
     """The values of the first and of the last period."""
     return values if len(values) <= 2 * period else [*values[:period], *values[-period:]]
+
+
+def _told_apart(monomial: Monomial) -> list[tuple[Atom, int]]:
+    """Each atom, and how often it stands in the product before."""
+    return [(atom, monomial[:place].count(atom)) for place, atom in enumerate(monomial)]
 
 
 def _span(atom: Atom, symbols: Mapping[str, Range]) -> tuple[int, int]:

@@ -211,9 +211,16 @@ def test_the_range_of_a_few_sizes_of_several_symbols_is_exact() -> None:
     assert range_of(size) == Range(min(values), 4, max(values)) == Range(0, 4, 16)
 
 
+def test_the_range_of_a_square_of_differences_is_exact() -> None:
+    side, items = OpenSize.symbol("S", Range(32, 64, 300)), OpenSize.symbol("N", Range(1, 2, 8))
+    assert range_of(6 * items * ((side + 1) // 2 - 1) * ((side + 1) // 2 - 1)) == Range(
+        6 * 15**2, 12 * 31**2, 48 * 149**2
+    )
+
+
 def test_a_range_of_many_values_has_bounds() -> None:
     size = OpenSize.symbol("H", Range(1, 5, 10**6))
-    assert range_of(size * size - 3 * size) == Range(1 - 3 * 10**6, 10, 10**12 - 3)
+    assert range_of(size * size - 3 * size) == Range(-2 * 10**6, 10, 10**12 - 3 * 10**6)
 
 
 def test_copies_know_their_ranges() -> None:
