@@ -122,13 +122,13 @@ def test_batch_varies_in_every_sequence() -> None:
             {"min_shapes": {"data": (8, 1, 28, 28)}, "max_shapes": {"data": (4, 1, 28, 28)}},
             'layer "in_data" (Input), top "data": axis 0 has the smallest, usual and largest sizes 8, 1 and 4\n'
             "  because sizes are at least 1 and must not decrease in this order\n"
-            "  fix: mend shapes, or min_shapes, opt_shapes and max_shapes",
+            "  fix: correct shapes, or min_shapes, opt_shapes and max_shapes",
         ),
         (
             {"min_shapes": {"data": (0, 1, 28, 28)}},
             'layer "in_data" (Input), top "data": axis 0 has the smallest, usual and largest sizes 0, 1 and 1\n'
             "  because sizes are at least 1 and must not decrease in this order\n"
-            "  fix: mend shapes, or min_shapes, opt_shapes and max_shapes",
+            "  fix: correct shapes, or min_shapes, opt_shapes and max_shapes",
         ),
         (
             {"max_shapes": {"data": (4, 28, 28)}},
