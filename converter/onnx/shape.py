@@ -48,7 +48,7 @@ def tile(model: OnnxModel, op: Tile, x: Tensor) -> list[str]:
 
 @lowers(Pad)
 def pad(model: OnnxModel, op: Pad, x: Tensor) -> list[str]:
-    # onnxruntime 1.19 leaves garbage where a Pad cuts off every element and adds others: cut after adding.
+    # onnxruntime 1.22 leaves garbage where a Pad cuts off every element and adds others: cut after adding.
     counts = [*op.before, *op.after]
     added, cut = [max(count, 0) for count in counts], [max(-count, 0) for count in counts]
     result = x.name
