@@ -176,7 +176,7 @@ def test_embedded_classes_of_regions_keep_their_axes() -> None:
     np.testing.assert_array_equal(Session(graph).run({"x": x})["y"], table[x.argmax(1)])
     (warning,) = graph.warnings
     assert told(warning) == (
-        'net.prototxt:4: layer "e" (Embed): taken as the layer of bottom-up-attention: a last axis of size 1 becomes'
+        'net.prototxt:4: layer "e" (Embed): read as the layer of bottom-up-attention: a last axis of size 1 becomes'
         ' num_output; use fork="bvlc" if num_output is one more axis'
     )
     of_caffe = rewritten(CLASSES, {"x": x.shape}, {"e/0": table}, fork="bvlc")
