@@ -54,7 +54,7 @@ def test_a_file_in_the_place_of_a_command(tmp_path: Path) -> None:
         f"\nError: '{file}' is a file, expected a command\n"
         f"  fix: prototrt inspect '{file}' shows what it is and what to do with it\n"
     )
-    assert run("conver").output.endswith("\nError: No such command 'conver'. Did you mean 'convert'?\n")
+    assert "\nError: No such command 'conver'." in run("conver").output
 
 
 def test_public_names_are_found_and_others_are_not() -> None:
