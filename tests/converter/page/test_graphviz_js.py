@@ -1,21 +1,16 @@
-"""Builds fetch Graphviz for browsers: with its hash, from the registry that npm would ask, and never for long."""
+"""Builds let npm fetch Graphviz for browsers: with its hash, and never for long."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -26,35 +21,30 @@ from prototrt.tests.fresh_python import ROOT
 CONTENT = {"LICENSE": b"Do what you want.", "graphviz.js": b"export const dot = 1;"}
 FILES = dict(graphviz_js.FILES)
 """As they are in the source, also while a test replaces them."""
-REGISTRY = "npm_config_registry"
-ARCHIVE = f"{graphviz_js.PACKAGE}/-/wasm-graphviz-{graphviz_js.VERSION}.tgz"
-"""Where npm's registry, and each mirror of it, has the archive."""
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *values: object) -> None:  # noqa: A002  the name in the base class
-        pass
+ARCHIVE = "package.tgz"
 
 
 @pytest.fixture
-def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The archive of a server on this machine, which has small files under the hashes of the true ones."""
-    served = tmp_path / "served"
-    path = served / ARCHIVE
-    path.parent.mkdir(parents=True)
+def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What an npm of ours brings: small files under the hashes of the true ones."""
+    path = tmp_path / ARCHIVE
     write(path, CONTENT)
     hashes = {
         name: (inside, hashlib.sha256(CONTENT[name]).hexdigest())
         for name, (inside, _) in graphviz_js.FILES.items()
     }
     monkeypatch.setattr(graphviz_js, "FILES", hashes)
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(served))) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv(REGISTRY, f"http://127.0.0.1:{server.server_port}/")
-        monkeypatch.setenv("no_proxy", "*")
-        monkeypatch.delenv(graphviz_js.OPT_OUT, raising=False)
-        yield path
-        server.shutdown()
+    monkeypatch.delenv(graphviz_js.OPT_OUT, raising=False)
+    npm(f'test "$1 $5" = "pack {graphviz_js.PACKAGE}@{graphviz_js.VERSION}" && cp {path} "$4"', tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    return path
+
+
+def npm(script: str, folder: Path) -> None:
+    program = folder / "bin" / "npm"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
 
 
 def write(path: Path, content: dict[str, bytes]) -> None:
@@ -70,16 +60,16 @@ def read(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_files_are_fetched_once(mirror: Path, tmp_path: Path) -> None:
+def test_the_files_are_fetched_once(packed: Path, tmp_path: Path) -> None:
     told: list[str] = []
     provide(told.append, tmp_path / "vendor")
     assert read(tmp_path / "vendor") == CONTENT
-    mirror.unlink()
+    packed.unlink()
     provide(told.append, tmp_path / "vendor")
     assert told == []
 
 
-def test_files_of_another_version_are_replaced(mirror: Path, tmp_path: Path) -> None:
+def test_files_of_another_version_are_replaced(packed: Path, tmp_path: Path) -> None:
     (tmp_path / "vendor").mkdir()
     (tmp_path / "vendor" / "graphviz.js").write_text("export const dot = 0;")
     assert not is_there(tmp_path / "vendor")
@@ -87,20 +77,8 @@ def test_files_of_another_version_are_replaced(mirror: Path, tmp_path: Path) -> 
     assert read(tmp_path / "vendor") == CONTENT
 
 
-@pytest.mark.parametrize("name", [REGISTRY.upper(), REGISTRY])
-def test_the_registry_is_npms(
-    name: str, mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    registry = os.environ[REGISTRY]
-    monkeypatch.delenv(REGISTRY)
-    assert graphviz_js._registry() == "https://registry.npmjs.org"
-    monkeypatch.setenv(name, registry)
-    fetch(tmp_path / "vendor")
-    assert is_there(tmp_path / "vendor")
-
-
 def test_a_build_may_be_told_to_leave_it_out(
-    mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(graphviz_js.OPT_OUT, "1")
     told: list[str] = []
@@ -109,62 +87,63 @@ def test_a_build_may_be_told_to_leave_it_out(
 
 
 FAULTS = {
-    "not there": (None, "cannot be read: HTTP Error 404: File not found"),
-    "no archive": (b"<html>", "is not the archive of the package: not a gzip file"),
-    "cut short": (b"\x1f\x8b\x08\x00", "is not the archive of the package: "),
+    "not there": (
+        None,
+        f"`npm pack {graphviz_js.PACKAGE}@{graphviz_js.VERSION}` failed with exit code 1",
+    ),
+    "no archive": (b"<html>", "npm did not bring the archive of the package: not a gzip file"),
+    "cut short": (b"\x1f\x8b\x08\x00", "npm did not bring the archive of the package: "),
     "a file is missing": (
         {"LICENSE": CONTENT["LICENSE"]},
-        "is not the archive of the package: \"filename 'package/dist/index.js' not found\"",
+        "npm did not bring the archive of the package: \"filename 'package/dist/index.js' not found\"",
     ),
     "another file": (
         {**CONTENT, "graphviz.js": b"steal()"},
-        f"has another graphviz.js than version {graphviz_js.VERSION}: its SHA-256 differs",
+        f"npm brought another graphviz.js than that of version {graphviz_js.VERSION}: its SHA-256 differs",
     ),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_fails_is_told_in_one_line_and_writes_nothing(fault: str, mirror: Path, tmp_path: Path) -> None:
+def test_what_fails_is_told_in_one_line_and_writes_nothing(fault: str, packed: Path, tmp_path: Path) -> None:
     content, message = FAULTS[fault]
-    mirror.unlink()
+    packed.unlink()
     if isinstance(content, bytes):
-        mirror.write_bytes(content)
+        packed.write_bytes(content)
     elif content is not None:
-        write(mirror, content)
+        write(packed, content)
     told: list[str] = []
     provide(told.append, tmp_path / "vendor")
     (line,) = told
-    url = f"{os.environ[REGISTRY]}{ARCHIVE}"
     assert line.startswith(
-        f"Graphviz for browsers is left out, which `prototrt dot -o net.html` needs: {url} {message}"
+        f"Graphviz for browsers is left out, which `prototrt dot -o net.html` needs: {message}"
     )
     assert "\n" not in line
     assert not (tmp_path / "vendor").exists()
 
 
-def test_a_folder_that_cannot_be_written(mirror: Path, tmp_path: Path) -> None:
+def test_a_machine_without_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NotFetchedError, match=r"^npm, which fetches it, is not installed$"):
+        fetch(tmp_path / "vendor")
+
+
+def test_a_folder_that_cannot_be_written(packed: Path, tmp_path: Path) -> None:
     (tmp_path / "vendor").write_text("a file")
     with pytest.raises(NotFetchedError, match=r"vendor cannot be written: File exists$"):
         fetch(tmp_path / "vendor")
 
 
-def test_nothing_waits_for_a_server_that_says_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A connection is accepted by the system, and no answer follows."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setenv(REGISTRY, f"http://127.0.0.1:{silent.getsockname()[1]}")
-        monkeypatch.setenv("no_proxy", "*")
-        with pytest.raises(
-            NotFetchedError, match=r"(did not answer within 0\.1 s|cannot be read: timed out)$"
-        ):
-            fetch(tmp_path / "vendor", seconds=0.1)
+def test_nothing_waits_for_an_npm_that_hangs(packed: Path, tmp_path: Path) -> None:
+    npm("sleep 1000", tmp_path)
+    with pytest.raises(NotFetchedError, match=r"^`npm pack` took more than 0\.1 s$"):
+        fetch(tmp_path / "vendor", seconds=0.1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_reachable", [True, False])
 def test_a_build_packs_what_it_fetches_and_goes_on_without(
-    is_reachable: bool, mirror: Path, tmp_path: Path
+    is_reachable: bool, packed: Path, tmp_path: Path
 ) -> None:
     """By setup.py, as pip runs it, in a clone that has no Graphviz."""
     tree = tmp_path / "tree"
@@ -176,7 +155,7 @@ def test_a_build_packs_what_it_fetches_and_goes_on_without(
         text = text.replace(digest, hashlib.sha256(CONTENT[name]).hexdigest())
     module.write_text(text)
     if not is_reachable:
-        mirror.unlink()
+        packed.unlink()
     build = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
     done = subprocess.run(
         [sys.executable, "-c", build, str(tmp_path)], cwd=tree, check=True, capture_output=True, text=True

@@ -16,8 +16,8 @@ def test_graphviz_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert result.exit_code == 3
     assert result.stderr == (
         f"error: {tmp_path / 'graphviz.js'}: a page needs Graphviz for browsers, which is missing\n"
-        "  fix: install prototrt again, with pip's --force-reinstall and --no-cache-dir, where the npm registry can"
-        " be reached; in a clone, run `make vendor`\n"
+        "  fix: install npm, and then prototrt again, with pip's --force-reinstall and --no-cache-dir; in a clone,"
+        " run `make vendor`\n"
     )
     assert not (tmp_path / "net.html").exists()
 
