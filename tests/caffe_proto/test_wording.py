@@ -103,7 +103,11 @@ BELOW = [
     if "commandline" not in path.relative_to(ROOT).parts
     and path.name != "trtexec.py"  # whose options are NVIDIA's
 ]
-OF_OTHER_TOOLS = {"--resources", "--force-reinstall", "--no-cache-dir", "--upgrade"}  # dask worker, pip
+OF_OTHER_TOOLS = {
+    *("--resources",),  # dask worker
+    *("--force-reinstall", "--no-cache-dir", "--upgrade"),  # pip
+    *("--silent", "--pack-destination"),  # npm
+}
 SPELLING = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
