@@ -82,6 +82,7 @@ def test_rows_come_from_another_process() -> None:
     assert rows_of("empty") == []
 
 
+@pytest.mark.slow
 def test_a_crash_and_a_hang_cost_one_row_each(capfd: pytest.CaptureFixture[str]) -> None:
     assert rows_of("bad", patience=6) == [
         Row("first", "ok", ("ok",)),
