@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model, load
-    from prototrt.caffe_proto.errors import (
+    from prototrt.caffe_proto.common.errors import (
         BuildError,
         ConversionError,
         EngineError,
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
         VerificationError,
         WeightsError,
     )
+    from prototrt.caffe_proto.common.warned import ConversionWarning
     from prototrt.caffe_proto.options import LoadOptions, Phase
-    from prototrt.caffe_proto.warned import ConversionWarning
     from prototrt.converter.builder_options import (
         ComputeCapability,
         HardwareCompatibility,
@@ -190,7 +190,7 @@ _HOMES = {
             "VerificationError",
             "WeightsError",
         ),
-        "prototrt.caffe_proto.errors",
+        "prototrt.caffe_proto.common.errors",
     ),
     **dict.fromkeys(
         (
@@ -199,7 +199,7 @@ _HOMES = {
         ),
         "prototrt.caffe_proto.options",
     ),
-    "ConversionWarning": "prototrt.caffe_proto.warned",
+    "ConversionWarning": "prototrt.caffe_proto.common.warned",
     **dict.fromkeys(
         (
             "ComputeCapability",

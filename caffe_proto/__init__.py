@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from prototrt.caffe_proto.errors import (
+    from prototrt.caffe_proto.common.errors import (
         BuildError,
         ConversionError,
         NetError,
@@ -58,4 +58,4 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'common.errors')}"), name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Worded
 
 CUT_BEFORE_LAYER = Worded("cut the net before this layer with {}", Option("outputs", ["BLOB"]))
 CUT_BEFORE_OPERATOR = Worded("cut the net before this operator with {}", Option("outputs", ["BLOB"]))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from prototrt.caffe_proto.caffe2.files import is_database, is_netdef
-from prototrt.caffe_proto.errors import OptionsError
+from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.caffe_proto.wording import Option, Worded
 
 
 def refuse_two_sources(file: str, options: LoadOptions) -> None:

@@ -10,9 +10,12 @@ from dataclasses import replace
 import numpy as np
 
 from prototrt.caffe_proto.caffe2.files import is_netdef
-from prototrt.caffe_proto.collector import without_collector
-from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
-from prototrt.caffe_proto.files import head_of
+from prototrt.caffe_proto.common.collector import without_collector
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, raise_all
+from prototrt.caffe_proto.common.files import head_of
+from prototrt.caffe_proto.common.options import PathLike, takes_options
+from prototrt.caffe_proto.common.warned import tell
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.given_weights import refuse_two_sources
 from prototrt.caffe_proto.model import Layer, Model
 from prototrt.caffe_proto.net.counts import wrong_counts
@@ -27,18 +30,16 @@ from prototrt.caffe_proto.net.readings import (
     whole_readings,
 )
 from prototrt.caffe_proto.net.untangle import Untangled
-from prototrt.caffe_proto.options import LoadOptions, PathLike, takes_options
+from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.recognition import HDF5, NPZ, kind_of, read_prototxt
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.overrides import override
 from prototrt.caffe_proto.text.prototxt import ParsedNet, parse_net
 from prototrt.caffe_proto.text.templates import filled
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry, upgraded_layers
-from prototrt.caffe_proto.warned import tell
 from prototrt.caffe_proto.weights import NoWeights, RandomWeights, StoredBlob, Weights, checked_count
 from prototrt.caffe_proto.weights.caffemodel import open_caffemodel
 from prototrt.caffe_proto.weights.sharing import find_owners, share_stored, with_places
-from prototrt.caffe_proto.wording import Option, Worded
 
 
 @takes_options(LoadOptions)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
-from prototrt.caffe_proto.errors import ConversionError, Origin
-from prototrt.caffe_proto.notebook_html import table
+from prototrt.caffe_proto.common.errors import ConversionError, Origin
+from prototrt.caffe_proto.common.notebook_html import table
 from prototrt.caffe_proto.schema import Message, message_class, parameter_field
 from prototrt.caffe_proto.weights import StoredBlob, Weights
 

@@ -1,38 +1,13 @@
-"""Options as dataclasses: each has its name, its default and its check in one place.
-
-A function that takes options is called with keywords, or with one object::
-
-    @takes_options(RewriteOptions)
-    def rewrite(model: Model, options: RewriteOptions) -> Graph: ...
-
-    rewrite(model, sequence="unroll")
-    rewrite(model, options=RewriteOptions(sequence="unroll"))
-
-The command line and lists of models make the same objects.
-"""
+"""Which net is loaded, and where its weights come from."""
 
 from __future__ import annotations
 
-import inspect
-import os
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, Field, dataclass, field, fields
-from functools import wraps
-from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, get_args, overload
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, TypeAlias
 
-from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.suggestions import close_names
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.options import Names, Options, PathLike, at_least, one_of
 
-PathLike: TypeAlias = str | os.PathLike[str]
-Names: TypeAlias = Sequence[str]
-Shapes: TypeAlias = Mapping[str, Sequence[int]]
-"""Shapes of inputs, by their names."""
-OpenShapes: TypeAlias = Mapping[str, Sequence[int | str]]
-"""Shapes of inputs, by their names. A size that varies is a name or a formula, as in ``("T*N", 3, 224, 224)``."""
-SizeRanges: TypeAlias = Mapping[str, tuple[int, ...]]
-"""By the name of a size that varies: the smallest, the usual and the largest; the largest is usual if two are given."""
 FieldValue: TypeAlias = str | bool | int | float | Sequence[str | bool | int | float]
 """The value of a field as a file would have it; several for a repeated field, as a list or with commas between them."""
 Overrides: TypeAlias = Mapping[str, FieldValue]
@@ -40,122 +15,6 @@ Overrides: TypeAlias = Mapping[str, FieldValue]
 Phase: TypeAlias = Literal["TEST", "TRAIN"]
 Definitions: TypeAlias = Mapping[str, str]
 """The values of the placeholders of a template, by their names."""
-
-P = ParamSpec("P")
-S = TypeVar("S", contravariant=True)
-O = TypeVar("O", contravariant=True)  # noqa: E741  options
-T = TypeVar("T")
-R = TypeVar("R", covariant=True)
-W = TypeVar("W", bound=str)
-
-
-ONLY_IN_PYTHON = {"only_in_python": True}
-"""Of a field that neither the command line nor a list of models has."""
-
-
-def one_of(words: object, default: Any = ..., **further: bool) -> Any:
-    """A field that holds one word of this ``Literal``, or several if its default does; by default the first."""
-    choices = get_args(words)
-    return field(default=choices[0] if default is ... else default, metadata={"choices": choices, **further})
-
-
-def at_least(least: int, default: int | None = None, *, most: int | None = None) -> Any:
-    """A field that holds a number, this one or a larger one, but at most ``most``."""
-    return field(default=default, metadata={"least": least, "most": most})
-
-
-NOT_IN_LISTS = {"not_in_lists": True}
-"""Of a field that a list of models does not have."""
-
-
-def not_in_lists(default: object) -> Any:
-    """A field of the command line and of Python."""
-    return field(default=default, metadata=NOT_IN_LISTS)
-
-
-def only_in_python(default: object) -> Any:
-    """A field that does not count when objects are compared, because it does not change results."""
-    return field(default=default, compare=False, metadata=ONLY_IN_PYTHON)
-
-
-def stated_fields(kind: type[Options]) -> list[Field[Any]]:
-    """The fields that are also options of the command line and keys of lists of models."""
-    return [each for each in fields(kind) if "only_in_python" not in each.metadata]
-
-
-def narrowed(name: str, word: str, choices: Sequence[W], *, in_list: bool = False) -> W:
-    """The choice that the word for this option, or of its list, is: a plain ``str`` becomes one of a ``Literal``.
-
-    Raises ``OptionsError``.
-    """
-    for choice in choices:
-        if choice == word:
-            return choice
-    likely = next(iter(close_names(word, choices)), choices[0])
-    raise OptionsError(
-        Worded("{} is {}, expected one of {}", Option(name), repr(word), ", ".join(choices)),
-        fix=Worded("use {}", Option(name, [likely] if in_list else likely)),
-    )
-
-
-def refuse_bad_value(known: Field[Any], value: Any) -> None:
-    """Raise ``OptionsError`` for a value that is not one of the field's choices, or too small or large."""
-    choices, least = known.metadata.get("choices", ()), known.metadata.get("least")
-    is_one = isinstance(value, str)
-    for word in ([value] if is_one else value or ()) if choices else ():
-        narrowed(known.name, word, choices, in_list=not is_one)
-    if least is not None and value is not None and value < least:
-        raise OptionsError(
-            Worded("{} is {}, expected at least {}", Option(known.name), value, least),
-            fix=Worded("use {}", Option(known.name, least)),
-        )
-    most = known.metadata.get("most")
-    if most is not None and value is not None and value > most:
-        raise OptionsError(
-            Worded("{} is {}, expected at most {}", Option(known.name), f"{value:.2e}", most),
-            fix=Worded("use {}", Option(known.name, most)),
-        )
-
-
-def _refuse_no_shapes(name: str, value: Any) -> None:
-    """Raise ``OptionsError`` unless the value holds shapes by the names of inputs."""
-    if not isinstance(value, Mapping):
-        raise OptionsError(
-            Worded("{} is {}, expected shapes by the names of inputs", Option(name), repr(value)),
-            fix=Worded("write them as in {}", Option(name, {"data": (1, 3, 224, 224)})),
-        )
-    for blob, shape in value.items():
-        if isinstance(shape, str) or not isinstance(shape, Iterable):
-            raise OptionsError(
-                Worded("{} has {} for {}, expected a tuple of sizes", Option(name), repr(shape), blob),
-                fix=Worded("use {}", Option(name, {blob: _sizes_in(shape)})),
-            )
-
-
-def _sizes_in(text: object) -> tuple[int, ...]:
-    """The sizes that a text as ``1x3x224x224`` states; those of an image if it states none."""
-    return tuple(map(int, re.findall("[0-9]+", str(text)))) or (1, 3, 224, 224)
-
-
-@dataclass(frozen=True)
-class Options:
-    """Options of one step. Raises ``OptionsError``, which is a ``ValueError``, for invalid values.
-
-    A name alone stands for a list of one name.
-    """
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            value, alias = getattr(self, each.name), str(each.type).partition(" ")[0]
-            takes_several = alias == "Names" or (
-                "choices" in each.metadata and isinstance(each.default, tuple)
-            )
-            if takes_several and isinstance(value, str):
-                value = (value,)
-                object.__setattr__(self, each.name, value)
-            elif alias in ("OpenShapes", "Shapes") and value is not None:
-                _refuse_no_shapes(each.name, value)
-            refuse_bad_value(each, value)
 
 
 @dataclass(frozen=True)
@@ -172,59 +31,10 @@ class LoadOptions(Options):
 
     weights: PathLike | None = None
     _: KW_ONLY
-    phase: Phase = one_of(Phase)  # noqa: RUF009  # it makes the field
+    phase: Phase = one_of(Phase)  # it makes the field
     level: int = 0
     stages: Names = ()
     random_weights: int | None = at_least(0)
     allow_unknown: bool = False
     overrides: Overrides | None = None
     define: Definitions | None = None
-
-
-def _unknown_keyword(function: str, name: str, known: Iterable[str]) -> str:
-    """Python's own words for it, with a suggestion also before Python 3.12."""
-    close = close_names(name, known)
-    meant = f". Did you mean '{close[0]}'?" if close else ""
-    return f"{function}() got an unexpected keyword argument '{name}'{meant}"
-
-
-class TakesOptions(Protocol[S, O, P, R]):
-    """A function of a subject and options, which are given as one object or as keywords."""
-
-    @overload
-    def __call__(self, subject: S, /, *, options: O) -> R: ...
-
-    @overload
-    def __call__(self, subject: S, /, *args: P.args, **kwargs: P.kwargs) -> R: ...
-
-
-def takes_options(
-    kind: Callable[P, T],
-) -> Callable[[Callable[[S, T], R]], TakesOptions[S, T, P, R]]:
-    """A decorator: the function's second argument is a ``kind``, made from keywords if it is not given."""
-
-    def decorate(function: Callable[[S, T], R]) -> TakesOptions[S, T, P, R]:
-        subject = next(iter(inspect.signature(function).parameters.values()))
-        whole = inspect.Parameter("options", inspect.Parameter.KEYWORD_ONLY, default=None)
-        signature = inspect.Signature([subject, *inspect.signature(kind).parameters.values(), whole])
-
-        @wraps(function)
-        def called(*positional: Any, **keywords: Any) -> R:
-            if unknown := [name for name in keywords if name not in signature.parameters]:
-                raise TypeError(_unknown_keyword(function.__name__, unknown[0], signature.parameters))
-            bind = signature.bind_partial if "options" in keywords else signature.bind
-            try:
-                given = bind(*positional, **keywords).arguments
-            except TypeError as error:  # which does not name the function, as Python's own does
-                raise TypeError(f"{function.__name__}() {error}") from None
-            first, options = given.pop(subject.name), given.pop("options", None)
-            if options is not None and given:
-                raise TypeError(f"{function.__name__}() takes options or {', '.join(given)}, not both")
-            make: Callable[..., T] = kind
-            return function(first, make(**given) if options is None else options)
-
-        called.__signature__ = signature  # type: ignore[attr-defined]  # what help() shows, and the options' words
-        called.__doc__ = "\n\n".join(map(inspect.cleandoc, filter(None, (function.__doc__, kind.__doc__))))
-        return cast("TakesOptions[S, T, P, R]", called)
-
-    return decorate

@@ -6,8 +6,8 @@ import codecs
 import re
 from dataclasses import dataclass
 
-from prototrt.caffe_proto.errors import UnreadableFileError
-from prototrt.caffe_proto.files import PROTOTXT_FIRST, head_of, read_small
+from prototrt.caffe_proto.common.errors import UnreadableFileError
+from prototrt.caffe_proto.common.files import PROTOTXT_FIRST, head_of, read_small
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights.wire import Field, Wire, leading_fields
 

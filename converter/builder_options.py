@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.sizes import bytes_from_text
-from prototrt.caffe_proto.suggestions import close_names
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.sizes import bytes_from_text
+from prototrt.caffe_proto.common.suggestions import close_names
+from prototrt.caffe_proto.common.wording import Option, Worded
 
 if TYPE_CHECKING:
     from prototrt.converter.options import BuildOptions

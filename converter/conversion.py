@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import prototrt
-from prototrt.caffe_proto.errors import OptionsError
+from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.builder_options import refuse_for, stated
 from prototrt.converter.machines.targets import TARGETS, Target
 from prototrt.converter.options import (

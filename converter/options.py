@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
-from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.options import (
+from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.options import (
     NOT_IN_LISTS,
     ONLY_IN_PYTHON,
-    LoadOptions,
     Options,
     PathLike,
     at_least,
@@ -20,7 +19,8 @@ from prototrt.caffe_proto.options import (
     one_of,
     only_in_python,
 )
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.builder_options import (
     ComputeCapability,
     HardwareCompatibility,

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto import Model, load
-from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.options import PathLike, narrowed, takes_options
-from prototrt.caffe_proto.sizes import bytes_from_text
-from prototrt.caffe_proto.subjects import refuse_no_file, refuse_other
-from prototrt.caffe_proto.warned import silent, tell
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.options import PathLike, narrowed, takes_options
+from prototrt.caffe_proto.common.sizes import bytes_from_text
+from prototrt.caffe_proto.common.subjects import refuse_no_file, refuse_other
+from prototrt.caffe_proto.common.warned import silent, tell
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.options import (
     BatchOptions,
     BuildOptions,
@@ -83,7 +83,7 @@ class Picture:
         return rendered(self.dot, ".svg", "picture").decode() if shutil.which("dot") else None
 
     def _repr_html_(self) -> str:
-        from prototrt.caffe_proto.notebook_html import preformatted
+        from prototrt.caffe_proto.common.notebook_html import preformatted
 
         return preformatted(self.dot)
 

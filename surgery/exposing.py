@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from prototrt.caffe_proto.naming import Names
+from prototrt.caffe_proto.common.naming import Names
 from prototrt.surgery.ir import Graph, Node, Value
 from prototrt.surgery.ir.builder import names_in
 from prototrt.surgery.ops import Identity, Scan

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from prototrt.caffe_proto.errors import ConversionError, NetError, raise_all
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, raise_all
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.ir import Dim, Graph, Node, symbols_of
 from prototrt.surgery.ir.range_words import one_size
 from prototrt.surgery.ops import Scan

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.options import (
+from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.options import (
     ONLY_IN_PYTHON,
     Names,
     OpenShapes,
@@ -17,8 +17,8 @@ from prototrt.caffe_proto.options import (
     one_of,
     only_in_python,
 )
-from prototrt.caffe_proto.sizes import bytes_from_text
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.sizes import bytes_from_text
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.forks import Fork
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from prototrt.caffe_proto import Model
-from prototrt.caffe_proto.collector import without_collector
-from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.options import takes_options
-from prototrt.caffe_proto.subjects import refuse_other
-from prototrt.caffe_proto.suggestions import choices
-from prototrt.caffe_proto.warned import tell
-from prototrt.caffe_proto.wording import Option, Worded, listed
+from prototrt.caffe_proto.common.collector import without_collector
+from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.options import takes_options
+from prototrt.caffe_proto.common.subjects import refuse_other
+from prototrt.caffe_proto.common.suggestions import choices
+from prototrt.caffe_proto.common.warned import tell
+from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.forms import refuse_impossible_form
 from prototrt.surgery.ir import Graph

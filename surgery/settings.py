@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from prototrt.caffe_proto.errors import NetError, UnreadableFileError
-from prototrt.caffe_proto.json_files import value_from_json
+from prototrt.caffe_proto.common.errors import NetError, UnreadableFileError
+from prototrt.caffe_proto.common.json_files import value_from_json
 from prototrt.caffe_proto.recognition import read_text
 
 

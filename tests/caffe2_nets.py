@@ -13,7 +13,7 @@ import pytest
 import prototrt
 from prototrt import Form, Way
 from prototrt.caffe_proto.caffe2.schema import message_class
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.surgery.ir import Array, Graph
 
 Arrays = Mapping[str, Array]

@@ -12,7 +12,7 @@ from enum import Enum
 from types import FrameType
 from typing import Any
 
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 
 NAMES = {"open", "write", "fsync", "flock", "mkdir", "rmdir", "rename", "replace", "unlink", "remove"}
 LINKS_AND_LISTS = {"link", "symlink", "readlink", "listdir", "scandir"}

@@ -14,7 +14,7 @@ import pytest
 
 import prototrt
 from prototrt import Way
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.surgery.ir import Array, Graph
 

@@ -23,9 +23,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from prototrt.caffe_proto.common.visible import visible
 from prototrt.caffe_proto.loading import load
 from prototrt.caffe_proto.net.deploy_text import deploy_text
-from prototrt.caffe_proto.visible import visible
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.reports import BatchResult, json_report, junit_report, markdown_report
 from prototrt.converter.commandline.logs import Line

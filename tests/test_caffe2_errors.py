@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import prototrt
 from prototrt.caffe_proto.caffe2.schema import message_class
-from prototrt.caffe_proto.errors import ConversionError, NetError
+from prototrt.caffe_proto.common.errors import ConversionError, NetError
 from prototrt.cli import main
 from prototrt.tests.caffe2_cases import GOLDENS
 

@@ -225,7 +225,7 @@ def test_a_model_that_is_not_there(tmp_path: Path) -> None:
     ("error", "code"), [("ConversionError", 3), ("BuildError", 4), ("VerificationError", 5)]
 )
 def test_errors_choose_the_exit_code(monkeypatch: pytest.MonkeyPatch, error: str, code: int) -> None:
-    from prototrt.caffe_proto import errors
+    from prototrt.caffe_proto.common import errors
 
     failing(monkeypatch, getattr(errors, error)("it is wrong", where="net.prototxt:7", fix="mend it"))
     result = run("inspect", DEPLOY)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.cli import main
 from prototrt.converter.batch import runner
 from prototrt.converter.batch.entry import Entry, Outcome

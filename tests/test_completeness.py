@@ -18,7 +18,8 @@ import click
 import pytest
 
 from prototrt import cli
-from prototrt.caffe_proto.options import LoadOptions, Options
+from prototrt.caffe_proto.common.options import Options
+from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.schema import Message, message_class, parameter_fields
 from prototrt.converter.options import (
     BatchOptions,

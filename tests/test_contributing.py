@@ -19,7 +19,7 @@ import prototrt
 import prototrt.surgery.layers
 from prototrt import Way
 from prototrt.caffe_proto import Layer, schema
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.converter.onnx import lowering as onnx_lowering
 from prototrt.converter.onnx.model import OnnxModel
 from prototrt.converter.tensorrt import lowering as tensorrt_lowering

@@ -10,7 +10,7 @@ import pytest
 
 import prototrt
 from prototrt import Form, Way
-from prototrt.caffe_proto.errors import ConversionError, ShapeError
+from prototrt.caffe_proto.common.errors import ConversionError, ShapeError
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.golden_cases import Case, caffe_cases
 from prototrt.tests.small_nets import WAYS

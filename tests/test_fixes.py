@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from prototrt.caffe_proto import errors
+from prototrt.caffe_proto.common import errors
 
 ROOT = Path(__file__).parents[1]
 ERRORS = {

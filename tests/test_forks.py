@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import UnreadableFileError
+from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.tests.command_line import done
 from prototrt.tests.small_nets import Shapes, failure, numbers, op, refusal, rewritten
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import NetError, OptionsError
+from prototrt.caffe_proto.common.errors import NetError, OptionsError
 from prototrt.surgery.options import RewriteOptions
 from prototrt.tests.command_line import run
 from prototrt.tests.memory import little_memory

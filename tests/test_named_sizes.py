@@ -10,7 +10,7 @@ import pytest
 
 import prototrt
 from prototrt import VaryingSize, Way
-from prototrt.caffe_proto.errors import ConversionError, ShapeError
+from prototrt.caffe_proto.common.errors import ConversionError, ShapeError
 from prototrt.surgery.ir import Graph, Range
 from prototrt.tests.command_line import done, run
 from prototrt.tests.golden_cases import case_called

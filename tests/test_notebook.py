@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.notebook_html import table
+from prototrt.caffe_proto.common.notebook_html import table
 from prototrt.converter.views import notebook
 from prototrt.tests.command_line import DEPLOY, WEIGHTS
 

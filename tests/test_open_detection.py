@@ -12,7 +12,7 @@ import pytest
 
 import prototrt
 from prototrt import Way
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.ir import Array, Graph, Range, size_at, size_from_text
 from prototrt.surgery.layers.detection import suppression
 from prototrt.surgery.ops import NonMaxSuppression

@@ -11,7 +11,7 @@ import pytest
 
 import prototrt
 from prototrt import Way
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.surgery.ir import Graph, OpenSize
 from prototrt.tests.golden_cases import Case, case_called
 from prototrt.tests.small_nets import WAYS, numbers, op, rewritten, stored

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.caffe_proto import errors
+from prototrt.caffe_proto.common import errors
 from prototrt.caffe_proto.net.deploy_text import deploy_text
 from prototrt.cli import main
 from prototrt.converter.batch.conversion import survey_models

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.options import stated_fields
+from prototrt.caffe_proto.common.options import stated_fields
 from prototrt.cli import main
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done
 from prototrt.tests.public_cases import PYTHON_LAYER, SMALL

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.options import Options
+from prototrt.caffe_proto.common.options import Options
 from prototrt.converter.builder_options import COMPATIBILITY
 from prototrt.converter.machines.targets import TARGETS
 from prototrt.converter.sessions.session import WAYS

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import prototrt
 from prototrt import Way
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.small_nets import WAYS, numbers, op, rewritten, stored
 

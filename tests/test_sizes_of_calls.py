@@ -9,7 +9,7 @@ import pytest
 
 import prototrt
 from prototrt import Way
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
 from prototrt.tests.converter.runtime.support import session_of
 from prototrt.tests.golden_cases import case_called

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 

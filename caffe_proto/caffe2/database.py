@@ -20,8 +20,13 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.files import ReadNet, parse_binary
 from prototrt.caffe_proto.caffe2.init_net import InitNet, narrowed
 from prototrt.caffe_proto.caffe2.schema import DTYPES, message_class
-from prototrt.caffe_proto.errors import NetError, UnreadableFileError, UnsupportedLayerError, WeightsError
-from prototrt.caffe_proto.files import mapped, open_regular, told_to_the_user
+from prototrt.caffe_proto.common.errors import (
+    NetError,
+    UnreadableFileError,
+    UnsupportedLayerError,
+    WeightsError,
+)
+from prototrt.caffe_proto.common.files import mapped, open_regular, told_to_the_user
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.weights import Array, StoredBlob
 from prototrt.caffe_proto.weights.damage import damaged

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from prototrt.caffe_proto.caffe2.advice import GIVE_BOTH_NETS
 from prototrt.caffe_proto.caffe2.schema import message_class
-from prototrt.caffe_proto.errors import UnreadableFileError, raise_all
-from prototrt.caffe_proto.files import HEAD, head_of, mapped, read_small
+from prototrt.caffe_proto.common.errors import UnreadableFileError, raise_all
+from prototrt.caffe_proto.common.files import HEAD, head_of, mapped, read_small
 from prototrt.caffe_proto.recognition import (
     NETDEF,
     OP,

@@ -10,8 +10,8 @@ import numpy as np
 
 from prototrt.caffe_proto.caffe2.files import is_netdef, parse_binary, read_net
 from prototrt.caffe_proto.caffe2.schema import message_class
-from prototrt.caffe_proto.errors import Origin, UnreadableFileError
-from prototrt.caffe_proto.files import HEAD, mapped, open_regular, told_to_the_user
+from prototrt.caffe_proto.common.errors import Origin, UnreadableFileError
+from prototrt.caffe_proto.common.files import HEAD, mapped, open_regular, told_to_the_user
 from prototrt.caffe_proto.recognition import NETDEF, OP, looks_like_operators, refuse_strangers
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.scalars import text_from_bytes

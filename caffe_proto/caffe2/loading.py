@@ -16,10 +16,10 @@ from prototrt.caffe_proto.caffe2.operators import Operator, RecurrentArguments
 from prototrt.caffe_proto.caffe2.recurrence import aliases_of, links_of, states_of, step_net_of
 from prototrt.caffe_proto.caffe2.schema import INT32, message_class
 from prototrt.caffe_proto.caffe2.untangle import Access, ReadBlob, Untangled, refuse_strangers, untangle
-from prototrt.caffe_proto.errors import ConversionError, NetError, Origin, raise_all
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, Origin, raise_all
+from prototrt.caffe_proto.common.wording import Worded, listed
 from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.schema import Message
-from prototrt.caffe_proto.wording import Worded, listed
 
 _MOST_LOOKED_AT = 1000  # operators, of a file that may be an init net of gigabytes
 _DEEPEST = 8  # nets inside nets; real ones reach 2

@@ -11,7 +11,7 @@ from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_INIT_NET, MEND_A
 from prototrt.caffe_proto.caffe2.arguments import Arguments
 from prototrt.caffe_proto.caffe2.fills import Fill
 from prototrt.caffe_proto.caffe2.packed import GATES, PackedLayout
-from prototrt.caffe_proto.errors import NetError, Origin, UnsupportedLayerError, WeightsError
+from prototrt.caffe_proto.common.errors import NetError, Origin, UnsupportedLayerError, WeightsError
 from prototrt.caffe_proto.weights import StoredBlob
 
 

@@ -11,7 +11,7 @@ from prototrt.caffe_proto.caffe2.advice import EXPORT_AGAIN, EXPORT_LINKS_AGAIN,
 from prototrt.caffe_proto.caffe2.arguments import Arguments
 from prototrt.caffe_proto.caffe2.operators import Alias, Link, State
 from prototrt.caffe_proto.caffe2.schema import message_class
-from prototrt.caffe_proto.errors import NetError, Origin, UnreadableFileError, raise_all
+from prototrt.caffe_proto.common.errors import NetError, Origin, UnreadableFileError, raise_all
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.prototxt import parse_net
 

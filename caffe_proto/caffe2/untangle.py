@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from prototrt.caffe_proto.errors import ConversionError, NetError, Origin, raise_all
-from prototrt.caffe_proto.naming import Names
-from prototrt.caffe_proto.suggestions import choices, close_names
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, Origin, raise_all
+from prototrt.caffe_proto.common.naming import Names
+from prototrt.caffe_proto.common.suggestions import choices, close_names
 
 
 @dataclass(frozen=True, slots=True)

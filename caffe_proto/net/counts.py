@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from prototrt.caffe_proto.errors import ConversionError, NetError
+from prototrt.caffe_proto.common.errors import ConversionError, NetError
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.layer_types import LayerType, Role, layer_type
 from prototrt.caffe_proto.net.data_layers import (
     PartialShape,

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from google.protobuf import text_format
 
-from prototrt.caffe_proto.errors import ConversionError, NetError, ShapeError, raise_all
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, ShapeError, raise_all
+from prototrt.caffe_proto.common.visible import visible
+from prototrt.caffe_proto.common.wording import Worded
 from prototrt.caffe_proto.model import Layer, Model
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.caffe_proto.schema import Message, message_class
-from prototrt.caffe_proto.visible import visible
-from prototrt.caffe_proto.wording import Worded
 
 Shapes = Mapping[str, Sequence[int]]
 

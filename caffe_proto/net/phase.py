@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.options import Phase
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry

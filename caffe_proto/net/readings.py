@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
-from prototrt.caffe_proto.errors import ConversionError, MissingBlobError, NetError
+from prototrt.caffe_proto.common.errors import ConversionError, MissingBlobError, NetError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.net.data_layers import is_source
 from prototrt.caffe_proto.net.deploy import Deployed, cut_training
 from prototrt.caffe_proto.net.phase import PHASES, NetState, is_included
 from prototrt.caffe_proto.net.untangle import Untangled, untangle
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
-from prototrt.caffe_proto.wording import Option, Worded
 
 _DEPLOYED = "deploy"
 """The stage of the net to deploy, where one file holds all three nets, as DIGITS writes them."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from prototrt.caffe_proto.common.wording import Option
 from prototrt.caffe_proto.layer_types import layer_type
 from prototrt.caffe_proto.model import Layer
-from prototrt.caffe_proto.wording import Option
 
 _STEPS = "TxNxI"
 _IMAGES = "NxCxHxW"

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from prototrt.caffe_proto.errors import ConversionError, MissingBlobError, NetError
-from prototrt.caffe_proto.naming import Names
-from prototrt.caffe_proto.suggestions import choices, close_names
+from prototrt.caffe_proto.common.errors import ConversionError, MissingBlobError, NetError
+from prototrt.caffe_proto.common.naming import Names
+from prototrt.caffe_proto.common.suggestions import choices, close_names
+from prototrt.caffe_proto.common.wording import Worded, listed
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
-from prototrt.caffe_proto.wording import Worded, listed
 
 
 @dataclass(slots=True, eq=False)

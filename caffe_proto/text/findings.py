@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prototrt.caffe_proto.errors import ConversionError, NetError, Origin, UnsupportedLayerError
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, Origin, UnsupportedLayerError
+from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.schema import Message, enum_name
-from prototrt.caffe_proto.suggestions import close_names
 from prototrt.caffe_proto.text.tokens import Token
 
 _TOPOLOGY = ("bottom", "exclude", "include", "name", "phase", "top", "type")

@@ -6,12 +6,12 @@ import re
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from prototrt.caffe_proto.errors import UnsupportedLayerError
+from prototrt.caffe_proto.common.errors import UnsupportedLayerError
+from prototrt.caffe_proto.common.suggestions import MOST_NAMES, choices, close_names
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.known_forks import FIELDS
-from prototrt.caffe_proto.suggestions import MOST_NAMES, choices, close_names
 from prototrt.caffe_proto.text.findings import Finding
 from prototrt.caffe_proto.text.tokens import Token, TokenKind
-from prototrt.caffe_proto.wording import Option, Worded
 
 
 def explain_unknown(finding: Finding, name: str, descriptor: Descriptor) -> None:

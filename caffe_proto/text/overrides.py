@@ -8,10 +8,10 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from prototrt.caffe_proto.errors import ConversionError, NetError
+from prototrt.caffe_proto.common.errors import ConversionError, NetError
+from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.options import FieldValue
 from prototrt.caffe_proto.schema import Message, is_read_by, is_repeated, message_class, parameter_fields
-from prototrt.caffe_proto.suggestions import choices
 from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, scalar_reader
 from prototrt.caffe_proto.text.tokens import TokenKind, Tokens
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry

@@ -13,9 +13,9 @@ from functools import lru_cache
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from prototrt.caffe_proto.errors import UnreadableFileError, raise_all
+from prototrt.caffe_proto.common.errors import UnreadableFileError, raise_all
+from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.schema import Message, is_repeated, message_class, required_fields
-from prototrt.caffe_proto.suggestions import close_names
 from prototrt.caffe_proto.text.findings import BrokenTextError, Finding, OpenLayer
 from prototrt.caffe_proto.text.fixes import explain_unknown, fix_of_value
 from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, scalar_reader

@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from google.protobuf.descriptor import FieldDescriptor
 
+from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.schema import Message
-from prototrt.caffe_proto.suggestions import choices
 from prototrt.caffe_proto.text.tokens import Token, TokenKind, Tokens
 
 _RANGES = {

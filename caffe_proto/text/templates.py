@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.suggestions import choices
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.suggestions import choices
+from prototrt.caffe_proto.common.wording import Option, Worded
 
 _PLACEHOLDER = r"""
       \$ \{ \s* (?P<braces> \w+ ) \s* \}

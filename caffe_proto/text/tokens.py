@@ -9,7 +9,7 @@ from enum import Enum, auto
 from itertools import takewhile
 from typing import NamedTuple
 
-from prototrt.caffe_proto.errors import UnreadableFileError
+from prototrt.caffe_proto.common.errors import UnreadableFileError
 
 
 class TokenKind(Enum):

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from prototrt.caffe_proto.errors import NetError, Origin
+from prototrt.caffe_proto.common.errors import NetError, Origin
+from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.schema import Message, message_class
-from prototrt.caffe_proto.suggestions import choices
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError, WeightsError
-from prototrt.caffe_proto.files import told_to_the_user
+from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError, WeightsError
+from prototrt.caffe_proto.common.files import told_to_the_user
 from prototrt.caffe_proto.weights import Array, FromFile, StoredBlob, checked_count, sha256_of
 from prototrt.caffe_proto.weights.damage import SIGNS_OF_DAMAGE
 from prototrt.caffe_proto.weights.npz import announced

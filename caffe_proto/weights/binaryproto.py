@@ -6,8 +6,8 @@ import os
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import UnreadableFileError
-from prototrt.caffe_proto.files import head_of, read_small
+from prototrt.caffe_proto.common.errors import UnreadableFileError
+from prototrt.caffe_proto.common.files import head_of, read_small
 from prototrt.caffe_proto.recognition import refuse_strangers
 from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.stored_blob import stored_blob

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from prototrt.caffe_proto.errors import UnreadableFileError
-from prototrt.caffe_proto.files import HEAD, PROTOTXT_FIRST, mapped, open_regular, told_to_the_user
+from prototrt.caffe_proto.common.errors import UnreadableFileError
+from prototrt.caffe_proto.common.files import HEAD, PROTOTXT_FIRST, mapped, open_regular, told_to_the_user
 from prototrt.caffe_proto.recognition import CAFFEMODEL, looks_like_text, refuse_strangers
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights import FromFile, StoredBlob, sha256_of

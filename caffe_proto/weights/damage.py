@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from prototrt.caffe_proto.errors import UnreadableFileError
+from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.weights.wire import CutShortError, WireError
 
 SIGNS_OF_DAMAGE = (

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import UnreadableFileError
-from prototrt.caffe_proto.files import told_to_the_user
-from prototrt.caffe_proto.installing import pip_install
+from prototrt.caffe_proto.common.errors import UnreadableFileError
+from prototrt.caffe_proto.common.files import told_to_the_user
+from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.caffe_proto.weights.array_files import (
     ArrayFileWeights,
     Index,

@@ -11,8 +11,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from prototrt.caffe_proto.errors import WeightsError
-from prototrt.caffe_proto.files import open_regular, sha256_of_stream, told_to_the_user
+from prototrt.caffe_proto.common.errors import WeightsError
+from prototrt.caffe_proto.common.files import open_regular, sha256_of_stream, told_to_the_user
 
 Array: TypeAlias = NDArray[Any]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import UnreadableFileError
-from prototrt.caffe_proto.files import open_regular
+from prototrt.caffe_proto.common.errors import UnreadableFileError
+from prototrt.caffe_proto.common.files import open_regular
 from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.damage import SIGNS_OF_DAMAGE
 from prototrt.caffe_proto.weights.npz import Announced, announced_arrays

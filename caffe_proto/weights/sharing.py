@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from prototrt.caffe_proto.errors import WeightsError
+from prototrt.caffe_proto.common.errors import WeightsError
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 from prototrt.caffe_proto.weights import StoredBlob
 

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import WeightsError
+from prototrt.caffe_proto.common.errors import WeightsError
 from prototrt.caffe_proto.weights import Array, StoredBlob, checked_count
 from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, WireError, fields, signed, varints
 

@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
-from prototrt.caffe_proto.files import open_regular, sha256_of_stream
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.common.files import open_regular, sha256_of_stream
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.batch.entry import OUTPUTS, Entry, Outcome, Status
 from prototrt.converter.batch.kept import KeptFile, Notes
 from prototrt.converter.batch.keys import FILES, file_of

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from prototrt.caffe_proto.errors import ConversionError
-from prototrt.caffe_proto.installing import pip_install
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import FILES, file_of, naming_file
 from prototrt.converter.batch.runner import LostPoolError

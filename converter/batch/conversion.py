@@ -10,9 +10,9 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import prototrt
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.batch.cache import Cache
 from prototrt.converter.batch.cluster import ClusterPool, is_exposed
 from prototrt.converter.batch.entry import Entry

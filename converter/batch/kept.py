@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.files import open_regular, sha256_of_stream
+from prototrt.caffe_proto.common.files import open_regular, sha256_of_stream
 from prototrt.converter.batch.entry import OUTPUTS
 from prototrt.converter.writing.files import PRODUCT_SUFFIXES
 

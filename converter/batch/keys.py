@@ -8,23 +8,21 @@ from functools import cache
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from prototrt.caffe_proto.errors import ConversionError, OptionsError
-from prototrt.caffe_proto.given_weights import refuse_no_source, refuse_two_sources
-from prototrt.caffe_proto.options import (
-    Definitions,
-    LoadOptions,
+from prototrt.caffe_proto.common.errors import ConversionError, OptionsError
+from prototrt.caffe_proto.common.options import (
     Names,
     OpenShapes,
     Options,
-    Overrides,
     Shapes,
     SizeRanges,
     refuse_bad_value,
     stated_fields,
 )
-from prototrt.caffe_proto.suggestions import choices as written
+from prototrt.caffe_proto.common.suggestions import choices as written
+from prototrt.caffe_proto.common.wording import worded
+from prototrt.caffe_proto.given_weights import refuse_no_source, refuse_two_sources
+from prototrt.caffe_proto.options import Definitions, LoadOptions, Overrides
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
-from prototrt.caffe_proto.wording import worded
 from prototrt.converter.batch.tree import Place
 from prototrt.converter.batch.wording import list_words
 from prototrt.converter.conversion import Product

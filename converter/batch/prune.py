@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.errors import ConversionError
-from prototrt.caffe_proto.sizes import text_of_bytes
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.common.sizes import text_of_bytes
+from prototrt.caffe_proto.common.wording import Option, Worded
 
 _DAY = 24 * 3600
 _KEY = re.compile(r"[0-9a-f]{64}")

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from typing import Protocol, TypeAlias
 
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.batch.cache import Cache
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.worker import Worker

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
-from prototrt.caffe_proto.installing import pip_install
+from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.caffe_proto.recognition import is_net, read_text
 
 _MOST_ALIASED, _MOST_COPIES = 10_000, 20

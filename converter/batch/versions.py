@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import prototrt
-from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.converter.options import BackendName
 from prototrt.converter.runtime.driver import find_driver
 from prototrt.converter.tensorrt.api import find_backend

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from prototrt.caffe_proto.wording import Option, OptionValue
+from prototrt.caffe_proto.common.wording import Option, OptionValue
 
 _PLAIN = re.compile(r"[A-Za-z.][\w./-]*")
 

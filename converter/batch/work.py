@@ -8,9 +8,9 @@ import traceback
 from typing import Any
 
 import prototrt
-from prototrt.caffe_proto.errors import ConversionError, OptionsError
+from prototrt.caffe_proto.common.errors import ConversionError, OptionsError
+from prototrt.caffe_proto.common.warned import silent
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.caffe_proto.warned import silent
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import options_of, product_of
 from prototrt.converter.batch.system_limits import too_large_a_file

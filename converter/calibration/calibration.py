@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prototrt.caffe_proto import Model
-from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.notebook_html import table
-from prototrt.caffe_proto.wording import Option, Worded, listed
+from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.notebook_html import table
+from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.converter.calibration.collecting import blobs, collect
 from prototrt.converter.calibration.histogram import Histogram
 from prototrt.converter.calibration.methods import Method

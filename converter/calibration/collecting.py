@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import BuildError, NetError, Origin
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import BuildError, NetError, Origin
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.calibration.histogram import Histogram
 from prototrt.converter.data.data import Call, Data
 from prototrt.converter.sessions.evaluation import Evaluator, EvaluatorRunner

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.scales.tables import cache_text, ncnn_text, nvdla_text
 from prototrt.surgery.scales.tensor_names import tensors_by_value
 

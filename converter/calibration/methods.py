@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.calibration.histogram import Histogram
 from prototrt.surgery.ir import Array
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from prototrt.caffe_proto.wording import listed
+from prototrt.caffe_proto.common.wording import listed
 from prototrt.converter.calibration.collecting import collect
 from prototrt.converter.data.data import Call, Data
 from prototrt.surgery.ir import Graph, Node, bodies, walk

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ConversionError
-from prototrt.caffe_proto.installing import pip_install
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.data.images import holds_images
 from prototrt.converter.writing.files import atomic_write
 from prototrt.surgery.ir import AtMost, Value

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from prototrt.caffe_proto.files import Identity, changed, identity_of
+from prototrt.caffe_proto.common.files import Identity, changed, identity_of
 from prototrt.converter import black_box
 from prototrt.converter.commandline.failures import Failure, failure_of
 from prototrt.converter.processes import end_with

@@ -13,7 +13,7 @@ import click
 from prototrt.converter.commandline.terminal import show
 
 if TYPE_CHECKING:
-    from prototrt.caffe_proto.errors import ConversionError
+    from prototrt.caffe_proto.common.errors import ConversionError
 
 Facts = Mapping[str, "str | None"]
 
@@ -52,7 +52,7 @@ class Failure:
 
 def failure_of(error: Exception, *, whole: bool = False) -> Failure:
     """What an exception means to whoever typed the command; ``whole``: in a message that shortens no list."""
-    from prototrt.caffe_proto.errors import ConversionError, Problems
+    from prototrt.caffe_proto.common.errors import ConversionError, Problems
     from prototrt.converter.commandline.wording import command_line_words
 
     kind = type(error).__name__
@@ -79,7 +79,7 @@ def failure_of(error: Exception, *, whole: bool = False) -> Failure:
 
 def _parts(error: ConversionError) -> Facts:
     """The parts of the message."""
-    from prototrt.caffe_proto.wording import worded
+    from prototrt.caffe_proto.common.wording import worded
     from prototrt.converter.commandline.wording import command_line_words
 
     told = {"problem": error.problem, "because": error.because, "fix": error.fix}

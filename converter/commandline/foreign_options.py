@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from prototrt.caffe_proto.suggestions import choices, close_names
+from prototrt.caffe_proto.common.suggestions import choices, close_names
 
 _BY_COMMAND = "`prototrt {}`"
 _MEANINGS = {

@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
-from prototrt.caffe_proto.visible import visible
-from prototrt.caffe_proto.warned import silent
+from prototrt.caffe_proto.common.visible import visible
+from prototrt.caffe_proto.common.warned import silent
 from prototrt.converter.commandline.failures import failure_of
 from prototrt.converter.commandline.foreign_options import explained
 from prototrt.converter.commandline.options.common import Verbosity, verbosity
@@ -138,7 +138,7 @@ def _waiting(command: str) -> AbstractContextManager[None]:
 
 def _explain(error: Exception, as_json: bool) -> int:
     """Tell what went wrong; the exit code."""
-    from prototrt.caffe_proto.errors import OptionsError
+    from prototrt.caffe_proto.common.errors import OptionsError
 
     failure = failure_of(error, whole=verbosity().debug)
     if verbosity().debug:

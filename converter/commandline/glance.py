@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prototrt.caffe_proto.sizes import text_of_bytes
+from prototrt.caffe_proto.common.sizes import text_of_bytes
 from prototrt.converter.commandline.next_steps import hint, next_step
 from prototrt.converter.commandline.printing import warn
 from prototrt.converter.commandline.tables import Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, TextIO
 
-from prototrt.caffe_proto.visible import visible
+from prototrt.caffe_proto.common.visible import visible
 from prototrt.converter.commandline.waiting import held_back
 
 if TYPE_CHECKING:

@@ -52,7 +52,7 @@ def tell(text: str) -> None:
 
 def tell_written(file: str) -> None:
     """Print which file was written, and how large it is, unless ``-q``."""
-    from prototrt.caffe_proto.sizes import text_of_bytes
+    from prototrt.caffe_proto.common.sizes import text_of_bytes
 
     if Path(file).is_file():  # a device or a pipe has no size
         tell(f"{file}: {text_of_bytes(Path(file).stat().st_size)}")

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
-from prototrt.caffe_proto.visible import visible
+from prototrt.caffe_proto.common.visible import visible
 from prototrt.converter.commandline.waiting import held_back
 
 if TYPE_CHECKING:

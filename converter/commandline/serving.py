@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prototrt.caffe_proto.common.sizes import text_of_bytes
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.caffe_proto.sizes import text_of_bytes
 from prototrt.converter.commandline.steps import told
 from prototrt.converter.conversion import load_with_weights
 from prototrt.converter.options import BuildOptions, Platform, TritonOptions

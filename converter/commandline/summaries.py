@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prototrt.caffe_proto.sizes import text_of_bytes
+from prototrt.caffe_proto.common.sizes import text_of_bytes
 from prototrt.converter.commandline.after_converting import next_steps
 from prototrt.converter.companions.cpp_header import namespace_of
 from prototrt.converter.options import BackendName

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from prototrt.caffe_proto.wording import worded
+from prototrt.caffe_proto.common.wording import worded
 from prototrt.converter.commandline.options.common import verbosity
 from prototrt.converter.commandline.progress import bar
 from prototrt.converter.commandline.terminal import show
@@ -21,7 +21,7 @@ _MOST_OBSTACLES = 20
 
 def ask_about(paths: Sequence[str], quiet: bool) -> Survey:
     """Survey the nets, and those below folders, with a bar on a terminal."""
-    from prototrt.caffe_proto.errors import NetError
+    from prototrt.caffe_proto.common.errors import NetError
     from prototrt.converter.survey.survey import nets_below, survey
 
     files = nets_below(paths)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from prototrt.caffe_proto.visible import visible
+from prototrt.caffe_proto.common.visible import visible
 from prototrt.converter.commandline.terminal import put
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from prototrt.caffe_proto.visible import visible
+from prototrt.caffe_proto.common.visible import visible
 from prototrt.converter.commandline.waiting import held_back
 
 

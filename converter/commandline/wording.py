@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from prototrt.caffe_proto.wording import Option, OptionValue, Varying, worded
+from prototrt.caffe_proto.common.wording import Option, OptionValue, Varying, worded
 from prototrt.surgery.ir import Graph
 
 

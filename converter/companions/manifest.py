@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.files import changed, identity_of
+from prototrt.caffe_proto.common.files import changed, identity_of
 from prototrt.converter.companions.cpp_header import write_header
 from prototrt.converter.companions.script import write_script
 from prototrt.converter.sessions.indices import IndexRange, index_ranges

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.visible import visible_line
+from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.writing.publication import Publication
 from prototrt.surgery.ir.shapes import sizes
 

@@ -12,11 +12,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from prototrt.caffe_proto.errors import ConversionError, EngineError, UnreadableFileError
-from prototrt.caffe_proto.files import open_regular, told_to_the_user
-from prototrt.caffe_proto.installing import pip_install
-from prototrt.caffe_proto.options import PathLike
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import ConversionError, EngineError, UnreadableFileError
+from prototrt.caffe_proto.common.files import open_regular, told_to_the_user
+from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.options import PathLike
+from prototrt.caffe_proto.common.wording import Option, Worded
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from prototrt.caffe_proto.errors import UnreadableFileError
-from prototrt.caffe_proto.files import read_regular
-from prototrt.caffe_proto.json_files import value_from_json
+from prototrt.caffe_proto.common.errors import UnreadableFileError
+from prototrt.caffe_proto.common.files import read_regular
+from prototrt.caffe_proto.common.json_files import value_from_json
 from prototrt.converter.companions.manifest import MANIFEST_FORMAT
 from prototrt.converter.sessions.indices import IndexRange
 from prototrt.converter.sessions.signature import Signature, stream_axes_of

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.builder_options import trtexec_words
 from prototrt.converter.companions.script import plan_of
 from prototrt.converter.options import BuildOptions

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ConversionError, NetError, UnreadableFileError
-from prototrt.caffe_proto.files import open_regular, told_to_the_user
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, UnreadableFileError
+from prototrt.caffe_proto.common.files import open_regular, told_to_the_user
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.data.images import IMAGE_SUFFIXES, ImageFolder, Preparation
 from prototrt.converter.data.loaders import loader_of
 from prototrt.converter.sessions.arrays import host_array

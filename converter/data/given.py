@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.files import head_of
+from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.files import head_of
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.recognition import NPY, kind_of
-from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.converter.data.data import Call, Data, data_of
 from prototrt.converter.data.images import Preparation
 from prototrt.converter.options import DataOptions

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ConversionError, NetError, UnreadableFileError
-from prototrt.caffe_proto.installing import pip_install
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, UnreadableFileError
+from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.options import ChannelOrder
 from prototrt.converter.sessions.feeds import Feeds
 from prototrt.converter.sessions.signature import Signature

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.errors import ConversionError, OptionsError
-from prototrt.caffe_proto.files import open_regular, told_to_the_user
-from prototrt.caffe_proto.suggestions import choices
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import ConversionError, OptionsError
+from prototrt.caffe_proto.common.files import open_regular, told_to_the_user
+from prototrt.caffe_proto.common.suggestions import choices
+from prototrt.caffe_proto.common.wording import Option, Worded
 
 _USUAL = "load_data"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from prototrt.caffe_proto.notebook_html import table
+from prototrt.caffe_proto.common.notebook_html import table
 
 Fact: TypeAlias = str | int | Sequence[str]
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 
 from prototrt.caffe_proto.caffe2.files import is_netdef
-from prototrt.caffe_proto.files import head_of, told_to_the_user
+from prototrt.caffe_proto.common.files import head_of, told_to_the_user
 from prototrt.caffe_proto.recognition import (
     CAFFEMODEL,
     DATABASE,

@@ -13,7 +13,7 @@ from math import prod
 
 from prototrt.caffe_proto.caffe2.database import read_database
 from prototrt.caffe_proto.caffe2.files import read_net
-from prototrt.caffe_proto.files import mapped, open_regular
+from prototrt.caffe_proto.common.files import mapped, open_regular
 from prototrt.caffe_proto.recognition import looks_like_operators
 from prototrt.caffe_proto.schema import enum_name
 from prototrt.caffe_proto.weights.damage import damage_told

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.errors import UnreadableFileError
+from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.converter.glance.facts import Fact, FileFacts, FileKind
 from prototrt.surgery.ir import Range
 from prototrt.surgery.ir.shapes import ranges, sizes

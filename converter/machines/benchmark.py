@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ConversionError, EngineError
+from prototrt.caffe_proto.common.errors import ConversionError, EngineError
 from prototrt.converter.options import Way
 from prototrt.converter.sessions.session import ENGINE, Session
 from prototrt.converter.sessions.signature import Signature

@@ -10,8 +10,8 @@ from importlib import metadata
 from typing import Any
 
 from prototrt import __version__
-from prototrt.caffe_proto.errors import ConversionError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.machines.gpu_support import BACKEND_NAMES, can_run, refusal_of_driver
 from prototrt.converter.options import BackendName
 from prototrt.converter.runtime.device import find_device

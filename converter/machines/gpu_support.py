@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, TypeAlias
 
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.options import BackendName
 from prototrt.converter.runtime.driver import Gpu
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from prototrt.caffe_proto.errors import OptionsError, ShapeError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import OptionsError, ShapeError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.options import Precision
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import BuildError
-from prototrt.caffe_proto.installing import pip_install
+from prototrt.caffe_proto.common.errors import BuildError
+from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.surgery.ir import DType, Graph, walk
 
 # onnx.TensorProto's numbers, as in the file.

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.errors import BuildError, ConversionError, UnreadableFileError
+from prototrt.caffe_proto.common.errors import BuildError, ConversionError, UnreadableFileError
 from prototrt.converter.companions.manifest import manifest_of
 from prototrt.converter.companions.stated import WRONG, no_manifest_of_ours, read_manifest, stated_signature
 from prototrt.converter.onnx.api import imported

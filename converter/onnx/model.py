@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from prototrt.caffe_proto.naming import Names
+from prototrt.caffe_proto.common.naming import Names
 from prototrt.converter.onnx.api import ELEMENT_TYPES, dialect_of, imported
 from prototrt.converter.onnx.sizes import SizeName
 from prototrt.surgery.ir import Array, DType, Graph, Node, Shape, Size, Value, fixed, node_count

@@ -9,9 +9,9 @@ from typing import Any
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.errors import ConversionError, Origin
+from prototrt.caffe_proto.common.errors import ConversionError, Origin
+from prototrt.caffe_proto.common.wording import Worded
 from prototrt.caffe_proto.weights import StoredBlob
-from prototrt.caffe_proto.wording import Worded
 from prototrt.converter.page.order import in_order, nodes_in
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Graph, Shape

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import prototrt
-from prototrt.caffe_proto.errors import ConversionError
-from prototrt.caffe_proto.installing import pip_install
-from prototrt.caffe_proto.visible import visible
+from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.visible import visible
 from prototrt.converter.page.policy import policy
 from prototrt.converter.page.script import joined
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from prototrt.caffe_proto.errors import ConversionError, ShapeError
+from prototrt.caffe_proto.common.errors import ConversionError, ShapeError
 from prototrt.converter.readback.dtypes import NetworkTensor
 from prototrt.converter.readback.registry import Array, Evaluate
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import BuildError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.common.errors import BuildError, ShapeError, UnsupportedLayerError
 from prototrt.converter.readback.registry import Array, Shape
 
 _HELD: dict[str, type[np.generic]] = {

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import BuildError, ConversionError, ShapeError
+from prototrt.caffe_proto.common.errors import BuildError, ConversionError, ShapeError
 from prototrt.converter.readback.actions import Action, Values
 from prototrt.converter.readback.dtypes import NetworkTensor
 from prototrt.converter.readback.registry import Array

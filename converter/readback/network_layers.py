@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.converter.readback.dtypes import NetworkTensor
 from prototrt.converter.readback.registry import Layer
 from prototrt.converter.readback.scan import LOOP_LAYERS

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import UnsupportedLayerError
+from prototrt.caffe_proto.common.errors import UnsupportedLayerError
 from prototrt.converter.readback.registry import (
     Array,
     Evaluate,

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from prototrt.caffe_proto.errors import UnsupportedLayerError
+from prototrt.caffe_proto.common.errors import UnsupportedLayerError
 
 Array: TypeAlias = npt.NDArray[Any]
 Layer: TypeAlias = Any  # TensorRT's bindings carry no types

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import UnsupportedLayerError
+from prototrt.caffe_proto.common.errors import UnsupportedLayerError
 from prototrt.converter.readback.registry import Array, Evaluate, Layer, Shape, evaluates, integers
 
 _ORIGINAL: dict[str, Callable[[Array, int, int], Array]] = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.converter.readback.actions import Action, Values
 from prototrt.converter.readback.dtypes import NetworkTensor
 from prototrt.converter.readback.registry import Array

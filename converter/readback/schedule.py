@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
 from typing import Any
 
-from prototrt.caffe_proto.errors import BuildError, ConversionError, UnsupportedLayerError
+from prototrt.caffe_proto.common.errors import BuildError, ConversionError, UnsupportedLayerError
 from prototrt.converter.readback.actions import Action, LayerAction
 from prototrt.converter.readback.nesting import Nesting
 from prototrt.converter.readback.network_layers import NetworkLayer, read_layers

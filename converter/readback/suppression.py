@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import UnsupportedLayerError
+from prototrt.caffe_proto.common.errors import UnsupportedLayerError
 from prototrt.converter.readback.registry import Array, Evaluate, Layer, evaluates
 
 

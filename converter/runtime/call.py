@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.converter.runtime.device import DEFAULT_STREAM
 from prototrt.converter.runtime.engine import Context
 from prototrt.converter.runtime.launcher import Launcher, Steps

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeAlias
 
-from prototrt.caffe_proto.errors import EngineError
-from prototrt.caffe_proto.options import narrowed
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import EngineError
+from prototrt.caffe_proto.common.options import narrowed
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.ir import Array
 
 DeviceName: TypeAlias = Literal["cuda-python", "pycuda"]

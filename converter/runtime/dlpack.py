@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 
 _CUDA, _CUDA_MANAGED = 2, 13
 """``kDLCUDA``, and ``kDLCUDAManaged``: memory that every GPU can use."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from prototrt.caffe_proto.errors import EngineError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import EngineError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.runtime.bindings import profile_shapes, refuse_other_bindings, signature_of_engine
 from prototrt.converter.runtime.device import Device
 from prototrt.converter.runtime.kernel_cache import KernelCache

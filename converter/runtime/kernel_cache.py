@@ -8,8 +8,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
-from prototrt.caffe_proto.files import read_regular
+from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.common.files import read_regular
 from prototrt.converter.writing.files import atomic_write
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.converter.runtime.device import DEFAULT_STREAM, Device
 from prototrt.converter.runtime.dlpack import device_tensor, refuse_gaps
 from prototrt.converter.sessions.arrays import converted, host_array, refuse_gradients

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.errors import EngineError, UnreadableFileError
-from prototrt.caffe_proto.files import open_regular, read_regular
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import EngineError, UnreadableFileError
+from prototrt.caffe_proto.common.files import open_regular, read_regular
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.companions.signing import Keys, TrustedKeys
 from prototrt.converter.companions.stated import WRONG, no_manifest_of_ours, read_manifest, stated_signature
 from prototrt.converter.options import ENGINE_SUFFIXES, BackendName

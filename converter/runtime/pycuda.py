@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import EngineError
-from prototrt.caffe_proto.wording import Worded
+from prototrt.caffe_proto.common.errors import EngineError
+from prototrt.caffe_proto.common.wording import Worded
 from prototrt.converter.runtime.device import (
     DEFAULT_STREAM,
     FREE_MEMORY,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import EngineError
+from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.runtime.call import CallMaker, QueuedCall
 from prototrt.converter.runtime.device import LEGACY_DEFAULT_STREAMS
 from prototrt.converter.runtime.engine import Context, Engine

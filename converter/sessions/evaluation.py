@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.converter.sessions.arrays import converted, host_array
 from prototrt.converter.sessions.signature import (
     Signature,

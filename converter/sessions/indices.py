@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from prototrt.caffe_proto.errors import ConversionError, Origin
+from prototrt.caffe_proto.common.errors import ConversionError, Origin
 from prototrt.surgery.ir import Array, Dim, Graph, Node, Value, size_at
 from prototrt.surgery.ir.lengths import SEGMENTS, LengthsRule
 from prototrt.surgery.ops import Cast, Gather, Identity, Reshape, ReverseSequence, Scatter, Slice, Transpose

@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard, overload
 
 from prototrt.caffe_proto import Model
-from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.options import narrowed
-from prototrt.caffe_proto.subjects import refuse_other
+from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.options import narrowed
+from prototrt.caffe_proto.common.subjects import refuse_other
 from prototrt.converter.options import WAY_NAMES, Way
 from prototrt.converter.sessions.counted import what_counts
 from prototrt.converter.sessions.evaluation import Evaluator, EvaluatorRunner

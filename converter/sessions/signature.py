@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.caffe_proto.suggestions import close_names
-from prototrt.caffe_proto.wording import Option, Worded, listed
+from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.suggestions import close_names
+from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.converter.sessions.indices import IndexRange, index_ranges
 from prototrt.surgery.ir import (
     Array,

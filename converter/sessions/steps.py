@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.converter.sessions.signature import Signature
 
 

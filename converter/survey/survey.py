@@ -10,18 +10,18 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.errors import (
+from prototrt.caffe_proto.common.errors import (
     ConversionError,
     Problems,
     ShapeError,
     UnsupportedLayerError,
     WeightsError,
 )
+from prototrt.caffe_proto.common.warned import silent
 from prototrt.caffe_proto.loading import load
 from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.net.shape_examples import example_shape
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.caffe_proto.warned import silent
 from prototrt.surgery.expansion.expand import Expansion, Refusal, attempt
 from prototrt.surgery.ir import LeftOut
 from prototrt.surgery.options import RewriteOptions

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from prototrt.caffe_proto.errors import BuildError
-from prototrt.caffe_proto.options import takes_options
-from prototrt.caffe_proto.subjects import refuse_other
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import BuildError
+from prototrt.caffe_proto.common.options import takes_options
+from prototrt.caffe_proto.common.subjects import refuse_other
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter import black_box
 from prototrt.converter.builder_options import refuse_for, refuse_without_gpu, stated
 from prototrt.converter.companions.manifest import describe, graph_facts, refuse_changed

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.errors import BuildError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import BuildError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.builder_options import COMPATIBILITY, POOLS, pool_bytes
 from prototrt.converter.options import BuildOptions
 from prototrt.converter.tensorrt.network import Network

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from prototrt.caffe_proto.errors import BuildError, UnsupportedLayerError, raise_all
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import BuildError, UnsupportedLayerError, raise_all
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.converter.tensorrt.network import Network, Tensor
 from prototrt.surgery.ir import Graph, Node, Op, Value, takes_array, walk

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import BuildError, Origin
+from prototrt.caffe_proto.common.errors import BuildError, Origin
 from prototrt.converter import black_box
 from prototrt.converter.options import TileLowering
 from prototrt.converter.tensorrt.api import Backend

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.tensorrt.network import Network
 from prototrt.surgery.ir import Graph, Range, size_at
 from prototrt.surgery.ir.range_words import another_range

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from prototrt.caffe_proto.errors import BuildError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import BuildError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.converter.tensorrt.network import Network, Tensor
 from prototrt.plugins.tile import plugin_v3, quick

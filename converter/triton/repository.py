@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import BuildError, OptionsError
-from prototrt.caffe_proto.files import read_regular
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import BuildError, OptionsError
+from prototrt.caffe_proto.common.files import read_regular
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.companions.script import script_of
 from prototrt.converter.conversion import Product
 from prototrt.converter.options import BackendName, BuildOptions, ConvertOptions, Platform, TritonOptions

@@ -11,8 +11,8 @@ import numpy as np
 
 import prototrt
 from prototrt.caffe_proto import Model
-from prototrt.caffe_proto.errors import ConversionError, NetError, OptionsError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, OptionsError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.options import Platform, TritonOptions
 from prototrt.surgery.ir import (
     Array,

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ConversionError, NetError, ShapeError
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, ShapeError
 from prototrt.caffe_proto.weights.named_arrays import load_arrays
 from prototrt.converter.sessions.session import Session
 from prototrt.converter.sessions.signature import concrete

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import Origin
+from prototrt.caffe_proto.common.errors import Origin
 from prototrt.converter.options import Way
 from prototrt.converter.verification.tolerances import Tolerance
 from prototrt.surgery.ir import Array, Graph

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from prototrt.caffe_proto.errors import NetError, ShapeError, UnreadableFileError
+from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnreadableFileError
+from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.weights.npz import Announced
-from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.converter.data.data import Call
 from prototrt.converter.sessions.feeds import read_feeds, unread_keys
 from prototrt.converter.sessions.signature import Signature, concrete

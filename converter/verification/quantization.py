@@ -11,8 +11,8 @@ import numpy as np
 
 import prototrt
 from prototrt.caffe_proto import Model
-from prototrt.caffe_proto.errors import BuildError, Origin, VerificationError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import BuildError, Origin, VerificationError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.data.data import Call
 from prototrt.converter.options import Started, without_progress
 from prototrt.converter.sessions.session import Session

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from prototrt.caffe_proto.errors import VerificationError
-from prototrt.caffe_proto.notebook_html import table
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import VerificationError
+from prototrt.caffe_proto.common.notebook_html import table
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.verification.comparison import EXPECTED, Comparison
 from prototrt.converter.verification.quantization import QuantizationCost
 from prototrt.converter.verification.tolerances import Tolerance

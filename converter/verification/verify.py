@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import product
 from typing import TypeAlias
 
-from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.calibration.saturation import saturated
 from prototrt.converter.data.data import Call, Data, starts
 from prototrt.converter.data.given import some_calls

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto import Model
-from prototrt.caffe_proto.errors import ConversionError, OptionsError, UnreadableFileError
-from prototrt.caffe_proto.json_files import value_from_json
+from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, UnreadableFileError
+from prototrt.caffe_proto.common.json_files import value_from_json
+from prototrt.caffe_proto.common.wording import Option, Surface, Worded, python_words, worded
 from prototrt.caffe_proto.recognition import read_text
-from prototrt.caffe_proto.wording import Option, Surface, Worded, python_words, worded
 from prototrt.converter.page.facts import page_facts
 from prototrt.converter.page.writing import page
 from prototrt.converter.views.stages import Stage

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.writing.publication import is_device, publication, told_of
 
 

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter import black_box
 
 if sys.platform != "win32":

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ctypes import byref, c_char_p, c_int, c_uint, c_void_p, cast, pointer
 from functools import cache
 
-from prototrt.caffe_proto.errors import BuildError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import BuildError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.plugins.libcuda import LIBCUDA, load_libcuda
 from prototrt.plugins.tile.kernel import BLOCK, Kernel, ptx
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_INIT_NET, GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.errors import ShapeError, UnsupportedLayerError, WeightsError
+from prototrt.caffe_proto.common.errors import ShapeError, UnsupportedLayerError, WeightsError
 from prototrt.surgery.caffe2.operator_rule import expect_axes, known, operator_rule, refuse_order
 from prototrt.surgery.caffe2.windows import Geometry, cropped, geometry_of, transposed_geometry_of
 from prototrt.surgery.ir import Value, computable, fixed

@@ -9,7 +9,7 @@ from prototrt.caffe_proto.caffe2.fills import Fill
 from prototrt.caffe_proto.caffe2.init_net import GIVEN, GIVEN_FLOATS, constant_fill, filled
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.schema import INT32
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.caffe2.operator_rule import known, operator_rule
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import DType, Value, element_count

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.caffe2.loading import with_inputs
-from prototrt.caffe_proto.errors import ConversionError, MissingShapesError
-from prototrt.caffe_proto.wording import Worded, listed
+from prototrt.caffe_proto.common.errors import ConversionError, MissingShapesError
+from prototrt.caffe_proto.common.wording import Worded, listed
 from prototrt.surgery.caffe2.operator_rule import NO_RULE, operator_rule
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.frameworks import Framework

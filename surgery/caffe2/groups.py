@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     channel_axis,

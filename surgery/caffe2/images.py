@@ -8,8 +8,8 @@ import numpy as np
 
 from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.caffe_proto.wording import Worded
+from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.caffe2.operator_rule import expect_axes, known, operator_rule, refuse_order
 from prototrt.surgery.caffe2.windows import pads_of
 from prototrt.surgery.ir import DType, OpenSize, Size, Value, computable, range_of

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.caffe_proto.wording import Worded
+from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.caffe2.operator_rule import operator_rule, refuse_order
 from prototrt.surgery.caffe2.windows import Geometry, cropped, geometry_of
 from prototrt.surgery.ir import OpenSize, Value, computable, fixed, range_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.caffe2.operator_rule import axis_of, canonical, flattened, operator_rule
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ir.builder import Builder

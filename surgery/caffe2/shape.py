@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET, MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.caffe2.elementwise import refuse_mixed_types
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,

@@ -14,7 +14,7 @@ from prototrt.caffe_proto.caffe2.advice import (
 )
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.packed import GATES, PackedLayout
-from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError, WeightsError
+from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError, WeightsError
 from prototrt.surgery.caffe2.operator_rule import expect_axes, known, operator_rule
 from prototrt.surgery.ir import Array, Value, fixed
 from prototrt.surgery.ir.builder import Builder

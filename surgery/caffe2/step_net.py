@@ -8,7 +8,7 @@ import numpy as np
 
 from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, EXPORT_LINKS_AGAIN
 from prototrt.caffe_proto.caffe2.operators import Link, Operator, RecurrentArguments
-from prototrt.caffe_proto.errors import (
+from prototrt.caffe_proto.common.errors import (
     ConversionError,
     NetError,
     ShapeError,

@@ -11,8 +11,8 @@ from prototrt.caffe_proto.caffe2.advice import (
     MEND_ARGUMENTS,
 )
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.ir import OpenSize, Shape, Size, Value, computable, fixed
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Pad

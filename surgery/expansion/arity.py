@@ -7,8 +7,8 @@ from functools import cache
 from typing import NamedTuple
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.wording import counted
+from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.expansion.layer_builder import LayerRule
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from prototrt.caffe_proto import Layer, StoredBlob
 from prototrt.caffe_proto.advice import CUT_BEFORE_OPERATOR
-from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Value
 

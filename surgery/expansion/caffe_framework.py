@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import prototrt.surgery.layers  # noqa: F401  says where its rules are
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.errors import (
+from prototrt.caffe_proto.common.errors import (
     ConversionError,
     MissingBlobError,
     MissingShapesError,
@@ -15,11 +15,11 @@ from prototrt.caffe_proto.errors import (
     WeightsError,
     raise_all,
 )
+from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.known_forks import TYPES
 from prototrt.caffe_proto.model import input_layer
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.net.shape_examples import example_shape
-from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.surgery.expansion.arity import names_of_bottoms, takes_bottoms
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.expansion.ignored_parameters import warn_of_unread_parameters

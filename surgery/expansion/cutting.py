@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import (
+from prototrt.caffe_proto.common.errors import (
     ConversionError,
     Problems,
     ShapeError,
     UnsupportedLayerError,
     WeightsError,
 )
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Worded
 
 AUTO = "auto"
 """The name of an output that cuts the net before the layers that cannot be converted."""

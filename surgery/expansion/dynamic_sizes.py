@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TypeAlias
 
-from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.naming import Names
-from prototrt.caffe_proto.wording import Option, Varying, Worded
+from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.naming import Names
+from prototrt.caffe_proto.common.wording import Option, Varying, Worded
 from prototrt.surgery.ir import OpenSize, Range, Shape, Size
 from prototrt.surgery.ir.profiles import Profile, Sizes
 from prototrt.surgery.ir.shapes import ranges as told_ranges

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.errors import ConversionError, MissingShapesError, WeightsError, distinct
-from prototrt.caffe_proto.options import takes_options
-from prototrt.caffe_proto.wording import Worded
+from prototrt.caffe_proto.common.errors import ConversionError, MissingShapesError, WeightsError, distinct
+from prototrt.caffe_proto.common.options import takes_options
+from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.cutting import AUTO, can_be_avoided, independent, last_computable, with_advice
 from prototrt.surgery.expansion.expander import Expander

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import ConversionError, NetError, UnreadableFileError
-from prototrt.caffe_proto.wording import counted
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, UnreadableFileError
+from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.expansion.arity import check_bottoms
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.frameworks import Framework

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.ir import Array
 
 WIDEST = 1024

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.dynamic_sizes import with_dynamic_sizes

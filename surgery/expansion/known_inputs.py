@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from prototrt.caffe_proto.errors import ShapeError
-from prototrt.caffe_proto.options import Shapes
-from prototrt.caffe_proto.wording import Option
+from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.caffe_proto.common.options import Shapes
+from prototrt.caffe_proto.common.wording import Option
 from prototrt.surgery.expansion.stated_sizes import open_shapes
 from prototrt.surgery.ir import Range, Shape, computable, range_of
 from prototrt.surgery.ir.profiles import Profile, SizeNames, Sizes

@@ -11,8 +11,8 @@ import numpy as np
 from google.protobuf.message import Message
 
 from prototrt.caffe_proto import Layer, Model, NoWeights, RandomWeights, StoredBlob
-from prototrt.caffe_proto.errors import NetError, ShapeError, WeightsError
-from prototrt.caffe_proto.wording import Option, Worded, counted
+from prototrt.caffe_proto.common.errors import NetError, ShapeError, WeightsError
+from prototrt.caffe_proto.common.wording import Option, Worded, counted
 from prototrt.surgery.expansion.fillers import described, filled
 from prototrt.surgery.expansion.known_inputs import KnownInputs
 from prototrt.surgery.expansion.limits import MemoryLimit, refuse_too_many

@@ -10,11 +10,11 @@ from math import prod
 from google.protobuf.descriptor import FieldDescriptor
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.caffe_proto.machine_memory import usual_limit
+from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.machine_memory import usual_limit
+from prototrt.caffe_proto.common.sizes import bytes_from_text, text_of_bytes
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.schema import is_repeated, parameter_fields
-from prototrt.caffe_proto.sizes import bytes_from_text, text_of_bytes
-from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.ir import Range, Shape, Value, size_at
 from prototrt.surgery.options import RewriteOptions
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.advice import CHOOSE_ANOTHER_NET
-from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.wording import Worded, listed
+from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.wording import Worded, listed
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.ir import LeftOut
 

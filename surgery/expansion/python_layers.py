@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.expansion.layer_builder import LayerRule
 from prototrt.surgery.ir.registry import Registry
 

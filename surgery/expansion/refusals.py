@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.errors import (
+from prototrt.caffe_proto.common.errors import (
     ConversionError,
     MissingBlobError,
     NetError,
@@ -14,9 +14,9 @@ from prototrt.caffe_proto.errors import (
     WeightsError,
     raise_all,
 )
+from prototrt.caffe_proto.common.suggestions import close_names
+from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.net.shape_examples import shape_option
-from prototrt.caffe_proto.suggestions import close_names
-from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.ir import Array, Graph
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.net.shape_examples import shape_option
-from prototrt.caffe_proto.wording import Option, Worded, listed
 from prototrt.surgery.expansion.dynamic_sizes import told_sizes
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.expansion.layer_builder import LayerBuilder

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from prototrt.caffe_proto import Model
-from prototrt.caffe_proto.files import identity_of
+from prototrt.caffe_proto.common.files import identity_of
 from prototrt.caffe_proto.weights import sha256_of
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.expansion.layer_builder import LayerBuilder

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from prototrt.caffe_proto.errors import OptionsError, ShapeError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import OptionsError, ShapeError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.ir import Graph, Range, Shape, Size, range_of, size_from_text, symbols_of
 from prototrt.surgery.ir.shapes import sizes as shown
 from prototrt.surgery.ir.symbol_sources import symbol_sources

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.errors import ConversionError, Problems, ShapeError, WeightsError, raise_all
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import ConversionError, Problems, ShapeError, WeightsError, raise_all
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.expansion.known_inputs import given_shapes, profile_of
 from prototrt.surgery.ir.profiles import Sizes
 from prototrt.surgery.options import RewriteOptions

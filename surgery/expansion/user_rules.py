@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from prototrt.caffe_proto.errors import UnreadableFileError
+from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.recognition import read_text
 from prototrt.surgery.expansion.layer_builder import LayerRule, layer_rule
 from prototrt.surgery.expansion.python_layers import python_rule

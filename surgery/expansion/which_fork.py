@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.forks import MEANINGS, Fork
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ConversionError, Origin
-from prototrt.caffe_proto.naming import Names
-from prototrt.caffe_proto.wording import Worded
+from prototrt.caffe_proto.common.errors import ConversionError, Origin
+from prototrt.caffe_proto.common.naming import Names
+from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.ir import (
     Array,
     AtMost,

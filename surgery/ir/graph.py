@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ConversionError, Origin
-from prototrt.caffe_proto.notebook_html import table
-from prototrt.caffe_proto.wording import Surface, worded
+from prototrt.caffe_proto.common.errors import ConversionError, Origin
+from prototrt.caffe_proto.common.notebook_html import table
+from prototrt.caffe_proto.common.wording import Surface, worded
 from prototrt.surgery.ir.dimensions import OpenSize, Range
 from prototrt.surgery.ir.layout import Layout
 from prototrt.surgery.ir.lengths import Segments

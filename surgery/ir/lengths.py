@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prototrt.caffe_proto.errors import Origin, ShapeError
+from prototrt.caffe_proto.common.errors import Origin, ShapeError
 from prototrt.surgery.ir.shapes import Dim
 from prototrt.surgery.ir.types import Array
 

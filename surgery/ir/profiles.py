@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from prototrt.caffe_proto.errors import ShapeError
-from prototrt.caffe_proto.naming import Names
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.caffe_proto.common.naming import Names
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.ir import Dim, OpenSize, Range, Shape
 from prototrt.surgery.ir.dimensions import RangeSource
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from prototrt.caffe_proto.errors import Origin
-from prototrt.caffe_proto.files import Identity
+from prototrt.caffe_proto.common.errors import Origin
+from prototrt.caffe_proto.common.files import Identity
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.ir.dimensions import Range, RangeSource
 
 _RANGES = Option("min_shapes"), Option("max_shapes")

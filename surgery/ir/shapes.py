@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.ir.dimensions import OpenSize, Range, Size
 from prototrt.surgery.ir.range_words import one_size
 

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from prototrt.caffe_proto.errors import ConversionError
-from prototrt.caffe_proto.installing import pip_install
+from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.common.installing import pip_install
 
 Array: TypeAlias = npt.NDArray[Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.surgery.expansion.layer_builder import (
     LayerBuilder,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.expansion.fillers import filled
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule, refuse_in_place
 from prototrt.surgery.expansion.limits import refuse_too_many

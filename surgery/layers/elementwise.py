@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_in_place
 from prototrt.surgery.ir import Value
 from prototrt.surgery.ops import (

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.expansion.limits import refuse_large
 from prototrt.surgery.ir import DType, Size, Value, computable, fixed, range_of

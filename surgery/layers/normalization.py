@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.expansion.layer_builder import (
     LayerBuilder,

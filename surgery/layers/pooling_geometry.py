@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.ir import OpenSize, Shape, Size, computable, fixed, range_of
 from prototrt.surgery.layers.spatial import per_axis
 from prototrt.surgery.ops.windows import larger_smallest, told_ranges

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.errors import NetError, ShapeError, UnreadableFileError
+from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnreadableFileError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
-from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Array, Value, fixed
 from prototrt.surgery.ops import SUBTRACT

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.ir import (
     OpenSize,

@@ -9,8 +9,8 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
-from prototrt.caffe_proto.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import (
     LayerBuilder,
     expect_axes,

@@ -8,8 +8,8 @@ from itertools import combinations, product
 from math import prod
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, refuse_in_place
 from prototrt.surgery.ir import AtMost, DataSize, Dim, OpenSize, Shape, Value, divided, open_count
 from prototrt.surgery.ops.shape import measure

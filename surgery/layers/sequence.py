@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, expect_axes, layer_rule
 from prototrt.surgery.expansion.limits import refuse_too_many
 from prototrt.surgery.expansion.python_layers import python_rule

@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import (
     LayerBuilder,
     canonical_axis,

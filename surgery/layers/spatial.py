@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.common.errors import NetError
 
 
 def per_axis(values: list[int], name: str, spatial: int, default: int | None = None) -> tuple[int, ...]:

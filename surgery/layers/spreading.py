@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.expansion.python_layers import python_parameters, python_rule
 from prototrt.surgery.ir import Size, Value, computable

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.ir import Array, Op, Shape, Size, computable, element_count, fixed, range_of
 from prototrt.surgery.ops.windows import larger_smallest, seen_from, sizes_of, windows_that_fit
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.ir import Array, Op, Shape, element_count, fixed
 from prototrt.surgery.ops.elementwise import broadcast
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.ir import Array, DataSize, DType, Op, Shape, Size, Value, fixed
 from prototrt.surgery.ops.elementwise import broadcast
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.ir import Array, DataSize, Op, Shape, Size, computable, fixed, open_count, range_of
 from prototrt.surgery.ir.lengths import LengthsRule
 

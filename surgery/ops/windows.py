@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prototrt.caffe_proto.errors import ShapeError
-from prototrt.caffe_proto.wording import Worded
+from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.ir import Dim, OpenSize, Size, fixed, range_of, range_words, symbols_of
 
 

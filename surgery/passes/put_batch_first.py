@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from prototrt.caffe_proto.errors import Origin
+from prototrt.caffe_proto.common.errors import Origin
 from prototrt.surgery.ir import Dim, Graph, Node, Op, Shape, Value
 from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ir.layout import STREAMS, BindingLayout, Factors

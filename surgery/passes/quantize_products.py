@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prototrt.caffe_proto.wording import Worded
+from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.ir import Array, DType, Graph, Node, Op, Value
 from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ir.uniform_constants import is_repeated, map_elements, seen_once

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from prototrt.caffe_proto.errors import Origin
+from prototrt.caffe_proto.common.errors import Origin
 from prototrt.surgery.ir import Graph, Node, Op, Value, fixed
 from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import (

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.wording import Option, Worded, listed
+from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.surgery.scales.scales_file import INT8, Scales, read_scales
 from prototrt.surgery.scales.tables import Named, TableScale, read_table
 from prototrt.surgery.scales.tensor_names import same_tensors, values_by_tensor

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
-from prototrt.caffe_proto.files import read_regular
-from prototrt.caffe_proto.json_files import value_from_json
-from prototrt.caffe_proto.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.common.files import read_regular
+from prototrt.caffe_proto.common.json_files import value_from_json
+from prototrt.caffe_proto.common.wording import Option, Worded
 
 FORMAT = 1
 INT8 = 127

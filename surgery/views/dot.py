@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.errors import ConversionError
-from prototrt.caffe_proto.wording import Worded
+from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import DType, Graph, Node, Op, Shape, Value, describe
 from prototrt.surgery.ir.shapes import sizes

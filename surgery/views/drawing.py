@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from prototrt.caffe_proto.errors import Origin
-from prototrt.caffe_proto.naming import Names
-from prototrt.caffe_proto.visible import visible
+from prototrt.caffe_proto.common.errors import Origin
+from prototrt.caffe_proto.common.naming import Names
+from prototrt.caffe_proto.common.visible import visible
 
 END, USER, SURGICAL, CONSTANT = "end", "user", "surgical", "constant"
 """Inputs and outputs; nodes of the prototxt; nodes made by surgery; numbers and arrays."""

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.errors import Origin
-from prototrt.caffe_proto.notebook_html import table
-from prototrt.caffe_proto.options import takes_options
+from prototrt.caffe_proto.common.errors import Origin
+from prototrt.caffe_proto.common.notebook_html import table
+from prototrt.caffe_proto.common.options import takes_options
 from prototrt.surgery.expansion.expand import Expansion, expand
 from prototrt.surgery.ir import Graph, Range, Shape, Value
 from prototrt.surgery.ir.shapes import ranges, sizes, usual_shape

@@ -11,7 +11,7 @@ from typing import get_args
 
 import prototrt
 from prototrt import Form, LayoutName, Precision
-from prototrt.caffe_proto.options import narrowed
+from prototrt.caffe_proto.common.options import narrowed
 from prototrt.tests.bench.measuring import report
 
 HIDDEN = 256

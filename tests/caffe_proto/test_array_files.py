@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto import ConversionError, RandomWeights, WeightsError, load
-from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.installing import pip_install
+from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.tests.small_nets import Write
 
 h5py = pytest.importorskip("h5py")

@@ -9,9 +9,9 @@ import pytest
 import prototrt
 import prototrt.surgery.layers  # says where its rules are
 from prototrt.caffe_proto import ConversionError, load
+from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.known_forks import FIELDS, TYPES
 from prototrt.caffe_proto.schema import message_class
-from prototrt.caffe_proto.suggestions import close_names
 from prototrt.surgery.expansion.layer_builder import layer_rule
 
 INPUT = "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 } } }"

@@ -12,7 +12,7 @@ from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prototrt.caffe_proto.errors import ConversionError, raise_all
+from prototrt.caffe_proto.common.errors import ConversionError, raise_all
 from prototrt.caffe_proto.schema import Message, is_repeated, message_class
 from prototrt.caffe_proto.text.prototxt import parse_net
 from prototrt.caffe_proto.text.tokens import Tokens

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from prototrt.caffe_proto import load
+from prototrt.caffe_proto.common.wording import Option
 from prototrt.caffe_proto.net.shape_examples import shape_option
-from prototrt.caffe_proto.wording import Option
 
 INPUT = "layer { name: 'in' type: 'Input' top: 'x' } layer { name: 'in2' type: 'Input' top: 'y' }"
 RELU = "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }"

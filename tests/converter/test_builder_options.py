@@ -13,8 +13,8 @@ from typing import Any, get_args
 import pytest
 
 from prototrt import TargetName
-from prototrt.caffe_proto.errors import BuildError, OptionsError
-from prototrt.caffe_proto.wording import Option
+from prototrt.caffe_proto.common.errors import BuildError, OptionsError
+from prototrt.caffe_proto.common.wording import Option
 from prototrt.converter.batch.spec import read_models
 from prototrt.converter.builder_options import (
     BUILDER_OPTIONS,

@@ -9,7 +9,7 @@ import numpy as np
 
 import prototrt
 from prototrt import BackendName, Precision, TileForm
-from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.pipeline import PRECISIONS

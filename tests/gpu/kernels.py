@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.converter.runtime.cuda_python import CudaPythonDevice
 from prototrt.plugins.tile.kernel import KERNELS
 from prototrt.plugins.tile.launcher import launcher

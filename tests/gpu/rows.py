@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 
 Attempt = Callable[[], str | tuple[str, ...]]
 """Tries something: gives a detail, or the numbers of a row; raises where it fails."""

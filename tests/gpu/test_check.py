@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prototrt.caffe_proto.errors import EngineError
+from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.machines.doctor import Diagnosis
 from prototrt.converter.runtime.driver import Gpu, find_driver
 from prototrt.tests.gpu import check

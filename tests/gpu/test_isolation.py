@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from prototrt.caffe_proto.errors import EngineError
+from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.tests.gpu.isolation import isolated, serve
 from prototrt.tests.gpu.rows import Check, NotHereError, Row, tried
 

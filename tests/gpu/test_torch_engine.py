@@ -13,7 +13,7 @@ import pytest
 
 import prototrt
 from prototrt import Form
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.converter.runtime.dlpack import tensor_in
 from prototrt.surgery.ir import Graph
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice

@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.plugins.tile.kernel import KERNELS, Kernel
 from prototrt.plugins.tile.launcher import TileLauncher
 from prototrt.surgery.ir import Array

@@ -12,7 +12,7 @@ import pytest
 
 import prototrt
 import prototrt.plugins.tile
-from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.converter.runtime.driver import Driver, Gpu
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.sessions.signature import Signature

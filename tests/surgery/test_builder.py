@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prototrt.caffe_proto.errors import Origin, ShapeError
+from prototrt.caffe_proto.common.errors import Origin, ShapeError
 from prototrt.surgery.ir import DType, OpenSize, Range, Value
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, Affine, Concat, Identity, MatMul, Sigmoid, TanH, Tile

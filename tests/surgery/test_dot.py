@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import Origin
+from prototrt.caffe_proto.common.errors import Origin
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, LeakyReLU, MatMul, Scan

@@ -9,7 +9,7 @@ import pytest
 
 import prototrt
 from prototrt import Form
-from prototrt.caffe_proto.errors import Origin
+from prototrt.caffe_proto.common.errors import Origin
 from prototrt.surgery import ops
 from prototrt.surgery.ir import DType, Graph, Node, Op, Value, walk
 from prototrt.surgery.ir.builder import Builder

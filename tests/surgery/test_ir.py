@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prototrt.caffe_proto.errors import ConversionError, Origin, ShapeError
-from prototrt.caffe_proto.installing import pip_install
+from prototrt.caffe_proto.common.errors import ConversionError, Origin, ShapeError
+from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.surgery.ir import (
     DType,
     Graph,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import Origin, ShapeError
+from prototrt.caffe_proto.common.errors import Origin, ShapeError
 from prototrt.surgery.ir import Dim, DType, Graph, Node, Op, OpenSize, Range, Recurrence, Shape, Value, walk
 from prototrt.surgery.ir.verification import InvalidGraphError
 from prototrt.surgery.ops import ADD, Binary, BinaryKind, MatMul, Reshape, Scan, TanH, While

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from prototrt.caffe_proto.visible import visible
+from prototrt.caffe_proto.common.visible import visible
 from prototrt.converter.batch.entry import Outcome
 from prototrt.converter.batch.runner import BatchProgress, Listener
 from prototrt.converter.commandline.progress import terminal

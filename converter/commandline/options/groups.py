@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from prototrt.caffe_proto.options import Options
+from prototrt.caffe_proto.common.options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -15,7 +15,7 @@ def refuse_files_read_and_written(context: click.Context, others: Iterable[str] 
 
     ``others`` are files that are read, although no option names them.
     """
-    from prototrt.caffe_proto.wording import Option
+    from prototrt.caffe_proto.common.wording import Option
     from prototrt.converter.writing.files import refuse_overwriting
 
     read = [*others]

@@ -100,7 +100,7 @@ class PassName(ShownType):
     name = "PASS|all"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from prototrt.caffe_proto.suggestions import choices
+        from prototrt.caffe_proto.common.suggestions import choices
         from prototrt.surgery.pipeline import pass_names
 
         if value != ALL and value not in pass_names():

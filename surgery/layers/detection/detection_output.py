@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.schema import message_class
-from prototrt.caffe_proto.wording import Option, Worded
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import DType, Size, Value, computable, divided, fixed, open_count, range_of
 from prototrt.surgery.ir.expression import Expression, concatenated

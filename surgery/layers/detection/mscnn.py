@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError
-from prototrt.caffe_proto.wording import counted
+from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import (
     Array,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import UnsupportedLayerError
+from prototrt.caffe_proto.common.errors import UnsupportedLayerError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import DType, OpenSize, Size, Value, computable, fixed, open_count, range_of
 from prototrt.surgery.ir.expression import Expression, concatenated

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError, UnsupportedLayerError
-from prototrt.caffe_proto.wording import counted
+from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
+from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Array, DType, OpenSize, Size, Value, computable, fixed, range_of
 from prototrt.surgery.ir.builder import Builder

@@ -7,7 +7,7 @@ import math
 import re
 from dataclasses import MISSING, fields
 
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.ir import Op
 from prototrt.surgery.ops import ELU, Clip, HardSigmoid, Identity, LeakyReLU, Sigmoid, Softsign, TanH
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.ir import Op
 from prototrt.surgery.layers.recurrent.activations import activation_named
 

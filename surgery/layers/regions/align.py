@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.expansion.which_fork import which_fork
 from prototrt.surgery.ir import DType, Size, Value

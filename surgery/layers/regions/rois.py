@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes
 from prototrt.surgery.expansion.limits import refuse_large
 from prototrt.surgery.ir import AtMost, DType, Size, Value, computable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.errors import NetError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.expansion.limits import refuse_large
 from prototrt.surgery.ir import DType, Size, Value, computable, fixed

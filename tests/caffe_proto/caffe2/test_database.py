@@ -11,7 +11,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.caffe2.schema import message_class
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.tests.caffe2_cases import GOLDENS
 from prototrt.tests.caffe2_nets import net, operator
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.batch.cluster import ClusterPool, is_exposed
 from prototrt.converter.batch.conversion import warnings_of
 from prototrt.converter.batch.entry import Status

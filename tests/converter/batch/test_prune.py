@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.batch.cache import Cache
 from prototrt.converter.batch.entry import Entry
 from prototrt.converter.batch.prune import prune

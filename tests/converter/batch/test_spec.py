@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.cli import main
 from prototrt.converter.batch.entry import OUTPUTS, Entry
 from prototrt.converter.batch.keys import FIELDS, FILES

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prototrt.caffe_proto.errors import BuildError, NetError
+from prototrt.caffe_proto.common.errors import BuildError, NetError
 from prototrt.converter.calibration import collecting
 from prototrt.converter.calibration.collecting import blobs, collect
 from prototrt.converter.data.data import Call, Data, data_of

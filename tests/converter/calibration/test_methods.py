@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prototrt.caffe_proto.errors import OptionsError
+from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.converter.calibration.histogram import Histogram
 from prototrt.converter.calibration.methods import LEVELS, Method
 from prototrt.surgery.ir import Array

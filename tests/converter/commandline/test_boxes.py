@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from prototrt.caffe_proto.installing import pip_install
+from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.surgery.ir import Array
 from prototrt.tests.command_line import done, run
 from prototrt.tests.small_nets import inputs_of, op

@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 import pytest
 
-from prototrt.caffe_proto.errors import ConversionError
-from prototrt.caffe_proto.options import LoadOptions, Options, stated_fields
+from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.common.options import Options, stated_fields
+from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.batch.keys import FIELDS, GROUPS, option_of, option_value
 from prototrt.converter.batch.tree import Place
 from prototrt.converter.commandline.commands.converting import convert

@@ -6,7 +6,7 @@ import click
 import pytest
 import yaml
 
-from prototrt.caffe_proto.wording import Option, OptionValue, Worded
+from prototrt.caffe_proto.common.wording import Option, OptionValue, Worded
 from prototrt.cli import main
 from prototrt.converter.batch.wording import list_words
 from prototrt.converter.commandline.commands.converting import convert

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.companions.cpp_header import header_text, identifiers, literal, namespace_of
 from prototrt.converter.tensorrt.builder import Plan
 from prototrt.tests.command_line import STREAM, WEIGHTS, done, run

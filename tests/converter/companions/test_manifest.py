@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import UnreadableFileError
+from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.converter.conversion import Product
 from prototrt.converter.options import BuildOptions, ConvertOptions
 from prototrt.surgery.ir import Graph, LeftOut

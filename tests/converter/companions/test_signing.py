@@ -24,8 +24,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import prototrt
-from prototrt.caffe_proto.errors import ConversionError, EngineError, OptionsError, UnreadableFileError
-from prototrt.caffe_proto.installing import pip_install
+from prototrt.caffe_proto.common.errors import ConversionError, EngineError, OptionsError, UnreadableFileError
+from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.converter.companions.signing import Signer, TrustedKeys
 from prototrt.converter.conversion import Product
 from prototrt.converter.options import ConvertOptions

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.data.data import Call, Data, data_of
 from prototrt.converter.data.images import Preparation
 from prototrt.converter.sessions.signature import Signature

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import prototrt
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.schema import message_class
 from prototrt.converter.commandline.next_steps import next_step
 from prototrt.converter.glance.facts import FileKind

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.batch.spec import read_models
 from prototrt.converter.conversion import Product
 from prototrt.converter.options import BuildOptions, ConvertOptions

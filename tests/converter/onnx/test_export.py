@@ -12,8 +12,8 @@ import onnx
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import BuildError
-from prototrt.caffe_proto.installing import pip_install
+from prototrt.caffe_proto.common.errors import BuildError
+from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.converter.onnx import api, file
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.surgery.ir import Array, Graph, OpenSize, Range

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import NetError, UnreadableFileError
+from prototrt.caffe_proto.common.errors import NetError, UnreadableFileError
 from prototrt.tests.digit_strips import digits, probabilities, steps
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.onnx.evaluator import OnnxEvaluator
 from prototrt.surgery.ir import Array, DType, Graph, Op
 from prototrt.surgery.ir.builder import Builder

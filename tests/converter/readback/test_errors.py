@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prototrt.caffe_proto.errors import BuildError, ConversionError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.common.errors import BuildError, ConversionError, ShapeError, UnsupportedLayerError
 from prototrt.converter.readback.registry import RULES, Array, evaluates
 from prototrt.tests.converter.readback.support import (
     ITensor,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prototrt.caffe_proto.errors import BuildError, ShapeError
+from prototrt.caffe_proto.common.errors import BuildError, ShapeError
 from prototrt.converter.readback.registry import Array
 from prototrt.tests.converter.readback.support import (
     Case,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.errors import EngineError
+from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.runtime.device import ALIGNMENT, CaptureError, handle_of
 from prototrt.surgery.ir import Array
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from prototrt.caffe_proto.errors import EngineError
+from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.runtime.bindings import refuse_other_bindings
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.sessions.signature import Signature

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prototrt.caffe_proto.errors import EngineError
+from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.runtime import cuda_python
 from prototrt.converter.runtime.cuda_python import CudaPythonDevice
 from prototrt.converter.runtime.device import CaptureError

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from prototrt import DeviceName
-from prototrt.caffe_proto.errors import EngineError
+from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.runtime import pycuda
 from prototrt.converter.runtime.device import find_device
 from prototrt.converter.runtime.driver import Driver

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from prototrt import BackendName
-from prototrt.caffe_proto.errors import BuildError, EngineError
+from prototrt.caffe_proto.common.errors import BuildError, EngineError
 from prototrt.cli import main
 from prototrt.converter.machines import doctor, gpu_support
 from prototrt.converter.runtime import driver

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import EngineError
+from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.runtime.state import States
 from prototrt.surgery.ir import Graph
 from prototrt.tests.converter.runtime.fake_tensorrt import contexts_of, fake_engine, gpu_of

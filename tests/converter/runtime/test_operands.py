@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prototrt.caffe_proto.errors import EngineError, ShapeError
+from prototrt.caffe_proto.common.errors import EngineError, ShapeError
 from prototrt.converter.runtime.device import handle_of
 from prototrt.converter.runtime.dlpack import device_tensor, tensor_in
 from prototrt.converter.runtime.operands import operand_of

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import ConversionError, EngineError, UnreadableFileError
+from prototrt.caffe_proto.common.errors import ConversionError, EngineError, UnreadableFileError
 from prototrt.converter.runtime import plan_file, sources
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.runtime.plan_file import is_plan, load_plan

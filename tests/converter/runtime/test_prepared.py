@@ -10,7 +10,7 @@ import pytest
 
 import prototrt
 from prototrt import Way
-from prototrt.caffe_proto.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.ir import Graph
 from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice
 from prototrt.tests.converter.runtime.fake_tensorrt import fake_engine, gpu_of

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import EngineError
+from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.runtime.bindings import signature_of_engine
 from prototrt.surgery.ir import DType, Range
 from prototrt.tests.converter.runtime.fake_tensorrt import FakeEngine, contexts_of, fake_engine

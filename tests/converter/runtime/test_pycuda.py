@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prototrt.caffe_proto.errors import EngineError
+from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.runtime import pycuda
 from prototrt.converter.runtime.device import CaptureError
 from prototrt.converter.runtime.pycuda import PyCudaDevice

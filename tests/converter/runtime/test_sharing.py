@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import ConversionError, ShapeError
+from prototrt.caffe_proto.common.errors import ConversionError, ShapeError
 from prototrt.converter.runtime.dlpack import tensor_in
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice

@@ -9,7 +9,7 @@ import pytest
 
 import prototrt
 from prototrt import Way
-from prototrt.caffe_proto.errors import ConversionError, ShapeError
+from prototrt.caffe_proto.common.errors import ConversionError, ShapeError
 from prototrt.converter.runtime.memory import Buffer, Memory
 from prototrt.converter.runtime.state import States
 from prototrt.surgery.ir import Array, DType, Recurrence, Value

@@ -9,7 +9,7 @@ import pytest
 
 import prototrt
 from prototrt import Way
-from prototrt.caffe_proto.errors import ConversionError, EngineError
+from prototrt.caffe_proto.common.errors import ConversionError, EngineError
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice
 from prototrt.tests.converter.runtime.fake_tensorrt import fake_engine, gpu_of

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile, load_arrays, shape_in
 from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays, write_results
 from prototrt.converter.sessions.signature import Signature

@@ -11,7 +11,7 @@ import pytest
 
 import prototrt
 from prototrt import Way
-from prototrt.caffe_proto.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
 from prototrt.converter.companions.manifest import graph_facts
 from prototrt.converter.runtime.plan_file import plan_with_manifest
 from prototrt.converter.sessions.indices import IndexRange, index_ranges

@@ -19,7 +19,7 @@ from typing import Any, cast
 import pytest
 
 from prototrt import BackendName
-from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.surgery.ir import DType
 from prototrt.tests.converter.tensorrt.names_in_use import Uses, names_in_use

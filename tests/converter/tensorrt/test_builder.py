@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from prototrt import TileLowering
-from prototrt.caffe_proto.errors import BuildError, ConversionError, Origin
+from prototrt.caffe_proto.common.errors import BuildError, ConversionError, Origin
 from prototrt.converter.options import BuildOptions
 from prototrt.converter.readback import NetworkInterpreter
 from prototrt.converter.tensorrt import builder

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import BuildError, EngineError, OptionsError
+from prototrt.caffe_proto.common.errors import BuildError, EngineError, OptionsError
 from prototrt.converter.options import BuildOptions
 from prototrt.converter.runtime.plan_file import load_plan
 from prototrt.converter.tensorrt import builder

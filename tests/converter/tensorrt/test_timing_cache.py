@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.converter.options import BuildOptions
 from prototrt.converter.tensorrt import configuration
 from prototrt.converter.tensorrt.api import find_backend

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.sessions.session import Session
 from prototrt.converter.triton.served import Served
 from prototrt.converter.triton.serving import Arrays, Request, Serving

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import OptionsError, VerificationError
+from prototrt.caffe_proto.common.errors import OptionsError, VerificationError
 from prototrt.converter.data.data import Call
 from prototrt.converter.options import VerifyOptions
 from prototrt.converter.sessions.feeds import read_feeds

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from prototrt import Way
-from prototrt.caffe_proto.errors import NetError, Origin, ShapeError, VerificationError
+from prototrt.caffe_proto.common.errors import NetError, Origin, ShapeError, VerificationError
 from prototrt.converter.options import CompareOptions, VerifyOptions
 from prototrt.converter.reference import ReferenceEvaluator
 from prototrt.converter.sessions import session

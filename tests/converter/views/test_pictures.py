@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from prototrt.caffe_proto.errors import ConversionError, OptionsError
+from prototrt.caffe_proto.common.errors import ConversionError, OptionsError
 from prototrt.cli import main
 from prototrt.converter.views.pictures import refuse_other_formats, rendered
 from prototrt.tests.command_line import DEPLOY

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from prototrt.caffe_proto.errors import ConversionError, OptionsError
-from prototrt.caffe_proto.wording import Option
+from prototrt.caffe_proto.common.errors import ConversionError, OptionsError
+from prototrt.caffe_proto.common.wording import Option
 from prototrt.converter.writing.files import HashedStream, atomic_write, refuse_overwriting, why_unwritable
 
 

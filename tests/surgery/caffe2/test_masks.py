@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from prototrt import Way
-from prototrt.caffe_proto.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.tests.caffe2_nets import check, operator, refusal
 from prototrt.tests.small_nets import WAYS, numbers
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import prototrt
 from prototrt import StateSource, Way
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 from prototrt.surgery.ir import Array
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import OptionsError
+from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.surgery.ir.builder import names_in
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.pipeline import quantizable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import BuildError
+from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ops import NonMaxSuppression, While
 from prototrt.tests.small_nets import failure, op, rewritten

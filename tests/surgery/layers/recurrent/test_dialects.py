@@ -10,7 +10,7 @@ import pytest
 
 import prototrt
 from prototrt import Way
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.surgery.ir import Array
 from prototrt.tests.small_nets import WAYS, inputs_of, loaded, stored
 

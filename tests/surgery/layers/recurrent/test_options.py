@@ -11,7 +11,7 @@ import pytest
 
 import prototrt
 from prototrt import Way
-from prototrt.caffe_proto.errors import ConversionError
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.surgery.ir import Array, Op, fixed
 from prototrt.surgery.layers.recurrent.activations import activation_named
 from prototrt.surgery.layers.recurrent.options import OPTIONS

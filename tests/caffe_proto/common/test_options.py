@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.errors import OptionsError
-from prototrt.caffe_proto.options import Options, one_of, takes_options
+from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.options import Options, one_of, takes_options
 from prototrt.surgery.options import Form, Precision, RewriteOptions
 from prototrt.surgery.pipeline import FORMS
 from prototrt.surgery.pipeline import PRECISIONS as PASSES_OF_PRECISIONS

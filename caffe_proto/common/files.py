@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from prototrt.caffe_proto.errors import UnreadableFileError
-from prototrt.caffe_proto.suggestions import choices, close_names
+from prototrt.caffe_proto.common.errors import UnreadableFileError
+from prototrt.caffe_proto.common.suggestions import choices, close_names
 
 Identity: TypeAlias = tuple[int, ...]
 HEAD = 1 << 16

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from prototrt.caffe_proto.installing import pip_install
+from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.tests.fresh_python import ROOT
 
 REQUIREMENTS = [
@@ -92,5 +92,5 @@ def test_a_source_tree_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_windows_quotes_differently(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "distribution", lambda name: Installed(None))
-    monkeypatch.setattr("prototrt.caffe_proto.installing._ON_WINDOWS", True)
+    monkeypatch.setattr("prototrt.caffe_proto.common.installing._ON_WINDOWS", True)
     assert pip_install("html") == 'pip install "Jinja2>=3.1"'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prototrt.caffe_proto.naming import Names
+from prototrt.caffe_proto.common.naming import Names
 
 NAMES = st.lists(st.sampled_from(["a", "a_2", "a_3", "b"]), max_size=12)
 

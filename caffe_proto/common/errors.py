@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from prototrt.caffe_proto.visible import visible_line
-from prototrt.caffe_proto.wording import MOST_LISTED, Option, Shortened, Worded, listed
+from prototrt.caffe_proto.common.visible import visible_line
+from prototrt.caffe_proto.common.wording import MOST_LISTED, Option, Shortened, Worded, listed
 
 _MOST_PROBLEMS = 20
 """How many problems a message tells at once. ``Problems.errors`` are all of them."""

@@ -27,7 +27,7 @@ def pip_install(extra: str) -> str:
     try:
         installed = metadata.distribution(_NAME)
     except metadata.PackageNotFoundError:  # a source tree on the path
-        return _command(f"{Path(__file__).resolve().parents[1]}[{extra}]")
+        return _command(f"{Path(__file__).resolve().parents[2]}[{extra}]")
     origin = _origin(json.loads(installed.read_text("direct_url.json") or "{}"), extra)
     return _command(*(origin or _packages(installed.requires or [], extra)))
 

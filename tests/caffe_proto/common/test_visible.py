@@ -7,8 +7,8 @@ import unicodedata
 import pytest
 from hypothesis import given
 
-from prototrt.caffe_proto.errors import NetError, Origin
-from prototrt.caffe_proto.visible import visible, visible_line
+from prototrt.caffe_proto.common.errors import NetError, Origin
+from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.tests.odd_names import TEXTS, hidden_in
 
 
