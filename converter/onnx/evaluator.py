@@ -82,19 +82,19 @@ class _OpenModel:
         self.outputs = [item.name for item in self._session.get_outputs()]
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        given = {name: array for name, array in feeds.items() if name in self.inputs}
+        arrays = {name: array for name, array in feeds.items() if name in self.inputs}
         try:
-            results = self._session.run(self.outputs, given)
+            results = self._session.run(self.outputs, arrays)
         except Exception as error:  # onnxruntime's errors share no base class
             raise ConversionError("onnxruntime fails", because=str(error)) from error
         return dict(zip(self.outputs, results, strict=True))
 
 
-def _refuse_others(side: str, stated: Collection[str], found: Collection[str], path: str) -> None:
+def _refuse_others(side: str, expected: Collection[str], present: Collection[str], path: str) -> None:
     """Raise ``UnreadableFileError`` unless a manifest names what the model has."""
-    if {*stated} != {*found}:
+    if {*expected} != {*present}:
         raise UnreadableFileError(
-            f"has {side} that differ from its manifest: {', '.join(sorted({*stated} ^ {*found}))}",
+            f"has {side} that differ from its manifest: {', '.join(sorted({*expected} ^ {*present}))}",
             where=path,
             fix="use the manifest that was written with the model, or convert the net again",
         )

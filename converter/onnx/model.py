@@ -126,9 +126,9 @@ class OnnxModel:
 
     def size_vector(self, sizes: Sequence[Size]) -> str:
         """Several sizes as a vector, whether they are known or not."""
-        known = [size for size in sizes if isinstance(size, int)]
-        if len(known) == len(sizes):
-            return self.integers(*known)
+        fixed_sizes = [size for size in sizes if isinstance(size, int)]
+        if len(fixed_sizes) == len(sizes):
+            return self.integers(*fixed_sizes)
         return self.add("Concat", *map(self.size, sizes), axis=0)
 
     def _size(self, dim: Size) -> SizeName:

@@ -49,8 +49,8 @@ def max_pool_index(model: OnnxModel, op: MaxPoolIndex, x: Tensor) -> list[str]:
     first = reduced(model, ReduceKind.MIN, candidates, (2, 4), keep=True)
     # A maximum that is the lowest number itself is larger than nothing.
     counts = model.add("Greater", largest, model.scalar(float(np.finfo(x.dtype.numpy).min), x.dtype))
-    found = model.add("Where", counts, first, model.scalar(-1, x.dtype))
-    return [model.add("Squeeze", found, model.integers(2, 4))]
+    chosen = model.add("Where", counts, first, model.scalar(-1, x.dtype))
+    return [model.add("Squeeze", chosen, model.integers(2, 4))]
 
 
 @lowers(StochasticPool)

@@ -14,10 +14,10 @@ from prototrt.surgery.ops import While
 @lowers(While)
 def while_(model: OnnxModel, op: While, *inputs: Tensor) -> list[str]:
     """A Loop without a trip count. Invariants keep their names in the body."""
-    given = op.named_inputs(inputs)
-    body = _body(model, op, given.invariants)
+    roles = op.named_inputs(inputs)
+    body = _body(model, op, roles.invariants)
     at_first = model.array(np.array(True))
-    return model.add_all("Loop", ["", at_first, *given.states], len(given.states), body=body)
+    return model.add_all("Loop", ["", at_first, *roles.states], len(roles.states), body=body)
 
 
 def _body(model: OnnxModel, op: While, invariants: tuple[Tensor, ...]) -> Proto:

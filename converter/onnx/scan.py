@@ -13,17 +13,17 @@ def scan(model: OnnxModel, op: Scan, *inputs: Tensor) -> list[str]:
 
     Run backwards, inputs are read from the last element on, and outputs grow at the front.
     """
-    given, outputs = op.named_inputs(inputs), op.named_outputs(op.body.outputs)
+    roles, outputs = op.named_inputs(inputs), op.named_outputs(op.body.outputs)
     backwards = {}
     if op.reverse:
-        backwards["scan_input_directions"] = [1] * len(given.sequences)
+        backwards["scan_input_directions"] = [1] * len(roles.sequences)
         backwards["scan_output_directions"] = [1] * len(outputs.stacked)
     return model.add_all(
         "Scan",
-        [*given.states, *given.sequences],
+        [*roles.states, *roles.sequences],
         len(op.body.outputs),
-        body=_body(model, op, given.invariants),
-        num_scan_inputs=len(given.sequences),
+        body=_body(model, op, roles.invariants),
+        num_scan_inputs=len(roles.sequences),
         **backwards,
     )
 

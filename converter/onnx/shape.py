@@ -17,9 +17,9 @@ _END = (1 << 63) - 1
 @lowers(Reshape)
 def reshape(model: OnnxModel, op: Reshape, x: Tensor) -> list[str]:
     sizes: list[Dim] = [x.shape[dim.index] if isinstance(dim, Axis) else dim for dim in op.target]
-    known = [size for size in sizes if isinstance(size, int)]
-    if len(known) == len(sizes):
-        return [model.add("Reshape", x, model.integers(*known))]
+    fixed_sizes = [size for size in sizes if isinstance(size, int)]
+    if len(fixed_sizes) == len(sizes):
+        return [model.add("Reshape", x, model.integers(*fixed_sizes))]
     return [
         model.add("Reshape", x, model.add("Concat", *(_size(model, x, dim) for dim in op.target), axis=0))
     ]

@@ -17,7 +17,7 @@ def non_max_suppression(model: OnnxModel, op: NonMaxSuppression, boxes: Tensor, 
     lists, size = (fixed(dim, "the number of boxes") for dim in chosen.shape)
     ranks = model.array(np.arange(size, 0, -1, dtype=np.float32)[None])
     scores = model.add("Where", chosen, ranks, model.scalar(0, DType.FLOAT32))
-    found = model.add(
+    rows = model.add(
         "NonMaxSuppression",
         boxes,
         model.add("Unsqueeze", scores, model.integers(1)),
@@ -25,8 +25,8 @@ def non_max_suppression(model: OnnxModel, op: NonMaxSuppression, boxes: Tensor, 
         model.array(np.array([op.threshold], np.float32)),
         model.array(np.zeros(1, np.float32)),
     )
-    count = model.add("Slice", model.add("Shape", found), model.integers(0), model.integers(1))
+    count = model.add("Slice", model.add("Shape", rows), model.integers(0), model.integers(1))
     ones = model.add("Expand", model.scalar(1, DType.FLOAT32), count)
     nothing = model.array(np.zeros((lists, 1, size), np.float32))
-    kept = model.add("Squeeze", model.add("ScatterND", nothing, found, ones), model.integers(1))
+    kept = model.add("Squeeze", model.add("ScatterND", nothing, rows, ones), model.integers(1))
     return [model.add("Cast", kept, to=ELEMENT_TYPES[DType.BOOL])]

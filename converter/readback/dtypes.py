@@ -58,7 +58,7 @@ class NetworkTensor:
 
     def accepts(self, shape: Shape) -> bool:
         return len(shape) == len(self.shape) and all(
-            declared in (-1, found) for declared, found in zip(self.shape, shape, strict=True)
+            declared in (-1, size) for declared, size in zip(self.shape, shape, strict=True)
         )
 
     def hold(self, value: Array, where: str) -> Array:

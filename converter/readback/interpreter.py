@@ -44,14 +44,14 @@ class NetworkInterpreter:
         return {name: values[name].astype(output.user_dtype) for name, output in self._outputs.items()}
 
     def _held_inputs(self, feeds: Mapping[str, Array]) -> Values:
-        known = ", ".join(f'"{name}"' for name in self._inputs)
+        names = ", ".join(f'"{name}"' for name in self._inputs)
         for name in feeds:
             if name not in self._inputs:
-                raise ConversionError(f'the network has no input "{name}"', fix=f"its inputs are: {known}")
+                raise ConversionError(f'the network has no input "{name}"', fix=f"its inputs are: {names}")
         for name in self._inputs:
             if name not in feeds:
                 raise ConversionError(
-                    f'no array is given for input "{name}"', fix=f"give one for each of: {known}"
+                    f'no array is given for input "{name}"', fix=f"give one for each of: {names}"
                 )
         return {name: _held_input(tensor, feeds[name]) for name, tensor in self._inputs.items()}
 

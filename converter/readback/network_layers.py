@@ -35,9 +35,9 @@ class NetworkLayer:
 
 def read_layers(trt: ModuleType, network: Any) -> list[NetworkLayer]:
     classes = {name.lower(): getattr(trt, name) for name in dir(trt) if name.endswith("Layer")}
-    found = [_network_layer(network.get_layer(i), classes) for i in range(network.num_layers)]
-    _refuse_two_writers(found)
-    return found
+    layers = [_network_layer(network.get_layer(i), classes) for i in range(network.num_layers)]
+    _refuse_two_writers(layers)
+    return layers
 
 
 def _network_layer(layer: Layer, classes: dict[str, type]) -> NetworkLayer:
@@ -59,9 +59,9 @@ def _network_layer(layer: Layer, classes: dict[str, type]) -> NetworkLayer:
     )
 
 
-def _refuse_two_writers(found: list[NetworkLayer]) -> None:
+def _refuse_two_writers(layers: list[NetworkLayer]) -> None:
     writers: dict[str, NetworkLayer] = {}
-    for each in found:
+    for each in layers:
         for output in each.outputs:
             if output.name in writers:
                 raise BuildError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.converter.readback.registry import Array, Evaluate, Layer, evaluates
-from prototrt.converter.readback.windows import Walk, Window, padded, windows_along
+from prototrt.converter.readback.windows import Window, WindowSteps, padded, windows_along
 
 
 @evaluates("POOLING")
@@ -25,14 +25,14 @@ def pooling(layer: Layer) -> Evaluate:
     return evaluate
 
 
-def _maximum(x: Array, walks: list[Walk]) -> Array:
+def _maximum(x: Array, walks: list[WindowSteps]) -> Array:
     y = padded(x, walks, -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
     for axis, walk in enumerate(walks, x.ndim - len(walks)):
         y = windows_along(y, axis, walk).max(-1)
     return y
 
 
-def _average(x: Array, walks: list[Walk], exclusive: bool) -> Array:
+def _average(x: Array, walks: list[WindowSteps], exclusive: bool) -> Array:
     """Divided by the part of the window over the input, or over the padded input.
 
     What rounding up adds after the padding is never counted.

@@ -91,11 +91,11 @@ def _ordered(actions: Sequence[Action]) -> list[Action]:
 
 def _needed_for(tensor: str | None, actions: Sequence[Action]) -> list[Action]:
     """Those of the ordered actions without which the tensor cannot be computed."""
-    wanted = {tensor}
+    tensors = {tensor}
     needed: list[Action] = []
     for action in reversed(actions):
-        if wanted & action.writes:
-            wanted |= action.reads
+        if tensors & action.writes:
+            tensors |= action.reads
             needed.append(action)
     return needed[::-1]
 

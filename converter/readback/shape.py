@@ -44,18 +44,18 @@ def shuffle(layer: Layer) -> Evaluate:
     zero_copies = bool(layer.zero_is_placeholder)
 
     def evaluate(x: Array, dynamic: Array | None = None) -> Array:
-        wanted = static if dynamic is None else integers(dynamic)
+        target = static if dynamic is None else integers(dynamic)
         y = x.transpose(first[: x.ndim])
-        if wanted is not None:
-            y = y.reshape(_resolved(wanted, y.shape, zero_copies))
+        if target is not None:
+            y = y.reshape(_resolved(target, y.shape, zero_copies))
         return y.transpose(second[: y.ndim])
 
     return evaluate
 
 
-def _resolved(wanted: Shape, found: Shape, zero_copies: bool) -> Shape:
+def _resolved(target: Shape, shape: Shape, zero_copies: bool) -> Shape:
     """-1 is left to numpy, for which it means the same."""
-    return tuple(found[i] if size == 0 and zero_copies else size for i, size in enumerate(wanted))
+    return tuple(shape[i] if size == 0 and zero_copies else size for i, size in enumerate(target))
 
 
 @evaluates("SQUEEZE")
@@ -91,7 +91,8 @@ def slice_(layer: Layer) -> Evaluate:
     ) -> Array:
         dynamic = (start, size, stride, axes)
         starts, sizes, strides, cut = (
-            known if given is None else integers(given) for known, given in zip(static, dynamic, strict=True)
+            stored if tensor is None else integers(tensor)
+            for stored, tensor in zip(static, dynamic, strict=True)
         )
         assert starts is not None
         assert sizes is not None

@@ -34,8 +34,8 @@ def nms(layer: Layer) -> Evaluate:
                 order = np.argsort(-scores[batch, :, label], kind="stable")[:limit]
                 order = order[scores[batch, order, label] > least_score]
                 rows += [[batch, label, box] for box in _kept(own, order, least_overlap)[: int(most)]]
-        found = np.array(rows, np.int32).reshape(-1, 3)
-        return found, np.array(len(found), np.int32)
+        triples = np.array(rows, np.int32).reshape(-1, 3)
+        return triples, np.array(len(triples), np.int32)
 
     return evaluate
 

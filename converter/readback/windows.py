@@ -11,7 +11,7 @@ from prototrt.converter.readback.registry import Array, Layer, Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class WindowSteps:
     """A window's walk along one axis of ``length`` elements.
 
     ``before`` and ``after`` are the padding. ``surplus`` is what rounding up adds after the padding, for
@@ -62,12 +62,12 @@ class Window:
             mode=layer.padding_mode.name,
         )
 
-    def walks(self, lengths: Shape) -> list[Walk]:
+    def walks(self, lengths: Shape) -> list[WindowSteps]:
         if len(lengths) != len(self.size):
             raise ValueError(f"a window of {self.size} cannot walk over {lengths}")
         return [self._walk(i, length) for i, length in enumerate(lengths)]
 
-    def _walk(self, i: int, length: int) -> Walk:
+    def _walk(self, i: int, length: int) -> WindowSteps:
         stride, before, after = self.stride[i], self.before[i], self.after[i]
         span = self.dilation[i] * (self.size[i] - 1) + 1
         if self.mode.startswith("SAME"):
@@ -78,10 +78,10 @@ class Window:
         else:
             room = length + before + after - span
             count = (-(-room // stride) if self.mode == "EXPLICIT_ROUND_UP" else room // stride) + 1
-        return Walk(length, count, self.size[i], stride, self.dilation[i], before, after)
+        return WindowSteps(length, count, self.size[i], stride, self.dilation[i], before, after)
 
 
-def padded(x: Array, walks: list[Walk], value: float) -> Array:
+def padded(x: Array, walks: list[WindowSteps], value: float) -> Array:
     """``x`` with what the walks need around its last axes."""
     widths = [(walk.before, walk.after + walk.surplus) for walk in walks]
     if not any(map(any, widths)):
@@ -89,7 +89,7 @@ def padded(x: Array, walks: list[Walk], value: float) -> Array:
     return np.pad(x, [(0, 0)] * (x.ndim - len(walks)) + widths, constant_values=value)
 
 
-def windows_along(x: Array, axis: int, walk: Walk) -> Array:
+def windows_along(x: Array, axis: int, walk: WindowSteps) -> Array:
     """A view of padded ``x``: ``axis`` counts the windows, whose elements are a new last axis."""
     view = sliding_window_view(x, walk.span, axis)[..., :: walk.dilation]
     chosen: list[slice] = [slice(None)] * view.ndim

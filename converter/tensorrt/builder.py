@@ -132,7 +132,7 @@ def _manifest(facts: Mapping[str, Any], size: int, sha256: str) -> dict[str, Any
 
 
 @dataclass
-class _Job:
+class _PlanBuild:
     """A network that is ready to be built, once."""
 
     graph: Graph
@@ -228,22 +228,22 @@ def _place(backend: Backend) -> dict[str, Any]:
 
 
 @contextmanager
-def _prepared(graph: Graph, options: BuildOptions) -> Iterator[_Job]:
-    found = find_backend(options.backend)
-    refuse_for(Option("backend", found.name), options)
+def _prepared(graph: Graph, options: BuildOptions) -> Iterator[_PlanBuild]:
+    backend = find_backend(options.backend)
+    refuse_for(Option("backend", backend.name), options)
     if not _has_gpu():
-        refuse_without_gpu(found.name, options)
+        refuse_without_gpu(backend.name, options)
     if options.tile == "plugin":
         from prototrt.converter.tensorrt.tile_plugin import refuse_tile_plugin  # few engines have it
 
-        refuse_tile_plugin(found)
+        refuse_tile_plugin(backend)
     # Files and weights are hashed while TensorRT works.
     with ThreadPoolExecutor(1) as background:
         facts = background.submit(graph_facts, graph)
-        refuse_not_run(graph, found)
-        network = network_of(graph, found, options.tile)
+        refuse_not_run(graph, backend)
+        network = network_of(graph, backend, options.tile)
         digest = background.submit(sha256_of_graph, graph)
-        yield _Job(graph, network, _config(graph, network, options), options, facts, digest)
+        yield _PlanBuild(graph, network, _config(graph, network, options), options, facts, digest)
 
 
 def _has_gpu() -> bool:

@@ -58,35 +58,35 @@ def _limit_pool(config: Any, network: Network, pool: str, size: int) -> None:
 
 
 def _set_compatibility(config: Any, network: Network, level: str) -> None:
-    known = _member(network.trt, "HardwareCompatibilityLevel", level)
-    config.hardware_compatibility_level = known
-    if config.hardware_compatibility_level != known:
+    member = _member(network.trt, "HardwareCompatibilityLevel", level)
+    config.hardware_compatibility_level = member
+    if config.hardware_compatibility_level != member:
         raise network.error(f"does not take the hardware compatibility level {level}")
 
 
 def _use_dla(config: Any, network: Network, core: int) -> None:
-    wanted = (network.trt.DeviceType.DLA, core)
-    config.default_device_type, config.DLA_core = wanted
-    if (config.default_device_type, config.DLA_core) != wanted:
+    device = (network.trt.DeviceType.DLA, core)
+    config.default_device_type, config.DLA_core = device
+    if (config.default_device_type, config.DLA_core) != device:
         raise network.error(f"has no DLA core {core} here")
 
 
 def _member(trt: Any, kind: str, name: str) -> Any:
     """A member of one of TensorRT's enumerations. Raises ``BuildError`` where this release lacks it."""
-    found = getattr(getattr(trt, kind), name, None)
-    if found is None:
+    member = getattr(getattr(trt, kind), name, None)
+    if member is None:
         raise BuildError(
             f"{trt.__name__} {trt.__version__} has no {kind}.{name}", fix="install a newer release"
         )
-    return found
+    return member
 
 
 def _set_capabilities(of_rtx: Any, trt: Any, capabilities: Sequence[str]) -> None:
     """Choose the GPUs; only the configuration of TensorRT for RTX has this choice."""
     of_rtx.num_compute_capabilities = len(capabilities)
     for place, capability in enumerate(capabilities):
-        known = _member(trt, "ComputeCapability", f"SM{capability.replace('.', '')}")
-        if not of_rtx.set_compute_capability(known, place):
+        member = _member(trt, "ComputeCapability", f"SM{capability.replace('.', '')}")
+        if not of_rtx.set_compute_capability(member, place):
             raise BuildError(
                 f"{trt.__name__} {trt.__version__} does not build for compute capability {capability}",
                 fix=Worded("leave it out of {}", Option("compute_capabilities")),

@@ -35,8 +35,8 @@ def deconvolution(
     network: Network, op: Deconvolution, x: Tensor, kernel: Array | Tensor, bias: Array
 ) -> list[Tensor]:
     refuse_many_spatial_axes(network, len(op.stride))
-    is_known = isinstance(kernel, np.ndarray)
-    if is_known and max(op.stride, default=1) > 1 and max(op.dilation, default=1) > 1:
+    is_constant = isinstance(kernel, np.ndarray)
+    if is_constant and max(op.stride, default=1) > 1 and max(op.dilation, default=1) > 1:
         # RTX: "Strided & Dilated Deconv are currently not supported".
         kernel, op = _with_holes(kernel, op.dilation), replace(op, dilation=(1,) * len(op.dilation))
     return [_convolved(network, op, x, kernel, bias)]
@@ -60,24 +60,24 @@ def _convolved(
         layer.stride_nd = (1,) * lift + op.stride
         layer.dilation_nd = (1,) * lift + op.dilation
         layer.num_groups = op.group
-        for position, (each, given) in enumerate(zip((kernel, bias), weights, strict=True), 1):
-            if given is None:
+        for position, (each, held) in enumerate(zip((kernel, bias), weights, strict=True), 1):
+            if held is None:
                 layer.set_input(position, _lifted_tensor(network, each, lift if position == 1 else 0))
         return layer.get_output(0)
 
     return lifted(network, x, lift, convolved)
 
 
-def _weights(network: Network, given: Array | Tensor) -> Any:
+def _weights(network: Network, operand: Array | Tensor) -> Any:
     """``Weights`` of what is known; None for a tensor, and for bfloat16, which cannot be read back as weights."""
-    if not isinstance(given, np.ndarray) or given.dtype.name == DType.BFLOAT16.value:
+    if not isinstance(operand, np.ndarray) or operand.dtype.name == DType.BFLOAT16.value:
         return None
-    return network.weights(given)
+    return network.weights(operand)
 
 
-def _lifted_tensor(network: Network, given: Array | Tensor, lift: int) -> Tensor:
+def _lifted_tensor(network: Network, operand: Array | Tensor, lift: int) -> Tensor:
     """A kernel as a tensor, with ``lift`` axes of size 1 after its channels."""
-    tensor = network.constant_array(given) if isinstance(given, np.ndarray) else given
+    tensor = network.constant_array(operand) if isinstance(operand, np.ndarray) else operand
     sizes = tuple(tensor.shape)
     return shuffled(network, tensor, (*sizes[:2], *(1,) * lift, *sizes[2:])) if lift else tensor
 

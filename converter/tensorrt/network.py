@@ -126,9 +126,11 @@ class Network:
 
     def error(self, what: str) -> BuildError:
         """What TensorRT has said since the last error, at the layer at hand."""
-        said = self.recorder.drain() or list(self.logger.last)
+        messages = self.recorder.drain() or list(self.logger.last)
         return BuildError(
-            f"TensorRT {what}", origin=self.origin, because="\n          ".join(said) or "it gave no reason"
+            f"TensorRT {what}",
+            origin=self.origin,
+            because="\n          ".join(messages) or "it gave no reason",
         )
 
     @property
@@ -170,8 +172,8 @@ class Network:
 
     def dtype_of(self, tensor: Tensor) -> np.dtype[Any]:
         """NumPy's name of a tensor's element type."""
-        known = {self.backend.dtype(dtype): dtype for dtype in DType}
-        return known[tensor.dtype].numpy
+        dtypes = {self.backend.dtype(dtype): dtype for dtype in DType}
+        return dtypes[tensor.dtype].numpy
 
     def input(self, value: Value) -> Tensor:
         """A network input; symbols become -1."""
@@ -261,8 +263,8 @@ def _recorder(trt: Any) -> Any:
             self.codes: list[Any] = []
 
         def drain(self) -> list[str]:
-            said, self.messages = self.messages, []
-            return said
+            messages, self.messages = self.messages, []
+            return messages
 
         def num_errors(self) -> int:
             return len(self.messages)

@@ -34,28 +34,28 @@ def profiles_of(
         yield profile
 
 
-def _ranges(known: Mapping[str, Range], asked: Mapping[str, Sequence[int]]) -> dict[str, Range]:
+def _ranges(ranges: Mapping[str, Range], asked: Mapping[str, Sequence[int]]) -> dict[str, Range]:
     """The range of every size in a profile; a size that it does not name keeps its whole range."""
     for name, sizes in asked.items():
-        if name not in known:
+        if name not in ranges:
             raise OptionsError(
                 Worded("{} names the size {}, which does not vary", Option("profiles"), name),
-                because=f"those that vary are {', '.join(known)}" if known else "all sizes are fixed",
+                because=f"those that vary are {', '.join(ranges)}" if ranges else "all sizes are fixed",
                 fix=Worded("let it vary with {} and {}", Option("min_shapes"), Option("max_shapes")),
             )
-        whole = known[name]
+        whole = ranges[name]
         if len(sizes) != 3 or not whole.min <= sizes[0] <= sizes[1] <= sizes[2] <= whole.max:
             raise OptionsError(
                 Worded("{} has {}={}", Option("profiles"), name, "..".join(map(str, sizes))),
                 because=f"the sizes must not decrease, and must lie in {whole.min} to {whole.max}",
                 fix=Worded("change it, or {}", another_range({name: whole})),
             )
-    return {name: Range(*asked[name]) if name in asked else span for name, span in known.items()}
+    return {name: Range(*asked[name]) if name in asked else span for name, span in ranges.items()}
 
 
-def _refuse_gaps(known: Mapping[str, Range], profiles: Sequence[Mapping[str, Range]]) -> None:
+def _refuse_gaps(ranges: Mapping[str, Range], profiles: Sequence[Mapping[str, Range]]) -> None:
     """The smallest and the largest size must each be in a profile: a manifest promises that they run."""
-    for name, whole in known.items():
+    for name, whole in ranges.items():
         least, most = min(each[name].min for each in profiles), max(each[name].max for each in profiles)
         if (least, most) != (whole.min, whole.max):
             raise OptionsError(

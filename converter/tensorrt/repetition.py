@@ -12,14 +12,14 @@ from prototrt.surgery.ops import While
 @lowers(While)
 def while_(network: Network, op: While, *inputs: Tensor) -> list[Tensor]:
     """A loop with a recurrence for each state, and one for the condition, which is true at first."""
-    given = op.named_inputs(inputs)
+    roles = op.named_inputs(inputs)
     loop = network.definition.add_loop()
     first = network.constant_array(np.array(True))
     condition = network.add("recurrence", first, owner=loop)
     network.add("trip_limit", condition.get_output(0), network.enum("TripLimit", "WHILE"), owner=loop)
-    recurrences = [network.add("recurrence", state, owner=loop) for state in given.states]
+    recurrences = [network.add("recurrence", state, owner=loop) for state in roles.states]
     inside = [layer.get_output(0) for layer in recurrences]
-    tensors = dict(zip(op.body.inputs, [*inside, *given.invariants], strict=True))
+    tensors = dict(zip(op.body.inputs, [*inside, *roles.invariants], strict=True))
     lower_nodes(network, op.body, tensors)
     results = op.round_outputs([tensor_of(network, value, tensors) for value in op.body.outputs])
     condition.set_input(1, results.another_round)

@@ -14,15 +14,15 @@ def scan(network: Network, op: Scan, *inputs: Tensor) -> list[Tensor]:
     The states after the last step leave through LAST_VALUE outputs, the output sequences
     through CONCATENATE; run backwards, iterators and outputs reverse.
     """
-    given = op.named_inputs(inputs)
+    roles = op.named_inputs(inputs)
     assert network.node is not None
     steps = network.scalar_size(op.steps([value.shape for value in network.node.inputs]))
     loop = network.definition.add_loop()
     network.add("trip_limit", steps, network.enum("TripLimit", "COUNT"), owner=loop)
-    recurrences = [network.add("recurrence", state, owner=loop) for state in given.states]
-    iterators = [network.add("iterator", sequence, 0, op.reverse, owner=loop) for sequence in given.sequences]
+    recurrences = [network.add("recurrence", state, owner=loop) for state in roles.states]
+    iterators = [network.add("iterator", sequence, 0, op.reverse, owner=loop) for sequence in roles.sequences]
     inside = [layer.get_output(0) for layer in (*recurrences, *iterators)]
-    tensors = dict(zip(op.body.inputs, [*inside, *given.invariants], strict=True))
+    tensors = dict(zip(op.body.inputs, [*inside, *roles.invariants], strict=True))
     lower_nodes(network, op.body, tensors)
     results = op.named_outputs([tensor_of(network, value, tensors) for value in op.body.outputs])
     for recurrence, state in zip(recurrences, results.states, strict=True):

@@ -25,8 +25,8 @@ def non_max_suppression(
     layer.topk_box_limit = size
     layer.set_input(3, network.constant_array(np.array(op.threshold, np.float32)))
     layer.set_input(4, network.constant_array(np.array(0, np.float32)))
-    found = layer.get_output(0)  # rows of list, class, place
-    list_of_each, place = (_column(network, found, column) for column in (0, 2))
+    rows = layer.get_output(0)  # rows of list, class, place
+    list_of_each, place = (_column(network, rows, column) for column in (0, 2))
     start = elementwise(network, list_of_each, number_like(network, list_of_each, size), "PROD")
     index = elementwise(network, start, place, "SUM")
     nowhere = elementwise(network, index, number_like(network, index, 0), "PROD")

@@ -7,8 +7,8 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_INIT_NET, GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError, UnsupportedLayerError, WeightsError
-from prototrt.surgery.caffe2.operator_rule import expect_axes, known, operator_rule, refuse_order
-from prototrt.surgery.caffe2.windows import Geometry, cropped, geometry_of, transposed_geometry_of
+from prototrt.surgery.caffe2.operator_rule import constant_array, expect_axes, operator_rule, refuse_order
+from prototrt.surgery.caffe2.windows import OperatorGeometry, cropped, geometry_of, transposed_geometry_of
 from prototrt.surgery.ir import Value, computable, fixed
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, Convolution, Deconvolution, LeakyReLU, Pad, Slice
@@ -24,7 +24,7 @@ def convolution(
     Inputs: x (N, C, ...), weights (outputs, C / group, kernel...), bias (outputs,).
     """
     refuse_order(operator)
-    kernel = known(build, operator, 1, weights)
+    kernel = constant_array(build, operator, 1, weights)
     geometry, x = cropped(build, geometry_of(build, operator, x.shape), x)
     group, channels = _group(operator, kernel, geometry), fixed(x.shape[1], "axis 1 (channels)")
     if kernel.shape[1] * group != channels or kernel.shape[0] % group:
@@ -48,7 +48,7 @@ def transposed(
     Inputs: x (N, C, ...), weights (C, outputs / group, kernel...), bias (outputs,).
     """
     refuse_order(operator)
-    kernel = known(build, operator, 1, weights)
+    kernel = constant_array(build, operator, 1, weights)
     expect_axes(operator, x, 4, "(N, C, H, W)")
     geometry = transposed_geometry_of(build, operator, x.shape)
     group, channels = _group(operator, kernel, geometry), fixed(x.shape[1], "axis 1 (channels)")
@@ -66,7 +66,9 @@ def transposed(
     return [build.add(ADD, y, build.aligned(shift, len(y.shape), 1))]
 
 
-def _cut(build: Builder, geometry: Geometry, x: Value, kernel: Value, bias: Value, group: int) -> Value:
+def _cut(
+    build: Builder, geometry: OperatorGeometry, x: Value, kernel: Value, bias: Value, group: int
+) -> Value:
     """The transposed convolution without its padding, which may differ between the ends."""
     after = [max(pad, 0) for pad in geometry.after]
     pad = tuple(map(min, geometry.before, after))
@@ -78,7 +80,7 @@ def _cut(build: Builder, geometry: Geometry, x: Value, kernel: Value, bias: Valu
     return y
 
 
-def _group(operator: Operator, kernel: np.ndarray, geometry: Geometry) -> int:
+def _group(operator: Operator, kernel: np.ndarray, geometry: OperatorGeometry) -> int:
     """The number of groups. Raises if the geometry does not match the kernel."""
     if kernel.shape[2:] != geometry.kernel:
         raise WeightsError(
@@ -98,7 +100,7 @@ def _group(operator: Operator, kernel: np.ndarray, geometry: Geometry) -> int:
 def _bias(build: Builder, operator: Operator, bias: Value | None, outputs: int) -> Value:
     if bias is None:
         return build.constant(np.broadcast_to(np.float32(0), (outputs,)), "no_bias")
-    array = known(build, operator, 2, bias)
+    array = constant_array(build, operator, 2, bias)
     if array.size != outputs:
         raise ShapeError(
             f"shape is {array.shape}, expected ({outputs},)",

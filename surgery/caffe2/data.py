@@ -10,7 +10,7 @@ from prototrt.caffe_proto.caffe2.init_net import GIVEN, GIVEN_FLOATS, constant_f
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.schema import INT32
 from prototrt.caffe_proto.common.errors import ShapeError
-from prototrt.surgery.caffe2.operator_rule import known, operator_rule
+from prototrt.surgery.caffe2.operator_rule import constant_array, operator_rule
 from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.ir import DType, Value, element_count
 from prototrt.surgery.ir.builder import Builder
@@ -67,7 +67,7 @@ def constant(build: Builder, operator: Operator, *like: Value) -> list[Value]:
     arguments = operator.arguments
     shape = arguments.integers("shape")
     if like and arguments.flag("input_as_shape"):
-        shape = tuple(int(size) for size in known(build, operator, 0, like[0]).reshape(-1))
+        shape = tuple(int(size) for size in constant_array(build, operator, 0, like[0]).reshape(-1))
     elif like:
         element_count(like[0].shape, "a size of the constant")
         shape = tuple(int(size) for size in like[0].shape)
@@ -81,7 +81,7 @@ def constant(build: Builder, operator: Operator, *like: Value) -> list[Value]:
 
 
 @operator_rule(*GIVEN)
-def given(build: Builder, operator: Operator) -> list[Value]:
+def filled_tensor(build: Builder, operator: Operator) -> list[Value]:
     """Numbers stored in the predict net itself.
 
     Becomes: a constant.
@@ -99,7 +99,7 @@ def scatter_assign(build: Builder, operator: Operator, data: Value, index: Value
     Becomes: a constant.
     """
     array, places, values = (
-        known(build, operator, position, value) for position, value in enumerate((data, index, rows))
+        constant_array(build, operator, position, value) for position, value in enumerate((data, index, rows))
     )
     if values.shape != (*places.shape, *array.shape[1:]) or places.ndim != 1:
         raise ShapeError(

@@ -270,13 +270,13 @@ def cast(build: Builder, operator: Operator, x: Value) -> list[Value]:
     arguments = operator.arguments
     if arguments.is_text("to"):
         word = arguments.text("to", "")
-        number, stated = DTYPE_WORDS.get(word.lower(), 0), f'"{word}"'
+        number, text = DTYPE_WORDS.get(word.lower(), 0), f'"{word}"'
     else:
         number = arguments.integer("to", 1)
-        stated = str(number)
+        text = str(number)
     if number not in DTYPES:
         raise UnsupportedLayerError(
-            f"to is {stated}, expected float, int32, int64 or bool",
+            f"to is {text}, expected float, int32, int64 or bool",
             fix=CUT_BEFORE,
         )
     dtype = DType(DTYPES[number].replace("64", "32"))

@@ -34,11 +34,11 @@ class Caffe2(Framework):
         return with_inputs(model, names)
 
     def missing_shapes(
-        self, model: Model, layers: Sequence[Layer], given: Collection[str]
+        self, model: Model, layers: Sequence[Layer], shaped: Collection[str]
     ) -> list[ConversionError]:
         """Caffe2's files state no shapes."""
         inputs = [layer.tops[0] for layer in layers if layer.type == "Input"]
-        missing = [name for name in inputs if name not in given]
+        missing = [name for name in inputs if name not in shaped]
         if not missing:
             return []
         because = Worded("Caffe2's nets state none; the inputs are {}", listed(inputs))
@@ -52,5 +52,5 @@ class Caffe2(Framework):
         is_recurrent = any(layer.type in _RECURRENT for layer in layers)
         return ("T", "N") if is_recurrent and axes > 2 else ("N",)
 
-    def outputs(self, blobs: BlobValues, wanted: Sequence[Value]) -> Sequence[Value]:
-        return list(dict.fromkeys((*wanted, *blobs.final_states())))
+    def outputs(self, blobs: BlobValues, values: Sequence[Value]) -> Sequence[Value]:
+        return list(dict.fromkeys((*values, *blobs.final_states())))

@@ -10,7 +10,7 @@ from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Worded
-from prototrt.surgery.caffe2.operator_rule import expect_axes, known, operator_rule, refuse_order
+from prototrt.surgery.caffe2.operator_rule import constant_array, expect_axes, operator_rule, refuse_order
 from prototrt.surgery.caffe2.windows import pads_of
 from prototrt.surgery.ir import DType, OpenSize, Size, Value, computable, range_of
 from prototrt.surgery.ir.builder import Builder
@@ -70,22 +70,22 @@ def _scales(
     """The scales of height and width."""
     refuse_order(operator)
     expect_axes(operator, x, 4, "(N, C, H, W)")
-    found = [operator.arguments.number(f"{name}_scale", 1.0) for name in ("height", "width")]
+    factors = [operator.arguments.number(f"{name}_scale", 1.0) for name in ("height", "width")]
     if scales is not None:
-        array = known(build, operator, 1, scales).reshape(-1)
+        array = constant_array(build, operator, 1, scales).reshape(-1)
         if array.size != 2:
             raise ShapeError(
                 f"shape is {scales.shape}, expected (2,)",
                 blob=f'input "{operator.bottom_blob(1)}"',
                 fix=GIVE_SHAPES_AND_INIT_NET,
             )
-        found = array.tolist()
-    if not all(0 < scale < math.inf for scale in found):
+        factors = array.tolist()
+    if not all(0 < scale < math.inf for scale in factors):
         raise NetError(
-            f"the scales are {found}, expected more than 0",
+            f"the scales are {factors}, expected more than 0",
             fix="set height_scale and width_scale to positive numbers",
         )
-    return np.float32(found[0]), np.float32(found[1])
+    return np.float32(factors[0]), np.float32(factors[1])
 
 
 EXACT_IN_FLOAT32 = 1 << 24

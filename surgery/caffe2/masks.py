@@ -60,9 +60,9 @@ def sequence_mask(build: Builder, operator: Operator, x: Value, rows_of: Value |
 def _refuse_mode(operator: Operator, mode: str, *, has_two_inputs: bool) -> None:
     """Raise for an unknown mode, ``UnsupportedLayerError``, and for inputs that it does not take, ``NetError``."""
     if mode not in (*_WITH_INPUT, *_TRIANGLES):
-        known_modes = ", ".join((*_WITH_INPUT, *_TRIANGLES))
+        modes = ", ".join((*_WITH_INPUT, *_TRIANGLES))
         raise UnsupportedLayerError(
-            f'mode is "{mode}", expected one of {known_modes}',
+            f'mode is "{mode}", expected one of {modes}',
             fix=CUT_BEFORE,
         )
     if has_two_inputs != (mode in _WITH_INPUT):

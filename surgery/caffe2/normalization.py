@@ -9,9 +9,9 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
+    constant_array,
     expect_axes,
     flattened,
-    known,
     operator_rule,
     refuse_order,
 )
@@ -102,7 +102,10 @@ def spatial_bn(
     refuse_order(operator)
     if not operator.arguments.flag("is_test"):
         build.warn("is_test is not set: prototrt assumes inference and uses the stored statistics")
-    parts = [known(build, operator, 1 + i, value) for i, value in enumerate((scale, shift, mean, variance))]
+    parts = [
+        constant_array(build, operator, 1 + i, value)
+        for i, value in enumerate((scale, shift, mean, variance))
+    ]
     for index, part in enumerate(parts, 1):
         if part.shape != x.shape[1:2]:
             raise ShapeError(

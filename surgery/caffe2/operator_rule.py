@@ -43,7 +43,7 @@ def flattened(shape: Shape) -> Dim:
     return sizes[0] if len(sizes) == 1 else element_count(shape, "a flattened axis")
 
 
-def known(build: Builder, operator: Operator, index: int, value: Value) -> Array:
+def constant_array(build: Builder, operator: Operator, index: int, value: Value) -> Array:
     """What an input holds that the graph depends on: weights, a shape, sizes."""
     array = _computed(build, value)
     if array is None:

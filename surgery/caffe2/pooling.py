@@ -9,7 +9,7 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.caffe2.operator_rule import operator_rule, refuse_order
-from prototrt.surgery.caffe2.windows import Geometry, cropped, geometry_of
+from prototrt.surgery.caffe2.windows import OperatorGeometry, cropped, geometry_of
 from prototrt.surgery.ir import OpenSize, Value, computable, fixed, range_of
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.range_words import one_size
@@ -45,27 +45,27 @@ def average_pool(build: Builder, operator: Operator, x: Value) -> list[Value]:
     return [build.add(AveragePool(geometry.kernel, geometry.stride, before, after), x)]
 
 
-def _pooled(build: Builder, operator: Operator, x: Value) -> tuple[Geometry, Value]:
+def _pooled(build: Builder, operator: Operator, x: Value) -> tuple[OperatorGeometry, Value]:
     """The windows, with padding after the image up to the end of the last one."""
     refuse_order(operator)
-    stated = geometry_of(build, operator, x.shape)
-    if any(step != 1 for step in stated.dilation):
+    geometry = geometry_of(build, operator, x.shape)
+    if any(step != 1 for step in geometry.dilation):
         raise UnsupportedLayerError(
-            f"dilation is {stated.dilation}, expected 1",
+            f"dilation is {geometry.dilation}, expected 1",
             fix=CUT_BEFORE,
         )
-    geometry, x = cropped(build, stated, x)
+    geometry, x = cropped(build, geometry, x)
     needed = tuple(_needed(geometry, x, axis) for axis in range(len(geometry.kernel)))
-    pads = zip(stated.before, stated.after, stated.kernel, strict=True)
+    pads = zip(geometry.before, geometry.after, geometry.kernel, strict=True)
     if any(max(before, after) >= window for before, after, window in pads):
         raise NetError(
-            f"the padding is {(*stated.before, *stated.after)}, expected less than the kernel {stated.kernel}",
+            f"the padding is {(*geometry.before, *geometry.after)}, expected less than the kernel {geometry.kernel}",
             fix=MEND_ARGUMENTS,
         )
     return replace(geometry, after=needed), x
 
 
-def _needed(geometry: Geometry, x: Value, axis: int) -> int:
+def _needed(geometry: OperatorGeometry, x: Value, axis: int) -> int:
     """The padding after the image that a window reaches: the whole padding may be larger than a window."""
     window, stride, after = geometry.kernel[axis], geometry.stride[axis], geometry.after[axis]
     size = computable(x.shape[2 + axis], "a size of the image")

@@ -197,10 +197,10 @@ class Unfolding:
 
 def _places(parts: list[Value], start: int) -> list[tuple[Value, int]]:
     """The parts that end after row ``start``, each with the number of rows before it."""
-    found, before = [], 0
+    places, before = [], 0
     for part in parts:
         size = fixed(part.shape[0], "the number of rows")
         if before + size > start:
-            found.append((part, before))
+            places.append((part, before))
         before += size
-    return found
+    return places

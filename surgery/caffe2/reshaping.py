@@ -7,7 +7,7 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET, MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.caffe2.operator_rule import flattened, integers, known, operator_rule
+from prototrt.surgery.caffe2.operator_rule import constant_array, flattened, integers, operator_rule
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.layers.reshaping import reshaped
@@ -23,7 +23,7 @@ def reshape(build: Builder, operator: Operator, x: Value, shape: Value | None = 
     """
     sizes = list(operator.arguments.integers("shape"))
     if shape is not None:
-        sizes = [int(size) for size in known(build, operator, 1, shape).reshape(-1)]
+        sizes = [int(size) for size in constant_array(build, operator, 1, shape).reshape(-1)]
     y = build.reshape(x, reshaped(x.shape, 0, len(x.shape), sizes))
     return [y, integers(build, x.shape)] if all(isinstance(dim, int) for dim in x.shape) else [y]
 
@@ -147,7 +147,7 @@ def expand(build: Builder, operator: Operator, x: Value, shape: Value) -> list[V
 
     Becomes: Reshape, Tile.
     """
-    sizes = [int(size) for size in known(build, operator, 1, shape).reshape(-1)]
+    sizes = [int(size) for size in constant_array(build, operator, 1, shape).reshape(-1)]
     x = build.aligned(x, max(len(x.shape), len(sizes)))
     for axis, size in enumerate(sizes, len(x.shape) - len(sizes)):
         if x.shape[axis] == 1 and size > 1:

@@ -13,8 +13,8 @@ from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     canonical,
     channel_axis,
+    constant_array,
     integers,
-    known,
     operator_rule,
 )
 from prototrt.surgery.ir import Shape, Size, Value, computable, divided, fixed, range_of
@@ -51,7 +51,7 @@ def split(build: Builder, operator: Operator, x: Value, sizes: Value | None = No
     total = computable(x.shape[axis], f"axis {axis}")
     parts = operator.arguments.integers("split")
     if sizes is not None:
-        parts = tuple(int(size) for size in known(build, operator, 1, sizes).reshape(-1))
+        parts = tuple(int(size) for size in constant_array(build, operator, 1, sizes).reshape(-1))
     equal = None if parts or not count else divided(total, count)
     if equal is None and (len(parts) != count or sum(parts) != total or any(size < 1 for size in parts)):
         raise ShapeError(
@@ -77,8 +77,8 @@ def slice_operator(
     """
     first, last = operator.arguments.integers("starts"), operator.arguments.integers("ends")
     if starts is not None and ends is not None:
-        first = tuple(int(place) for place in known(build, operator, 1, starts).reshape(-1))
-        last = tuple(int(place) for place in known(build, operator, 2, ends).reshape(-1))
+        first = tuple(int(place) for place in constant_array(build, operator, 1, starts).reshape(-1))
+        last = tuple(int(place) for place in constant_array(build, operator, 2, ends).reshape(-1))
     if len(first) != len(last) or len(first) > len(x.shape):
         raise NetError(
             f"starts are {list(first)} and ends {list(last)}, for an input of shape {x.shape}",
@@ -147,14 +147,14 @@ def reorder(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
 
 @operator_rule("Tile")
-def tile(build: Builder, operator: Operator, x: Value, *stated: Value) -> list[Value]:
+def tile(build: Builder, operator: Operator, x: Value, *counts: Value) -> list[Value]:
     """``tiles`` copies along ``axis``.
 
     Becomes: Tile.
     Inputs: x, and optionally the number of tiles and the axis, which are arguments otherwise.
     """
     numbers = dict(
-        zip(("tiles", "axis"), (_number(build, operator, stated, index) for index in (0, 1)), strict=True)
+        zip(("tiles", "axis"), (_number(build, operator, counts, index) for index in (0, 1)), strict=True)
     )
     for name, number in numbers.items():
         if number is None and not operator.arguments.has(name):
@@ -174,7 +174,7 @@ def _number(build: Builder, operator: Operator, inputs: Sequence[Value], index: 
     """The whole number in an input after the first, if there is one."""
     if index >= len(inputs):
         return None
-    array = known(build, operator, 1 + index, inputs[index])
+    array = constant_array(build, operator, 1 + index, inputs[index])
     if array.size != 1:
         raise ShapeError(
             f"shape is {array.shape}, expected one number",

@@ -15,7 +15,7 @@ from prototrt.caffe_proto.caffe2.advice import (
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.packed import GATES, PackedLayout
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError, WeightsError
-from prototrt.surgery.caffe2.operator_rule import expect_axes, known, operator_rule
+from prototrt.surgery.caffe2.operator_rule import constant_array, expect_axes, operator_rule
 from prototrt.surgery.ir import Array, Value, fixed
 from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Transpose
@@ -46,10 +46,10 @@ def inference_lstm(
             f"has {len(weights)} weights, expected {max(layers, 1) * directions * each}",
             fix=MEND_ARGUMENTS,
         )
-    arrays = [known(build, operator, 3 + index, value) for index, value in enumerate(weights)]
-    found = [_with_biases(arrays[start : start + each]) for start in range(0, len(arrays), each)]
-    _check_sizes(found, fixed(x.shape[2], "the number of inputs D"), directions)
-    stored = [in_order(one, "pytorch", "caffe") for one in found]
+    arrays = [constant_array(build, operator, 3 + index, value) for index, value in enumerate(weights)]
+    directions_weights = [_with_biases(arrays[start : start + each]) for start in range(0, len(arrays), each)]
+    _check_sizes(directions_weights, fixed(x.shape[2], "the number of inputs D"), directions)
+    stored = [in_order(one, "pytorch", "caffe") for one in directions_weights]
     is_batch_first = arguments.flag("batch_first")
     if is_batch_first:
         x = build.add(Transpose((1, 0, 2)), x, hint="steps_first")
@@ -62,12 +62,12 @@ def _with_biases(arrays: list[Array]) -> DirectionWeights:
     return DirectionWeights("LSTM", arrays[0], arrays[1], *(arrays[2:] or [nothing, nothing]))
 
 
-def _check_sizes(found: Sequence[DirectionWeights], inputs: int, directions: int) -> None:
+def _check_sizes(directions_weights: Sequence[DirectionWeights], inputs: int, directions: int) -> None:
     """Refuse weights that do not fit each other, or the number of inputs of the first layer."""
-    for index, one in enumerate(found):
+    for index, one in enumerate(directions_weights):
         rows = one.h.shape[0]
         hidden = rows // 4
-        below = found[: index - index % directions][-directions:]
+        below = directions_weights[: index - index % directions][-directions:]
         size = sum(each.h.shape[0] // 4 for each in below) or inputs
         shapes = [array.shape for array in (one.x, one.h, one.x_bias, one.h_bias)]
         expected = [(4 * hidden, size), (4 * hidden, hidden), (rows,), (rows,)]
@@ -90,7 +90,7 @@ def recurrent(
     dropout are not tensors. ``dropout`` and ``seed`` have no effect at inference.
     """
     layout = _packed_layout(operator, x)
-    packed = known(build, operator, 3, weights).reshape(-1)
+    packed = constant_array(build, operator, 3, weights).reshape(-1)
     if packed.size < layout.size:
         raise WeightsError(
             f"holds {packed.size} numbers, expected at least {layout.size}",
@@ -135,22 +135,22 @@ def _run(
     stored: Sequence[DirectionWeights],
     directions: int,
     x: Value,
-    given: Sequence[Value],
+    states: Sequence[Value],
 ) -> list[Value]:
     """The outputs of the last layer (T, N, directions * H), and the last states of all layers and directions."""
     each = [direction_of(build, one, reverse=index % directions == 1) for index, one in enumerate(stored)]
     stack = Stack([each[start : start + directions] for start in range(0, len(each), directions)])
-    _check_states(operator, stack, x, given)
-    ran = run_stack(build, stack, StackInputs(x), [[state] for state in given])
+    _check_states(operator, stack, x, states)
+    ran = run_stack(build, stack, StackInputs(x), [[state] for state in states])
     finals = [after for (after,) in ran.states]
-    for before, after in zip(given, finals, strict=True):
+    for before, after in zip(states, finals, strict=True):
         build.expose_state(before, after)
     return [ran.top, *finals]
 
 
-def _check_states(operator: Operator, stack: Stack, x: Value, given: Sequence[Value]) -> None:
+def _check_states(operator: Operator, stack: Stack, x: Value, states: Sequence[Value]) -> None:
     layers, directions = len(stack.layers), len(stack.layers[0])
-    for index, (state, sizes) in enumerate(zip(given, stack.state_sizes.values(), strict=True), 1):
+    for index, (state, sizes) in enumerate(zip(states, stack.state_sizes.values(), strict=True), 1):
         if len(state.shape) != 3 or state.shape[:2] != (len(sizes), x.shape[1]):
             raise ShapeError(
                 f"shape is {state.shape}, expected ({len(sizes)}, {x.shape[1]}, H)",

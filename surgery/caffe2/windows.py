@@ -22,7 +22,7 @@ NOTSET, VALID, SAME, CAFFE_POOLING = range(4)
 
 
 @dataclass(frozen=True, slots=True)
-class Geometry:
+class OperatorGeometry:
     """One entry for each spatial axis; ``before`` and ``after`` are padding, in elements."""
 
     kernel: tuple[int, ...]
@@ -32,33 +32,33 @@ class Geometry:
     dilation: tuple[int, ...]
 
 
-def geometry_of(build: Builder, operator: Operator, shape: Shape) -> Geometry:
+def geometry_of(build: Builder, operator: Operator, shape: Shape) -> OperatorGeometry:
     """The geometry that the operator states for an input (N, C, ...). Raises ``NetError``.
 
     Source: caffe2 ``operators/conv_pool_op_base.h``, ``ConvPoolOpBase`` and ``ComputeSizeAndPad``.
     """
-    stated, legacy = _stated(build, operator, shape), _legacy_of(operator)
+    geometry, legacy = _geometry(build, operator, shape), _legacy_of(operator)
     if legacy == NOTSET and not operator.arguments.flag("global_pooling"):
-        return stated
+        return geometry
     if operator.arguments.flag("global_pooling"):
-        return _whole(stated, tuple(fixed(dim, "a size of the image") for dim in shape[2:]))
+        return _whole(geometry, tuple(fixed(dim, "a size of the image") for dim in shape[2:]))
     sizes = tuple(computable(dim, "a size of the image") for dim in shape[2:])
-    if legacy != VALID and set(stated.dilation) != {1}:
+    if legacy != VALID and set(geometry.dilation) != {1}:
         raise NetError(
-            f"legacy_pad is {legacy} and dilation {stated.dilation}, expected 1",
+            f"legacy_pad is {legacy} and dilation {geometry.dilation}, expected 1",
             fix=MEND_ARGUMENTS,
         )
-    spans = [_legacy(stated, legacy, axis, size) for axis, size in enumerate(sizes)]
-    return replace(stated, before=tuple(b for b, _ in spans), after=tuple(a for _, a in spans))
+    spans = [_legacy(geometry, legacy, axis, size) for axis, size in enumerate(sizes)]
+    return replace(geometry, before=tuple(b for b, _ in spans), after=tuple(a for _, a in spans))
 
 
-def transposed_geometry_of(build: Builder, operator: Operator, shape: Shape) -> Geometry:
+def transposed_geometry_of(build: Builder, operator: Operator, shape: Shape) -> OperatorGeometry:
     """The same for ConvTranspose. ``after`` is what is left of the padding where ``adj`` adds to the
     result; below 0, the result grows by it.
 
     Source: caffe2 ``operators/conv_transpose_unpool_op_base.h``, ``ComputeSizeAndPad``.
     """
-    geometry = _stated(build, operator, shape)
+    geometry = _geometry(build, operator, shape)
     if any(step != 1 for step in geometry.dilation):
         raise UnsupportedLayerError(
             f"dilation is {geometry.dilation}, expected 1: Caffe2 supports no other value here",
@@ -80,7 +80,7 @@ def transposed_geometry_of(build: Builder, operator: Operator, shape: Shape) -> 
     return replace(geometry, after=after)
 
 
-def cropped(build: Builder, geometry: Geometry, x: Value) -> tuple[Geometry, Value]:
+def cropped(build: Builder, geometry: OperatorGeometry, x: Value) -> tuple[OperatorGeometry, Value]:
     """Value and geometry without negative padding, which ``legacy_pad`` 2 makes if strides exceed the kernel."""
     before, after = ([min(pad, 0) for pad in pads] for pads in (geometry.before, geometry.after))
     if not any((*before, *after)):
@@ -90,7 +90,7 @@ def cropped(build: Builder, geometry: Geometry, x: Value) -> tuple[Geometry, Val
     return replace(geometry, before=kept[0], after=kept[1]), x
 
 
-def _stated(build: Builder, operator: Operator, shape: Shape) -> Geometry:
+def _geometry(build: Builder, operator: Operator, shape: Shape) -> OperatorGeometry:
     """The geometry without ``legacy_pad`` and ``global_pooling``."""
     axes = len(shape) - 2
     if axes < 1:
@@ -110,17 +110,17 @@ def _stated(build: Builder, operator: Operator, shape: Shape) -> Geometry:
             f"kernel {kernel}, stride {stride} and dilation {dilation}, expected at least 1 each",
             fix=MEND_ARGUMENTS,
         )
-    return Geometry(kernel, stride, *pads_of(build, operator, axes), dilation)
+    return OperatorGeometry(kernel, stride, *pads_of(build, operator, axes), dilation)
 
 
-def _whole(stated: Geometry, sizes: tuple[int, ...]) -> Geometry:
+def _whole(geometry: OperatorGeometry, sizes: tuple[int, ...]) -> OperatorGeometry:
     """One window over the whole image."""
-    if any((*stated.before, *stated.after)) or {*stated.stride, *stated.dilation} != {1}:
+    if any((*geometry.before, *geometry.after)) or {*geometry.stride, *geometry.dilation} != {1}:
         raise NetError(
             "with global_pooling, pad must be 0, and stride and dilation 1",
             fix="remove pad, stride and dilation",
         )
-    return replace(stated, kernel=sizes)
+    return replace(geometry, kernel=sizes)
 
 
 def _legacy_of(operator: Operator) -> int:
@@ -133,9 +133,9 @@ def _legacy_of(operator: Operator) -> int:
     return legacy
 
 
-def _legacy(stated: Geometry, legacy: int, axis: int, size: Size) -> tuple[int, int]:
+def _legacy(geometry: OperatorGeometry, legacy: int, axis: int, size: Size) -> tuple[int, int]:
     """The padding before and after along one axis. Raises ``ShapeError`` where it would vary."""
-    kernel, stride, pad = stated.kernel[axis], stated.stride[axis], stated.before[axis]
+    kernel, stride, pad = geometry.kernel[axis], geometry.stride[axis], geometry.before[axis]
     if legacy == VALID:
         return 0, 0
     if legacy == SAME:
@@ -192,22 +192,22 @@ def pads_of(build: Builder, operator: Operator, axes: int) -> tuple[tuple[int, .
 
 def _all_or_none(build: Builder, operator: Operator, names: tuple[str, ...]) -> bool:
     """Whether all of these are stated; Caffe2 ignores some of them alone."""
-    stated = [name for name in names if operator.arguments.has(name)]
-    if stated and len(stated) < len(names):
+    present = [name for name in names if operator.arguments.has(name)]
+    if present and len(present) < len(names):
         build.warn(
-            f"states {', '.join(stated)} without the rest of {', '.join(names)}: ignored, as in Caffe2"
+            f"states {', '.join(present)} without the rest of {', '.join(names)}: ignored, as in Caffe2"
         )
-    return len(stated) == len(names)
+    return len(present) == len(names)
 
 
 def _only(forms: dict[str, tuple[int, ...]], axes: int, ends: int) -> tuple[int, ...]:
     """The entries of the one form that is stated, with ``ends`` for each axis; none if no form is."""
-    stated = {name: entries for name, entries in forms.items() if entries}
-    if len(stated) > 1:
+    present = {name: entries for name, entries in forms.items() if entries}
+    if len(present) > 1:
         raise NetError(
-            f"states both {' and '.join(stated)}, expected one of them", fix=f"remove {list(stated)[-1]}"
+            f"states both {' and '.join(present)}, expected one of them", fix=f"remove {list(present)[-1]}"
         )
-    for name, entries in stated.items():
+    for name, entries in present.items():
         each = len(entries) // ends
         # A number for two axes also serves a sequence, which has one.
         if len(entries) != axes * ends if name.endswith("s") else each < axes:

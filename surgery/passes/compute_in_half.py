@@ -134,8 +134,10 @@ class _Halving:
             self._casts[new, FULL] = old
 
     def _add_scan(self, node: Node, scan: Scan, read: Sequence[Value]) -> None:
-        given = scan.named_inputs(read)
-        inputs = tuple(replace(given, states=tuple(self.cast(value, FULL) for value in given.states)))
+        scan_inputs = scan.named_inputs(read)
+        inputs = tuple(
+            replace(scan_inputs, states=tuple(self.cast(value, FULL) for value in scan_inputs.states))
+        )
         body = self._body(scan, inputs)
         self._write(node, scan if body is scan.body else replace(scan, body=body), inputs)
 

@@ -33,9 +33,9 @@ def _telling(graph: Graph, kept: Sequence[Node], needed: Container[Value]) -> It
     if not graph.symbols:
         return
     used = {symbol for node in walk(graph.with_nodes(kept)) for symbol in symbols_in(node.op)}
-    told = symbol_sources(value for value in graph.inputs if value in needed)
+    sources = symbol_sources(value for value in graph.inputs if value in needed)
     for symbol, source in symbol_sources(graph.inputs).items():
-        if symbol in used and symbol not in told:
+        if symbol in used and symbol not in sources:
             yield source.input
 
 
@@ -58,7 +58,7 @@ def _needed_inside(
     while True:  # a state that a needed one is computed from is also needed
         inner = {*_chosen(after.states, states), *_chosen(after.stacked, stacked)}
         nodes = _needed_nodes(scan.body.nodes, inner)
-        grown = [known or value in inner for known, value in zip(states, before.states, strict=True)]
+        grown = [is_state or value in inner for is_state, value in zip(states, before.states, strict=True)]
         if grown == states:
             return inner, nodes, states
         states = grown

@@ -19,32 +19,34 @@ def fold_constant_outputs(graph: Graph) -> Graph:
     After:  ``y = Identity(const x)``, ``return y``
     Left alone: outputs that depend on an input, copies of constants, and sizes that depend on data.
     """
-    known = _known_nodes(graph)
+    computable = _computable_nodes(graph)
     writers = [
         node
-        for node in known
+        for node in computable
         if not isinstance(node.op, Identity) and any(value in graph.outputs for value in node.outputs)
     ]
     if not writers:
         return graph
     results = [value for node in writers for value in node.outputs]
-    alone = replace(graph, inputs=(), nodes=tuple(known), outputs=tuple(results), recurrences=())
+    alone = replace(graph, inputs=(), nodes=tuple(computable), outputs=tuple(results), recurrences=())
     arrays = dict(zip(results, alone.evaluate(), strict=True))
     nodes = [copy for node in graph.nodes for copy in (_copies(node, arrays) if node in writers else (node,))]
     return graph.with_nodes(nodes)
 
 
-def _known_nodes(graph: Graph) -> list[Node]:
+def _computable_nodes(graph: Graph) -> list[Node]:
     """The nodes that depend on no input and, unlike those without inputs, on no size."""
     made: set[Value] = set()
-    known = []
+    computable = []
     for node in graph.nodes:
-        is_known = bool(node.inputs) and all(value.is_constant or value in made for value in node.inputs)
+        reads_constants = bool(node.inputs) and all(
+            value.is_constant or value in made for value in node.inputs
+        )
         is_fixed = all(isinstance(dim, int) for value in node.outputs for dim in value.shape)
-        if is_known and is_fixed:
-            known.append(node)
+        if reads_constants and is_fixed:
+            computable.append(node)
             made.update(node.outputs)
-    return known
+    return computable
 
 
 def _copies(node: Node, arrays: dict[Value, Array]) -> list[Node]:

@@ -69,7 +69,7 @@ def _segment(node: Node, terms: Sequence[Term]) -> _Segment:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Group:
+class _JointProducts:
     """Products that are computed at once, and all that is read of them."""
 
     products: Sequence[Node]
@@ -102,7 +102,7 @@ def _cuts(graph: Graph, build: Builder) -> dict[Node, list[Term]]:
     """
     sums, kept = Sums(graph), {*graph.outputs, *graph.state_outputs}
     writers = {value: node for node in graph.nodes for value in node.outputs}
-    found: dict[Node, list[Term]] = {}
+    terms_of: dict[Node, list[Term]] = {}
     for value, readers in graph.readers().items():
         whole = writers.get(value)
         if whole is None or not whole.is_surgical or value in kept or not all(map(_cuts_columns, readers)):
@@ -111,8 +111,8 @@ def _cuts(graph: Graph, build: Builder) -> dict[Node, list[Term]]:
         varying = [term for term in terms if not term.value.is_constant]
         if len(varying) == 1 and varying[0].product is not None and varying[0].value.shape == value.shape:
             for node in readers:
-                found[node] = [_cut(build, node, term) for term in terms]
-    return found
+                terms_of[node] = [_cut(build, node, term) for term in terms]
+    return terms_of
 
 
 def _cuts_columns(node: Node) -> bool:
@@ -132,9 +132,9 @@ def _cut(build: Builder, node: Node, term: Term) -> Term:
     return replace(term, value=build.constant(columns, "columns"))
 
 
-def _groups(graph: Graph, cuts: Mapping[Node, list[Term]]) -> list[_Group]:
+def _groups(graph: Graph, cuts: Mapping[Node, list[Term]]) -> list[_JointProducts]:
     """Products whose columns are added by sums."""
-    group_of: dict[Node, _Group] = {}
+    group_of: dict[Node, _JointProducts] = {}
     for node, terms in cuts.items():
         united = _united(group_of, _segment(node, terms))
         group_of[united.products[0]] = united
@@ -152,37 +152,37 @@ def _groups(graph: Graph, cuts: Mapping[Node, list[Term]]) -> list[_Group]:
     return [group for group in groups if len(group.products) > 1]
 
 
-def _united(group_of: Mapping[Node, _Group], segment: _Segment) -> _Group:
+def _united(group_of: Mapping[Node, _JointProducts], segment: _Segment) -> _JointProducts:
     """The groups of the products that a sum adds, with the sum instead of the Slices that only it reads."""
-    groups = dict.fromkeys(group_of.get(product, _Group([product], [])) for product in segment.pieces)
+    groups = dict.fromkeys(group_of.get(product, _JointProducts([product], [])) for product in segment.pieces)
     added = {piece.value for piece in segment.pieces.values()}
     others = [each for group in groups for each in group.segments if each.node.outputs[0] not in added]
-    return _Group([product for group in groups for product in group.products], [*others, segment])
+    return _JointProducts([product for group in groups for product in group.products], [*others, segment])
 
 
-def _is_worth_it(group: _Group) -> bool:
+def _is_worth_it(group: _JointProducts) -> bool:
     sizes = {product.inputs[1].shape for product in group.products}
     return len(sizes) > 1 and group.zeros() <= MOST_ZEROS
 
 
 def _products_below(graph: Graph) -> dict[Node, frozenset[Node]]:
     """The products that each product depends on."""
-    found: dict[Node, frozenset[Node]] = {}
+    products: dict[Node, frozenset[Node]] = {}
     below: dict[Value, frozenset[Node]] = {}
     for node in graph.nodes:
         before = frozenset().union(*(below.get(value, frozenset()) for value in node.inputs))
         if is_product(node):
-            found[node] = before
+            products[node] = before
             before |= {node}
         below.update(dict.fromkeys(node.outputs, before))
-    return found
+    return products
 
 
 def _are_independent(products: Sequence[Node], below: Mapping[Node, frozenset[Node]]) -> bool:
     return all(below[product].isdisjoint(products) for product in products)
 
 
-def _write(build: Builder, group: _Group) -> None:
+def _write(build: Builder, group: _JointProducts) -> None:
     """Add the joint product, and what is read of it."""
     build.origin = group.segments[0].node.origin
     rows = [product.inputs[0] for product in group.products]

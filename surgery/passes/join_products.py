@@ -37,12 +37,12 @@ def join_products(graph: Graph) -> Graph:
 
 def _groups(terms: Sequence[Term]) -> list[list[Term]]:
     """Products that can be joined: equal in type, rows and columns."""
-    found: dict[Hashable, list[Term]] = defaultdict(list)
+    groups: dict[Hashable, list[Term]] = defaultdict(list)
     for term in terms:
         if term.product is not None:
             rows, weights = term.product.inputs
-            found[term.is_cast, rows.dtype, rows.shape[:-1], weights.shape[:-1]].append(term)
-    return [group for group in found.values() if len(group) > 1]
+            groups[term.is_cast, rows.dtype, rows.shape[:-1], weights.shape[:-1]].append(term)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _product(build: Builder, group: Sequence[Term]) -> Value:

@@ -23,10 +23,8 @@ class Move:
     @classmethod
     def of(cls, source: Value, axes: Sequence[int | None] | None = None) -> Move:
         """The move to these axes of a value; by default to the value itself."""
-        wanted = range(len(source.shape)) if axes is None else axes
-        return cls(
-            source, tuple(None if axis is None or source.shape[axis] == 1 else axis for axis in wanted)
-        )
+        order = range(len(source.shape)) if axes is None else axes
+        return cls(source, tuple(None if axis is None or source.shape[axis] == 1 else axis for axis in order))
 
     @property
     def keeps_order(self) -> bool:
@@ -67,10 +65,10 @@ def together(moves: Sequence[Move]) -> Axes | None:
         return None
     axes: list[int | None] = []
     for each in zip(*(move.axes for move in moves), strict=True):
-        known = {axis for axis in each if axis is not None}
-        if len(known) > 1 or not known.isdisjoint(axes):
+        places = {axis for axis in each if axis is not None}
+        if len(places) > 1 or not places.isdisjoint(axes):
             return None
-        axes.append(known.pop() if known else None)
+        axes.append(places.pop() if places else None)
     return tuple(axes)
 
 

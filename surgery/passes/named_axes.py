@@ -62,14 +62,14 @@ class Twins(NamedTuple):
     axes: Axes
 
 
-class Group(NamedTuple):
+class TiedAxes(NamedTuple):
     """Axes of two values that together hold the same elements in the same order."""
 
     left: Sequence[Place]
     right: Sequence[Place]
 
 
-Rule: TypeAlias = Callable[[Node, Any], Iterator[Twins | Group]]
+Rule: TypeAlias = Callable[[Node, Any], Iterator[Twins | TiedAxes]]
 
 
 def caffe_layout(graph: Graph) -> dict[str, BindingLayout]:
@@ -79,7 +79,7 @@ def caffe_layout(graph: Graph) -> dict[str, BindingLayout]:
     last one units. Ties between the axes of inputs and outputs of primitives carry that through the graph, in both
     directions. In a net without recurrences, images (N, C, H, W) have streams on their first axis.
     """
-    names = _Names(graph)
+    names = _AxisNames(graph)
     scans = [(node, node.op) for node in graph.nodes if isinstance(node.op, Scan)]
     for node, scan in scans:
         names.learn_from(node, scan)
@@ -90,7 +90,7 @@ def caffe_layout(graph: Graph) -> dict[str, BindingLayout]:
     return {value.name: BindingLayout(names.of(value)) for value in (*graph.inputs, *graph.outputs)}
 
 
-class _Names:
+class _AxisNames:
     """The factors of axes, as far as they are known."""
 
     def __init__(self, graph: Graph) -> None:
@@ -98,7 +98,7 @@ class _Names:
         self._fresh: list[Place] = []
         self._twins: dict[Value, list[tuple[Value, Axes]]] = {}
         """The values that have axes like those of one value."""
-        self._groups: dict[Place, list[Group]] = {}
+        self._groups: dict[Place, list[TiedAxes]] = {}
         """The groups in which an axis is."""
         for tie in _ties_of(graph):
             if isinstance(tie, Twins):
@@ -111,9 +111,10 @@ class _Names:
 
     def of(self, value: Value) -> tuple[Factors, ...]:
         """The factors of each axis of a value."""
-        found = (self._factors.get((value, axis), ()) for axis in range(len(value.shape)))
+        each_axis = (self._factors.get((value, axis), ()) for axis in range(len(value.shape)))
         return tuple(
-            factors if all(factor.name in (STEPS, STREAMS) for factor in factors) else () for factors in found
+            factors if all(factor.name in (STEPS, STREAMS) for factor in factors) else ()
+            for factors in each_axis
         )
 
     def learn_from(self, node: Node, scan: Scan) -> None:
@@ -128,14 +129,14 @@ class _Names:
                     self.learn((value, axis), (Factor(name, value.shape[axis]),))
 
     def learn(self, place: Place, factors: Factors) -> None:
-        known = self._factors.get(place)
-        if known is None or known not in (factors, _UNCLEAR):
-            self._factors[place] = factors if known is None else _UNCLEAR
+        before = self._factors.get(place)
+        if before is None or before not in (factors, _UNCLEAR):
+            self._factors[place] = factors if before is None else _UNCLEAR
             self._fresh.append(place)
 
     def spread(self) -> None:
         """Carry what is known along all ties; along those of several axes last, since sizes of 1 make them vague."""
-        vague: list[Group] = []
+        vague: list[TiedAxes] = []
         while self._fresh or vague:
             if self._fresh:
                 place = self._fresh.pop()
@@ -159,13 +160,13 @@ class _Names:
 
     def _carry(self, source: Sequence[Place], target: Sequence[Place]) -> None:
         """Learn on one side of a tie of several axes what the other side knows."""
-        given, known = ([self._factors.get(place, ()) for place in side] for side in (source, target))
-        is_whole = all(factors or _size(place) == 1 for place, factors in zip(source, given, strict=True))
-        joined = _joined(given)
-        if not is_whole or _UNCLEAR in given or _needed(joined) == _needed(_joined(known)):
+        carried, before = ([self._factors.get(place, ()) for place in side] for side in (source, target))
+        is_whole = all(factors or _size(place) == 1 for place, factors in zip(source, carried, strict=True))
+        joined = _joined(carried)
+        if not is_whole or _UNCLEAR in carried or _needed(joined) == _needed(_joined(before)):
             return
         sizes = [_size(place) for place in target]
-        parts = _aligned(given, sizes) or _split(_needed(joined), sizes) or [()] * len(target)
+        parts = _aligned(carried, sizes) or _split(_needed(joined), sizes) or [()] * len(target)
         for place, part in zip(target, parts, strict=True):
             if part:
                 self.learn(place, part)
@@ -192,10 +193,10 @@ def _aligned(parts: Sequence[Factors], sizes: Sequence[Dim]) -> list[Factors] | 
     places, count = [place for place, factors in enumerate(parts) if factors], len(sizes)
     for shift in (count - len(parts), 0):
         if places and places[0] + shift >= 0 and places[-1] + shift < count:
-            found: list[Factors] = [()] * count
+            parted: list[Factors] = [()] * count
             for place in places:
-                found[place + shift] = parts[place]
-            return found
+                parted[place + shift] = parts[place]
+            return parted
     return None
 
 
@@ -224,7 +225,7 @@ def _resized(factors: Factors, size: Dim) -> Factors:
     return (replace(factors[0], size=size),) if [factor.name for factor in factors] == [STEPS] else ()
 
 
-def _ties_of(graph: Graph) -> Iterator[Twins | Group]:
+def _ties_of(graph: Graph) -> Iterator[Twins | TiedAxes]:
     kinds = {type(node.op) for node in walk(graph)}
     rules = {kind: [_RULES[each] for each in kind.__mro__ if each in _RULES] for kind in kinds}
     for node in walk(graph):
@@ -309,13 +310,13 @@ def _transpose(node: Node, op: Transpose) -> Iterator[Twins]:
     yield from _tied(node.inputs[0], node.outputs[0], ((old, new) for new, old in enumerate(op.order)))
 
 
-def _reshape(node: Node, op: Reshape) -> Iterator[Twins | Group]:
+def _reshape(node: Node, op: Reshape) -> Iterator[Twins | TiedAxes]:
     x, y = node.inputs[0], node.outputs[0]
     for left, right in () if x.is_constant else groups(x.shape, y.shape):
         if len(left) == len(right) == 1:
             yield Twins(x, y, ((left[0], right[0]),))
         else:
-            yield Group([(x, axis) for axis in left], [(y, axis) for axis in right])
+            yield TiedAxes([(x, axis) for axis in left], [(y, axis) for axis in right])
 
 
 def _scan(node: Node, op: Scan) -> Iterator[Twins]:

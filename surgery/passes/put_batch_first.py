@@ -23,10 +23,10 @@ def put_batch_first(graph: Graph) -> Graph:
     Axes of size 1 before the streams vanish, as T = 1 does: x becomes (N, D), but cont (N, 1).
     Left alone: bindings with the streams in front, as of images, and those with no axis that is known to be N.
     """
-    known = graph.layout.bindings or caffe_layout(graph)
+    before = graph.layout.bindings or caffe_layout(graph)
     bindings = list(dict.fromkeys((*graph.inputs, *graph.outputs)))
-    layouts = {value.name: batch_first(value.shape, known[value.name]) for value in bindings}
-    if all(layouts[name] == known[name] for name in layouts):
+    layouts = {value.name: batch_first(value.shape, before[value.name]) for value in bindings}
+    if all(layouts[name] == before[name] for name in layouts):
         return graph
     moved = _Moved(graph)
     for value in bindings:

@@ -61,11 +61,11 @@ class _Scheme:
     def scale(self, largest: Array) -> Array:
         """The scale for these largest magnitudes, as a number of 16 bits, which is not 0."""
         with np.errstate(over="ignore"):
-            wanted = np.where(largest > 0, largest / np.float32(LARGEST[self.to]), np.float32(1))
+            scales = np.where(largest > 0, largest / np.float32(LARGEST[self.to]), np.float32(1))
         if self.around is DType.FLOAT16:
             half = np.finfo(np.float16)
-            wanted = np.clip(wanted, half.smallest_subnormal, half.max)
-        return np.asarray(wanted, self.around.numpy).astype(np.float32)
+            scales = np.clip(scales, half.smallest_subnormal, half.max)
+        return np.asarray(scales, self.around.numpy).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +82,10 @@ class _Quantization:
         cls, graph: Graph, ranges: Mapping[str, float], options: RewriteOptions, build: Builder
     ) -> _Quantization:
         """As many products as there are ranges for: without one, others may have to do without theirs, too."""
-        wanted, bounds = chosen_products(graph, options), value_bounds(graph)
+        chosen, bounds = chosen_products(graph, options), value_bounds(graph)
         unknown: dict[Value, str] = {}
         while True:
-            products = frozenset(node for node in wanted if unknown.keys().isdisjoint(node.inputs))
+            products = frozenset(node for node in chosen if unknown.keys().isdisjoint(node.inputs))
             placements = {
                 scope: Placement.of(
                     scope, products, options.precision, is_body=scope is not graph, without=unknown
@@ -99,20 +99,20 @@ class _Quantization:
             if not lost:
                 break
             unknown |= lost
-        for node in wanted:
+        for node in chosen:
             _warn_of_unknown(build, node, unknown)
         return cls(products, placements, largest)
 
 
-def _measure(placement: Placement, known: _Ranges, largest: dict[Value, float]) -> dict[Value, str]:
+def _measure(placement: Placement, ranges: _Ranges, largest: dict[Value, float]) -> dict[Value, str]:
     """Add the largest magnitude of each group of values to ``largest``. The values without a range, and their names."""
     lost: dict[Value, str] = {}
     for value in placement.read:
-        found, group = known.of(value), placement.group_of(value)
-        if found is None:
-            lost[value] = known.name(value)
+        magnitude, group = ranges.of(value), placement.group_of(value)
+        if magnitude is None:
+            lost[value] = ranges.name(value)
         else:
-            largest[group] = max(found, largest.get(group, 0.0))
+            largest[group] = max(magnitude, largest.get(group, 0.0))
     return lost
 
 
@@ -125,24 +125,24 @@ def _warn_of_unknown(build: Builder, node: Node, unknown: Mapping[Value, str]) -
 class _Ranges:
     """The largest magnitudes of the values of one graph or body."""
 
-    def __init__(self, graph: Graph, given: Mapping[str, float], bounds: Mapping[Value, float]) -> None:
-        self.given, self.bounds = given, bounds
+    def __init__(self, graph: Graph, by_name: Mapping[str, float], bounds: Mapping[Value, float]) -> None:
+        self.by_name, self.bounds = by_name, bounds
         self.writers = {value: node for node in graph.nodes for value in node.outputs}
         self._chosen: dict[Value, float] = {}
         for node in graph.nodes:
             if carries(node, "int8"):
-                known = [each for each in map(self.of, node.inputs) if each is not None]
-                if len(known) == len(node.inputs):
-                    self._chosen[node.outputs[0]] = max(known)
+                magnitudes = [each for each in map(self.of, node.inputs) if each is not None]
+                if len(magnitudes) == len(node.inputs):
+                    self._chosen[node.outputs[0]] = max(magnitudes)
 
     def name(self, value: Value) -> str:
         return measured(value, self.writers).name
 
     def of(self, value: Value) -> float | None:
-        """As given, or a bound, or that of what the value is chosen from."""
+        """By its name, or a bound, or that of what the value is chosen from."""
         for name in (value.name, self.name(value)):
-            if name in self.given:
-                return float(self.given[name])
+            if name in self.by_name:
+                return float(self.by_name[name])
         return self.bounds.get(value, self._chosen.get(value))
 
 

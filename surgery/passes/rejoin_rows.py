@@ -10,7 +10,7 @@ from prototrt.surgery.ops import Concat, Gather, Identity, Reshape, Slice
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _RowRange:
     """Rows of a value (rows, ...), from ``start`` to before ``end``."""
 
     value: Value
@@ -31,7 +31,7 @@ def rejoin_rows(graph: Graph) -> Graph:
     several values, a Concat of these values replaces them.
     Left alone: rows in another order, and rows of different shapes.
     """
-    rows = _Rows()
+    rows = _RowSources()
     joined = _Joined(graph)
     for node in graph.nodes:
         rows.note(node)
@@ -39,56 +39,56 @@ def rejoin_rows(graph: Graph) -> Graph:
     return joined.graph()
 
 
-class _Rows:
+class _RowSources:
     """The rows that a value consists of, in order, whatever its shape."""
 
     def __init__(self) -> None:
-        self._known: dict[Value, Sequence[_Run]] = {}
+        self._ranges: dict[Value, Sequence[_RowRange]] = {}
 
-    def of(self, value: Value) -> Sequence[_Run]:
-        return self._known.get(value) or self._own(value)
+    def of(self, value: Value) -> Sequence[_RowRange]:
+        return self._ranges.get(value) or self._own(value)
 
     def note(self, node: Node) -> None:
         """Record the rows that a node's result consists of."""
         op, read = node.op, node.inputs
         if isinstance(op, Slice) and op.axis == 0 and isinstance(op.start, int) and isinstance(op.size, int):
-            self._known[node.outputs[0]] = self._cut(read[0], op.start, op.start + op.size)
+            self._ranges[node.outputs[0]] = self._cut(read[0], op.start, op.start + op.size)
         elif isinstance(op, Gather) and read[1].data is not None and not read[1].shape:
             row = int(read[1].data)
-            self._known[node.outputs[0]] = self._cut(read[0], row, row + 1)
+            self._ranges[node.outputs[0]] = self._cut(read[0], row, row + 1)
         elif isinstance(op, Reshape) or (isinstance(op, Concat) and op.axis == 0):
             runs = [run for value in read for run in self.of(value)]
             if all(self.of(value) for value in read) and len({run.value.shape[1:] for run in runs}) == 1:
-                self._known[node.outputs[0]] = _merged(runs)
+                self._ranges[node.outputs[0]] = _merged(runs)
 
     @staticmethod
-    def _own(value: Value) -> Sequence[_Run]:
+    def _own(value: Value) -> Sequence[_RowRange]:
         rows = value.shape[0] if value.shape else None
-        return [_Run(value, 0, rows)] if isinstance(rows, int) else []
+        return [_RowRange(value, 0, rows)] if isinstance(rows, int) else []
 
-    def _cut(self, value: Value, start: int, end: int) -> Sequence[_Run]:
+    def _cut(self, value: Value, start: int, end: int) -> Sequence[_RowRange]:
         """Some rows of a value, as rows of what it consists of; if that does not account for all rows, as its own."""
         runs = self.of(value)
         if sum(run.end - run.start for run in runs) != value.shape[0]:
-            return [_Run(value, start, end)]
-        found, first = [], 0
+            return [_RowRange(value, start, end)]
+        ranges, first = [], 0
         for run in runs:
             low, high = max(start - first, 0), min(end - first, run.end - run.start)
             if low < high:
-                found.append(_Run(run.value, run.start + low, run.start + high))
+                ranges.append(_RowRange(run.value, run.start + low, run.start + high))
             first += run.end - run.start
-        return found
+        return ranges
 
 
-def _merged(runs: Iterable[_Run]) -> Sequence[_Run]:
+def _merged(runs: Iterable[_RowRange]) -> Sequence[_RowRange]:
     """Merge runs that continue the previous run."""
-    found: list[_Run] = []
+    merged: list[_RowRange] = []
     for run in runs:
-        if found and found[-1].value is run.value and found[-1].end == run.start:
-            found[-1] = replace(found[-1], end=run.end)
+        if merged and merged[-1].value is run.value and merged[-1].end == run.start:
+            merged[-1] = replace(merged[-1], end=run.end)
         else:
-            found.append(run)
-    return found
+            merged.append(run)
+    return merged
 
 
 class _Joined:
@@ -101,7 +101,7 @@ class _Joined:
         self._stands_for: dict[Value, Value] = {}
         self._is_changed = False
 
-    def add(self, node: Node, runs: Sequence[_Run]) -> None:
+    def add(self, node: Node, runs: Sequence[_RowRange]) -> None:
         """Add a node, or its replacement if it concatenates the rows of values."""
         y, values = node.outputs[0], tuple(run.value for run in runs)
         rows = sum(run.end - run.start for run in runs)

@@ -20,10 +20,10 @@ def groups(x: Shape, y: Shape) -> list[Group]:
     first = _equal_ends(x, y, left, right)
     last = _equal_ends(x, y, left[first:][::-1], right[first:][::-1])
     ends = len(left) - last, len(right) - last
-    found: list[Group] = [([a], [b]) for a, b in zip(left[:first], right[:first], strict=True)]
-    found += _between(x, y, left[first : ends[0]], right[first : ends[1]])
-    found += [([a], [b]) for a, b in zip(left[ends[0] :], right[ends[1] :], strict=True)]
-    return _with_ones(x, y, found)
+    pairs: list[Group] = [([a], [b]) for a, b in zip(left[:first], right[:first], strict=True)]
+    pairs += _between(x, y, left[first : ends[0]], right[first : ends[1]])
+    pairs += [([a], [b]) for a, b in zip(left[ends[0] :], right[ends[1] :], strict=True)]
+    return _with_ones(x, y, pairs)
 
 
 def _equal_ends(x: Shape, y: Shape, left: Sequence[int], right: Sequence[int]) -> int:
@@ -38,7 +38,7 @@ def _between(x: Shape, y: Shape, left: list[int], right: list[int]) -> list[Grou
         return []
     if any(isinstance(dim, str) for dim in (*(x[axis] for axis in left), *(y[axis] for axis in right))):
         return [(left, right)]
-    found: list[Group] = []
+    pairs: list[Group] = []
     while left and right:
         a, b = [left.pop(0)], [right.pop(0)]
         while (held := _count(x, a)) != (other := _count(y, b)):
@@ -46,25 +46,25 @@ def _between(x: Shape, y: Shape, left: list[int], right: list[int]) -> list[Grou
                 a.append(left.pop(0))
             else:
                 b.append(right.pop(0))
-        found.append((a, b))
-    return found
+        pairs.append((a, b))
+    return pairs
 
 
 def _count(shape: Shape, axes: Sequence[int]) -> int:
     return element_count(tuple(shape[axis] for axis in axes))
 
 
-def _with_ones(x: Shape, y: Shape, found: Sequence[Group]) -> list[Group]:
+def _with_ones(x: Shape, y: Shape, pairs: Sequence[Group]) -> list[Group]:
     """The groups with the axes of size 1 between them, or as parts of them."""
     joined: list[Group] = []
     loose: Group = ([], [])  # before the first group
-    ends = [*found, ([len(x)], [len(y)])]
+    ends = [*pairs, ([len(x)], [len(y)])]
     at = 0, 0
     for left, right in ends:
         ones = list(range(at[0], left[0])), list(range(at[1], right[0]))
         if len(ones[0]) == len(ones[1]):
             joined += [([a], [b]) for a, b in zip(*ones, strict=True)]
-        elif all(ones) or not found:
+        elif all(ones) or not pairs:
             joined.append(ones)
         elif joined:
             joined[-1] = ([*joined[-1][0], *ones[0]], [*joined[-1][1], *ones[1]])

@@ -49,10 +49,10 @@ def share_products(graph: Graph) -> Graph:
 
 def _sides(graph: Graph) -> dict[Hashable, list[_Side]]:
     """All input products of Scans, grouped by their factors."""
-    found: dict[Hashable, list[_Side]] = {}
+    sides_of: dict[Hashable, list[_Side]] = {}
     scans = [(node, node.op) for node in graph.nodes if isinstance(node.op, Scan)]
     if not scans:
-        return found
+        return sides_of
     writers = {value: node for node in graph.nodes for value in node.outputs}
     readers = graph.readers()
     for node, scan in scans:
@@ -60,8 +60,8 @@ def _sides(graph: Graph) -> dict[Hashable, list[_Side]]:
             for value in scan.named_inputs(node.inputs).sequences:
                 side = _side(value, writers, readers, scan.reverse)
                 if side is not None and not _is_output(graph, side):
-                    found.setdefault(_source(side.product.inputs[0], writers), []).append(side)
-    return found
+                    sides_of.setdefault(_source(side.product.inputs[0], writers), []).append(side)
+    return sides_of
 
 
 def _side(
@@ -90,9 +90,9 @@ def _source(value: Value, writers: Mapping[Value, Node]) -> Hashable:
     return (node.op, node.inputs[0]) if node is not None and isinstance(node.op, Reshape) else value
 
 
-def _pairs(found: Mapping[Hashable, list[_Side]]) -> list[tuple[_Side, _Side]]:
+def _pairs(sides_of: Mapping[Hashable, list[_Side]]) -> list[tuple[_Side, _Side]]:
     pairs = []
-    for sides in found.values():
+    for sides in sides_of.values():
         forward = [side for side in sides if not side.backwards]
         backward = [side for side in sides if side.backwards]
         pairs += list(zip(forward, backward, strict=False))

@@ -133,16 +133,16 @@ class _Sunk:
 
     def _direct_outputs(self) -> dict[Value, Value]:
         """Outputs that are their source, unmoved: by the value that only surgery knows, and that they replace."""
-        found: dict[Value, Value] = {}
+        direct: dict[Value, Value] = {}
         # TensorRT copies a value to two outputs without a kernel, but not one output to another.
         shared = Counter(self._move(value).source for value in self._old.outputs)
         for value in self._old.outputs:
             move = self._moves.get(value)
             if move and not move.ops() and move.source.is_surgical and shared[move.source] == 1:
-                found[move.source] = value
+                direct[move.source] = value
                 del self._moves[value]
                 self._is_changed = True
-        return found
+        return direct
 
 
 Made: TypeAlias = tuple[Op, Sequence[Value], Sequence[int | None]]
@@ -162,8 +162,8 @@ def _elementwise(op: Op, values: Sequence[Value], moves: Sequence[Move | None]) 
         _constant(value, axes, rank) if move is None else move.source
         for value, move in zip(values, moves, strict=True)
     ]
-    known = [value for value in inputs if value is not None]
-    return (op, known, axes) if len(known) == len(inputs) else None
+    operands = [value for value in inputs if value is not None]
+    return (op, operands, axes) if len(operands) == len(inputs) else None
 
 
 def _constant(value: Value, axes: Axes, rank: int) -> Value | None:
@@ -205,8 +205,8 @@ def _rows_times_matrix(op: MatMul, values: Sequence[Value], moves: Sequence[Move
 
 def _rows_of_table(op: Gather, values: Sequence[Value], moves: Sequence[Move | None]) -> Made | None:
     """Rows of a constant table."""
-    (table, _), (given, index) = values, moves
-    if given is not None or index is None or not index.keeps_order:  # rows are longer than indices
+    (table, _), (table_move, index) = values, moves
+    if table_move is not None or index is None or not index.keeps_order:  # rows are longer than indices
         return None
     rank = len(index.source.shape)
     return op, [table, index.source], [*index.axes, *range(rank, rank + len(table.shape) - 1)]

@@ -45,7 +45,7 @@ def _groups(graph: Graph) -> list[Sequence[Node]]:
     """
     readers = graph.readers()
     height: dict[Node, int] = {}
-    found: dict[Hashable, list[Node]] = defaultdict(list)
+    products: dict[Hashable, list[Node]] = defaultdict(list)
     for node in reversed(graph.nodes):
         above = [height[reader] for value in node.outputs for reader in readers.get(value, [])]
         height[node] = max(above, default=0) + _is_single(node)
@@ -53,8 +53,8 @@ def _groups(graph: Graph) -> list[Sequence[Node]]:
             rows, weights = node.inputs
             # Without a first axis of size 1, it may be a product of any layer.
             layer = node.origin if len(rows.shape) == 2 else None
-            found[height[node], layer, rows.dtype, rows.shape, weights.shape].append(node)
-    return _stored_once([group[::-1] for group in found.values()])
+            products[height[node], layer, rows.dtype, rows.shape, weights.shape].append(node)
+    return _stored_once([group[::-1] for group in products.values()])
 
 
 def _stored_once(groups: Sequence[Sequence[Node]]) -> list[Sequence[Node]]:

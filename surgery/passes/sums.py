@@ -33,14 +33,14 @@ class Term:
 class Sums:
     """Sums of several terms: trees of additions whose partial sums have no other reader.
 
-    ``known`` has the terms of values that are not additions.
+    ``terms_of`` has the terms of values that are not additions.
     """
 
-    def __init__(self, graph: Graph, known: Mapping[Value, Sequence[Term]] | None = None) -> None:
+    def __init__(self, graph: Graph, terms_of: Mapping[Value, Sequence[Term]] | None = None) -> None:
         self._writers = {value: node for node in graph.nodes for value in node.outputs}
         self._readers = graph.readers()
         self._kept = {*graph.outputs, *graph.state_outputs}
-        self._known = known or {}
+        self._terms_of = terms_of or {}
 
     def is_whole(self, node: Node) -> bool:
         """Whether the node is the last addition of its sum."""
@@ -63,8 +63,8 @@ class Sums:
 
     def _parts(self, node: Node, is_cast: bool) -> Iterator[Term]:
         value = node.outputs[0]
-        if value in self._known:
-            yield from (replace(term, is_cast=is_cast or term.is_cast) for term in self._known[value])
+        if value in self._terms_of:
+            yield from (replace(term, is_cast=is_cast or term.is_cast) for term in self._terms_of[value])
         elif node.op == ADD:
             for read in node.inputs:
                 yield from self._terms(read, is_cast)

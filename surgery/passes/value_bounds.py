@@ -69,7 +69,7 @@ def value_bounds(graph: Graph) -> Mapping[Value, float]:
 
 def _with_states(
     graph: Graph,
-    given: Mapping[Value, float],
+    bounds_before: Mapping[Value, float],
     states: dict[Value, float],
     pairs: Sequence[tuple[Value, Value]],
 ) -> dict[Value, float]:
@@ -78,14 +78,14 @@ def _with_states(
     ``pairs`` are the states before and after a step.
     """
     while True:
-        found = _bounded(graph, {**given, **states})
+        bounded = _bounded(graph, {**bounds_before, **states})
         lost = [
             before
             for before, after in pairs
-            if before in states and not _is_within(_of(after, found), states[before])
+            if before in states and not _is_within(_of(after, bounded), states[before])
         ]
         if not lost:
-            return found
+            return bounded
         for state in lost:
             states.pop(state, None)
 
@@ -94,8 +94,8 @@ def _is_within(bound: float | None, limit: float) -> bool:
     return bound is not None and bound <= limit
 
 
-def _bounded(graph: Graph, given: Mapping[Value, float]) -> dict[Value, float]:
-    bounds = dict(given)
+def _bounded(graph: Graph, bounds_before: Mapping[Value, float]) -> dict[Value, float]:
+    bounds = dict(bounds_before)
     for node in graph.nodes:
         if isinstance(node.op, Scan):
             _enter(node, node.op, bounds)
@@ -142,16 +142,16 @@ def _of(value: Value, bounds: Mapping[Value, float]) -> float | None:
 
 
 def _largest(values: Iterable[Value], bounds: Mapping[Value, float]) -> float | None:
-    known = [_of(value, bounds) for value in values]
-    return None if None in known else max(each for each in known if each is not None)
+    limits = [_of(value, bounds) for value in values]
+    return None if None in limits else max(each for each in limits if each is not None)
 
 
 def _enter(node: Node, scan: Scan, bounds: dict[Value, float]) -> None:
     """Bounds in the body of a Scan, and of its results. A state keeps its bound if each step keeps it."""
     body = scan.body
-    given, inside = scan.named_inputs(node.inputs), scan.named_inputs(body.inputs)
-    outside = [*zip(given.sequences, inside.sequences, strict=True)]
-    outside += zip(given.invariants, inside.invariants, strict=True)
+    roles, inside = scan.named_inputs(node.inputs), scan.named_inputs(body.inputs)
+    outside = [*zip(roles.sequences, inside.sequences, strict=True)]
+    outside += zip(roles.invariants, inside.invariants, strict=True)
     fixed: dict[Value, float] = {}
     for outer, inner in outside:
         _note(fixed, inner, _of(outer, bounds))
@@ -159,14 +159,14 @@ def _enter(node: Node, scan: Scan, bounds: dict[Value, float]) -> None:
         fixed.setdefault(mark, 1.0)
     states = {
         inner: max(_STATE, bound)
-        for outer, inner in zip(given.states, inside.states, strict=True)
+        for outer, inner in zip(roles.states, inside.states, strict=True)
         if (bound := _of(outer, bounds)) is not None
     }
     after = scan.named_outputs(body.outputs).states
-    found = _with_states(body, fixed, states, list(zip(inside.states, after, strict=True)))
-    bounds.update(found)
+    bounded = _with_states(body, fixed, states, list(zip(inside.states, after, strict=True)))
+    bounds.update(bounded)
     for result, end in zip(node.outputs, body.outputs, strict=True):
-        _note(bounds, result, _of(end, found))
+        _note(bounds, result, _of(end, bounded))
 
 
 def _resets(body: Graph, states: Sequence[Value], read: Sequence[Value]) -> list[Value]:

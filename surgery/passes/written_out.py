@@ -31,13 +31,13 @@ def _steps(build: Builder, node: Node, scan: Scan, with_inner: bool) -> list[Val
     """Add the steps of a Scan to ``build`` and return the outputs of the Scan."""
     build.origin = node.origin
     steps = steps_of(scan, tuple(value.shape for value in node.inputs))
-    given = scan.named_inputs(node.inputs)
-    states = given.states
+    scan_inputs = scan.named_inputs(node.inputs)
+    states = scan_inputs.states
     written: dict[int, tuple[Value, ...]] = {}
     for t in reversed(range(steps)) if scan.reverse else range(steps):
         build.origin = node.origin
-        elements = tuple(_element(build, sequence, t, steps) for sequence in given.sequences)
-        here = ScanInputs(states, elements, given.invariants)
+        elements = tuple(_element(build, sequence, t, steps) for sequence in scan_inputs.sequences)
+        here = ScanInputs(states, elements, scan_inputs.invariants)
         results = scan.named_outputs(_step(build, scan.body, here, f"t{t}", with_inner))
         states, written[t] = results.states, results.stacked
     build.origin = node.origin
