@@ -229,9 +229,10 @@ class Product:
         """The manifest's record of how another machine makes an engine of the model. Raises if it cannot."""
         if self.target is None or not self.target.uses_trtexec:
             return {}
-        from prototrt.converter.companions.trtexec import refuse_not_parsed, trtexec_command
+        from prototrt.converter.companions.trtexec import trtexec_command
+        from prototrt.converter.readers.tensorrt_limits import refuse_beyond_tensorrt
 
-        refuse_not_parsed(graph)
+        refuse_beyond_tensorrt(graph)
         self.target.refuse_sizes(graph)
         return {"trtexec": trtexec_command(graph, self.file, self.building)}
 

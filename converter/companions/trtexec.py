@@ -13,15 +13,8 @@ from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.builder_options import trtexec_words
 from prototrt.converter.companions.script import plan_of
 from prototrt.converter.options import BuildOptions
-from prototrt.converter.tensorrt.lowering import refuse_data_dependent, refuse_many_axes
 from prototrt.surgery.ir import Graph, Range, Value, computable, range_of
 from prototrt.surgery.passes.precision import precision_of
-
-
-def refuse_not_parsed(graph: Graph) -> None:
-    """Raise ``UnsupportedLayerError`` where TensorRT's ONNX parser lacks an operator, or TensorRT the axes."""
-    refuse_data_dependent(graph)
-    refuse_many_axes(graph)
 
 
 def trtexec_command(graph: Graph, path: str | os.PathLike[str], building: BuildOptions) -> list[str]:

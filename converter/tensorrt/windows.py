@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import UnsupportedLayerError
-from prototrt.converter.tensorrt.lowering import WITHOUT_ENGINE
+from prototrt.converter.readers.tensorrt_limits import WITHOUT_ENGINE
 from prototrt.converter.tensorrt.network import Network, Tensor
 from prototrt.converter.tensorrt.shape import pad_with, shuffled
 from prototrt.surgery.ir import Array

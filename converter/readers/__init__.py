@@ -1,0 +1,1 @@
+"""What the programs that read a net take, before one of them reads it."""
