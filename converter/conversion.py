@@ -31,15 +31,14 @@ from prototrt.converter.options import (
     Way,
     without_progress,
 )
-from prototrt.converter.writing.files import (
-    PRODUCT_SUFFIXES,
+from prototrt.converter.writing.files import refuse_overwriting, why_misnamed, why_unwritable
+from prototrt.converter.writing.publication import is_device
+from prototrt.converter.writing.side_files import (
+    SIDE_SUFFIXES,
     product_files,
-    refuse_overwriting,
-    why_misnamed,
-    why_unwritable,
+    refuse_foreign,
     without_leftovers,
 )
-from prototrt.converter.writing.publication import is_device
 from prototrt.surgery.options import Precision, RewriteOptions
 
 if TYPE_CHECKING:
@@ -195,8 +194,9 @@ class Product:
     ) -> dict[str, Any]:
         """Write the target and its manifest; return the manifest. ``truth`` is as for ``verify``.
 
-        Raises ``OptionsError`` if that would overwrite a source of the graph.
+        Raises ``OptionsError`` if that would overwrite a source of the graph, or a file of the user beside the target.
         """
+        refuse_foreign(Option("file"), self.file)
         written = [(Option("file"), file) for file in product_files(self.file)]
         if self.header is not None:
             written.append((_HEADER, self.header))
@@ -274,7 +274,7 @@ class Converted:
     def files(self) -> list[str]:
         """The files that were written, the engine or ONNX model first."""
         file, building = self.product.file, self.product.building
-        beside = [] if is_device(file) else [f"{file}{suffix}" for suffix in PRODUCT_SUFFIXES if suffix]
+        beside = [] if is_device(file) else [f"{file}{suffix}" for suffix in SIDE_SUFFIXES]
         asked = [self.product.header, building.timing_cache_file, building.export_layer_info]
         return [file, *filter(os.path.isfile, [*beside, *filter(None, asked)])]
 
@@ -288,6 +288,7 @@ def convert_files(
     """
     began = time.perf_counter()
     product, rewriting = Product.of(options), options.part(RewriteOptions)
+    refuse_foreign(Option("file"), product.file)
     model = load_with_weights(file, options.part(LoadOptions))
     graph = told(prototrt.rewrite(model, options=rewriting))
     truth = truth_of(model, rewriting) if product.converting.verify else None

@@ -20,8 +20,8 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.batch.entry import OUTPUTS, Entry, Outcome, Status
 from prototrt.converter.batch.kept import KeptFile, Notes
 from prototrt.converter.batch.keys import FILES, file_of
-from prototrt.converter.writing.files import PRODUCT_SUFFIXES
 from prototrt.converter.writing.publication import is_device, link_or_copy, publication
+from prototrt.converter.writing.side_files import SIDE_SUFFIXES, remove_leftover
 
 log = logging.getLogger(__name__)
 
@@ -139,9 +139,9 @@ class Cache:
         missing = {
             name: kept for name, kept in notes.files.items() if not kept.is_in(places[name], verify=always)
         }
-        for suffix in PRODUCT_SUFFIXES:
+        for suffix in SIDE_SUFFIXES:
             if suffix not in notes.files:  # of a conversion before this one
-                Path(places[suffix]).unlink(missing_ok=True)
+                remove_leftover(places[suffix])
         if not missing:
             return
         for name, kept in missing.items():

@@ -28,7 +28,8 @@ from prototrt.converter.batch.runner import BatchProgress, LocalPool, Pool, run_
 from prototrt.converter.batch.spec import read_models
 from prototrt.converter.batch.versions import versions
 from prototrt.converter.options import BatchOptions
-from prototrt.converter.writing.files import product_files, refuse_overwriting
+from prototrt.converter.writing.files import refuse_overwriting
+from prototrt.converter.writing.side_files import product_files, refuse_foreign
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ def warnings_of(options: BatchOptions, result: BatchResult) -> list[str]:
 
 
 def _refuse_overwriting(models: str, options: BatchOptions, entries: Sequence[Entry]) -> None:
-    """Raise ``OptionsError`` if an engine, its header or a report would overwrite a source file of any model."""
+    """Raise ``OptionsError`` if an engine, its header or a report would overwrite a source file of any model,
+    or if a file beside an engine is the user's."""
     read = [models, *(file for entry in entries for file in _read(entry))]
     reports = ("report_junit", "report_json", "report_md")
     written = [(Option(name), path) for name in reports if (path := getattr(options, name)) is not None]
@@ -98,6 +100,8 @@ def _refuse_overwriting(models: str, options: BatchOptions, entries: Sequence[En
     written += [(engines, file) for entry in entries for file in product_files(entry.target)]
     written += [(Option(name), file) for entry in entries for name, file in entry.outputs.items()]
     refuse_overwriting(written, read)
+    for entry in entries:
+        refuse_foreign(engines, entry.target)
 
 
 def _read(entry: Entry) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from prototrt.converter.writing.files import PRODUCT_SUFFIXES
+from prototrt.converter.writing.side_files import PRODUCT_SUFFIXES
 
 CPU_TIME = 4 * 3600.0
 """Seconds of all cores together, unless a model says otherwise: far more than any build takes."""

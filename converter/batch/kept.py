@@ -13,7 +13,7 @@ from typing import Any
 
 from prototrt.caffe_proto.common.files import open_regular, sha256_of_stream
 from prototrt.converter.batch.entry import OUTPUTS
-from prototrt.converter.writing.files import PRODUCT_SUFFIXES
+from prototrt.converter.writing.side_files import PRODUCT_SUFFIXES
 
 _NAMES = {*PRODUCT_SUFFIXES, *(f".{name}" for name in OUTPUTS)}
 _LARGEST = 64 << 20

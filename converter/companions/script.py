@@ -10,12 +10,13 @@ from typing import Any
 
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.writing.publication import Publication
+from prototrt.converter.writing.side_files import SCRIPT_MARK
 from prototrt.surgery.ir.shapes import sizes
 
 _SCRIPT = """\
 #!/bin/sh
 # Builds {plan} from {model}. Run this on the machine that will run the engine.
-# Written by prototrt {version}. Further arguments go to trtexec.
+{mark}{version}. Further arguments go to trtexec.
 {state}cd -- "$(dirname -- "$0")" || exit
 PATH=$PATH:/usr/src/tensorrt/bin # where NVIDIA's packages put trtexec
 command -v trtexec > /dev/null || {{
@@ -53,6 +54,7 @@ def script_text(manifest: Mapping[str, Any], path: str | os.PathLike[str]) -> st
     return _SCRIPT.format(
         plan=visible_line(plan_of(path)),
         model=visible_line(Path(path).name),
+        mark=SCRIPT_MARK,
         version=manifest["tool"]["version"],
         state="".join(f"{visible_line(line)}\n" for line in about) if pairs else "",
         command=" \\\n    ".join(map(shlex.quote, manifest["trtexec"])),

@@ -10,6 +10,7 @@ from typing import Any
 from prototrt import __version__
 from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.caffe_proto.common.subjects import refuse_other
+from prototrt.caffe_proto.common.wording import Option
 from prototrt.converter.companions.manifest import describe, graph_facts, refuse_changed
 from prototrt.converter.onnx.api import element_type, imported
 from prototrt.converter.onnx.file import write_model
@@ -17,6 +18,7 @@ from prototrt.converter.onnx.lowering import lower
 from prototrt.converter.onnx.model import OnnxModel, Proto
 from prototrt.converter.options import ExportOptions
 from prototrt.converter.writing.publication import publication
+from prototrt.converter.writing.side_files import refuse_foreign
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.pipeline import lowered
 
@@ -40,6 +42,7 @@ def export_onnx(
     checker refuses the model.
     """
     refuse_other("export_onnx", graph, Graph)
+    refuse_foreign(Option("path"), os.fspath(path))
     # The files are hashed while the model is written.
     with ThreadPoolExecutor(1) as background:
         facts = background.submit(graph_facts, graph)

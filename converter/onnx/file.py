@@ -19,6 +19,7 @@ from prototrt.caffe_proto.weights.wire_writer import field_head
 from prototrt.converter.onnx.api import element_type, imported
 from prototrt.converter.onnx.model import Proto
 from prototrt.converter.writing.publication import Publication
+from prototrt.converter.writing.side_files import DATA_MARK
 from prototrt.surgery.ir import Array
 
 EXTERNAL_FROM = 1 << 30
@@ -56,14 +57,13 @@ def write_model(
 
     Large weights go to ``PATH.data``, which belongs to the model and moves with it.
     """
-    target = Path(os.path.realpath(path))
     outside = _outside(weights)
     with ExitStack() as stack:
         stream = stack.enter_context(files.create(path))
         pieces = [_inside_piece(name, array) for name, array in weights.items() if name not in outside]
         if outside:
-            data = stack.enter_context(files.create(f"{target}.data"))
-            pieces += _write_outside(data, f"{target.name}.data", outside)
+            data = stack.enter_context(files.create(f"{os.fspath(path)}.data"))
+            pieces += _write_outside(data, f"{Path(path).name}.data", outside)
         _write(stream, model, pieces)
 
 
@@ -81,6 +81,7 @@ def _inside_piece(name: str, array: Array) -> _Piece:
 
 def _write_outside(stream: BinaryIO, file: str, weights: Mapping[str, Array]) -> list[_Piece]:
     """Write the data; the initializers that point to it."""
+    stream.write(DATA_MARK)
     pieces = []
     for name, array in weights.items():
         stream.write(b"\0" * (-stream.tell() % _ALIGNMENT))

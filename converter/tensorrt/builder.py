@@ -29,6 +29,7 @@ from prototrt.converter.tensorrt.profiles import profiles_of
 from prototrt.converter.views.notebook import notebook_build
 from prototrt.converter.writing.files import HashedStream, atomic_write
 from prototrt.converter.writing.publication import publication
+from prototrt.converter.writing.side_files import refuse_foreign
 from prototrt.surgery.ir import Graph, node_count, sha256_of_graph
 from prototrt.surgery.pipeline import lowered
 
@@ -71,6 +72,7 @@ class Plan:
         ``sign`` is a file with an Ed25519 private key. ``header`` is a file for constants of C++ with the content of
         the manifest. Raises ``ConversionError`` for what cannot be written or read.
         """
+        refuse_foreign(Option("path"), os.fspath(path))
         manifest = self.manifest if sign is None else Signer(sign).signed(self.manifest)
         with publication(path) as files:
             with files.create(path) as stream:

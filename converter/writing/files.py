@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.converter.writing.publication import is_device, publication, told_of
+from prototrt.converter.writing.publication import is_device, publication
 
 
 class HashedStream:
@@ -65,13 +65,17 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         yield stream
 
 
-def why_unwritable(path: str | os.PathLike[str]) -> str | None:
-    """Why a file cannot be written there, as far as can be seen beforehand; None if it can."""
+def why_unwritable(path: str | os.PathLike[str], *, follow_link: bool = True) -> str | None:
+    """Why a file cannot be written there, as far as can be seen beforehand; None if it can.
+
+    Unless ``follow_link``, a link of this name would be replaced.
+    """
     if not os.fspath(path):
         return "its name is empty"
     if "\0" in os.fsdecode(path):
         return "a name cannot hold a NUL"
-    target = Path(os.path.realpath(path))
+    place = Path(path)
+    target = Path(os.path.realpath(path)) if follow_link else Path(os.path.realpath(place.parent), place.name)
     try:
         target.stat()
     except OSError as error:
@@ -105,32 +109,6 @@ _UNREACHABLE = {
     errno.ELOOP: "it is a link to itself",
     errno.ENAMETOOLONG: "its name is too long",
 }
-
-PRODUCT_SUFFIXES = ("", ".json", ".data", ".sh")
-"""What a conversion may write: the engine or model, its manifest, an ONNX model's weights, and a script for trtexec."""
-
-
-def product_files(target: str) -> list[str]:
-    """The files that a conversion may write, both by the target's name and by that of the file that it links to."""
-    if is_device(target):
-        return [target]
-    places = dict.fromkeys((target, os.path.realpath(target)))
-    return [f"{place}{suffix}" for place in places for suffix in PRODUCT_SUFFIXES]
-
-
-@contextmanager
-def without_leftovers(target: str) -> Iterator[None]:
-    """Remove what an earlier conversion wrote beside the target, and the block did not write again.
-
-    Weights or a script of the model that was there before would be taken for those of the new one.
-    """
-    beside = [] if is_device(target) else product_files(target)[1:]
-    before = {file: _identity(file) for file in beside if os.path.isfile(file)}
-    yield
-    for file, identity in before.items():
-        if file not in (target, os.path.realpath(target)) and _identity(file) == identity:
-            with told_of(file):
-                os.unlink(file)
 
 
 def refuse_overwriting(written: Iterable[tuple[Option, str]], read: Iterable[str | os.PathLike[str]]) -> None:

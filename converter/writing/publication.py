@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -28,8 +29,14 @@ log = logging.getLogger(__name__)
 
 _NO_LOCKS = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 _PREFIX, _SUFFIX = ".prototrt-", ".part"
-_OLD, _NEW, _NOW = "old", "new", "now"
-"""In the folder of a stage: files as they were, files as they will be, and the link to those that count."""
+_OLD, _NEW, _NOW, _LINK = "old", "new", "now", "link"
+"""In the folder of a stage: files as they were, files as they will be, the link to those that count, and the link
+that becomes a file's name next."""
+_MARK = "written-by-prototrt"
+"""In the folder of a stage: an empty file, without which nothing in the folder is touched."""
+_STAGE = re.compile(rf"{re.escape(_PREFIX)}[0-9a-f]{{16}}{re.escape(_SUFFIX)}")
+STAGED_LINK = re.compile(rf"{_STAGE.pattern}/{_NOW}/[^/]+")
+"""Where a name leads for as long as its file is exchanged, or until a dead process is tidied up after."""
 
 
 @contextmanager
@@ -54,6 +61,7 @@ class Publication:
     """Files being written. Files in one folder appear at the same moment."""
 
     def __init__(self, path: str | os.PathLike[str], durable: bool) -> None:
+        self._path = os.fspath(path)
         self._on_device = is_device(path)
         self._durable = durable
         self._stages: dict[Path, _Stage] = {}
@@ -62,8 +70,9 @@ class Publication:
     def create(self, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         """A stream that becomes the file. A device is written directly, with nothing beside it."""
         with told_of(path):
-            if is_device(path) or self._on_device:
-                with open(path if is_device(path) else os.devnull, "wb") as stream:
+            named_device = is_device(path) and not self._is_beside(path)
+            if named_device or self._on_device:
+                with open(path if named_device else os.devnull, "wb") as stream:
                     yield stream
             else:
                 # Unlike a file of tempfile's, it is readable for whom the umask allows.
@@ -72,10 +81,20 @@ class Publication:
 
     def place(self, path: str | os.PathLike[str]) -> Path:
         """Where to make the file, or a folder that is new, before the block ends. Raises ``OSError``."""
-        target = Path(os.path.realpath(path))
+        target = self._target(path)
         if target.parent not in self._stages:
             self._stages[target.parent] = _Stage(target.parent)
         return self._stages[target.parent].new / target.name
+
+    def _target(self, path: str | os.PathLike[str]) -> Path:
+        """A link that the user names is followed. One in the place of a side file is replaced."""
+        if not self._is_beside(path):
+            return Path(os.path.realpath(path))
+        return Path(os.path.realpath(Path(path).parent)) / Path(path).name
+
+    def _is_beside(self, path: str | os.PathLike[str]) -> bool:
+        """Whether the name is made of the name of the first file."""
+        return os.fspath(path) != self._path and os.fspath(path).startswith(self._path)
 
     def commit(self) -> None:
         """Let the files appear. Raises ``OSError``."""
@@ -105,10 +124,11 @@ def tidy(folder: str | os.PathLike[str]) -> None:
     """Finish or remove what processes that died were writing into a folder."""
     place = Path(os.path.realpath(folder))
     with suppress(OSError):
-        left = [name for name in os.listdir(place) if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
-        for name in left:
+        for name in filter(_STAGE.fullmatch, os.listdir(place)):
             with _locked(place, wait=True), suppress(OSError), _locked(place / name, wait=False):
-                if _settle(place / name):
+                if not _is_marked(place / name):
+                    (place / name).rmdir()  # if it is empty: a process died before the mark
+                elif _settle(place / name):
                     _remove(place / name)
 
 
@@ -124,6 +144,7 @@ class _Stage:
         with _locked_if_possible(folder):  # nobody takes it for one of the dead before it is locked
             self._place.mkdir()
             try:
+                (self._place / _MARK).touch()
                 self.new.mkdir()
                 self._lock.enter_context(_locked_if_possible(self._place))
             except OSError:
@@ -161,7 +182,7 @@ class _Stage:
     def _switch(self, names: list[str]) -> None:
         """Each name becomes a link that leads to the old file, one link turns them all, and each becomes its file."""
         try:
-            link = self._place / "link"
+            link = self._place / _LINK
             for name in names:
                 os.symlink(f"{self._place.name}/{_NOW}/{name}", link)
                 os.replace(link, self._folder / name)
@@ -178,10 +199,22 @@ class _Stage:
             _remove(self._place)
 
 
+def _is_marked(place: Path) -> bool:
+    """Whether a process of this user made the folder as a stage, and it holds no links to other folders."""
+    parts = (place / _OLD, place / _NEW)
+    own = sys.platform == "win32" or os.lstat(place).st_uid == os.geteuid()
+    return own and (place / _MARK).is_file() and not any(part.is_symlink() for part in parts)
+
+
 def _remove(place: Path) -> None:
-    """Remove a stage, first what makes it one to settle."""
-    (place / _NOW).unlink(missing_ok=True)
-    shutil.rmtree(place)
+    """Remove a stage: first what makes it one to settle, then what is in it, and its mark last."""
+    for link in (_NOW, _LINK):
+        (place / link).unlink(missing_ok=True)
+    for folder in (_OLD, _NEW):
+        if (place / folder).exists():
+            shutil.rmtree(place / folder)
+    (place / _MARK).unlink(missing_ok=True)
+    place.rmdir()
 
 
 def _settle(place: Path) -> bool:

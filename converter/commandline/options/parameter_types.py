@@ -171,7 +171,7 @@ class OutputFile(ShownType):
         if problem := why_unwritable(value):
             self.fail(f'cannot write "{value}": {problem}', param, ctx)
         for file in self.files(value):
-            if problem := why_unwritable(file):
+            if problem := why_unwritable(file, follow_link=file == value):
                 self.fail(f'cannot write "{file}": {problem}', param, ctx)
         return str(value)
 
@@ -185,7 +185,7 @@ class ProductFile(OutputFile):
     """An engine or a model, with its manifest and its weights."""
 
     def files(self, target: str) -> list[str]:
-        from prototrt.converter.writing.files import product_files
+        from prototrt.converter.writing.side_files import product_files
 
         return product_files(target)
 

@@ -44,7 +44,8 @@ def small_graph() -> Graph:
 
 
 def plan(content: bytes) -> Plan:
-    return Plan(memoryview(content), {"plan": {"build_seconds": 0}, "of": content.decode()})
+    facts = {"tool": {"name": "prototrt"}, "plan": {"build_seconds": 0}, "of": content.decode()}
+    return Plan(memoryview(content), facts)
 
 
 def save(folder: Path, content: str) -> None:
@@ -139,6 +140,25 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert sorted(os.listdir(tmp_path)) == [".prototrt-0123456789abcdef.part", "net.plan", "net.plan.json"]
 
 
+@pytest.mark.parametrize("suffix", [".data", ".json"])
+def test_a_link_planted_at_a_side_file_is_replaced(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if it appears while the files are made."""
+    monkeypatch.setattr(file, "EXTERNAL_FROM", 0)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "other").write_text("of another user")
+    with publication(tmp_path / "folder" / "net.onnx") as files:
+        with files.create(tmp_path / "folder" / "net.onnx") as stream:
+            stream.write(b"model")
+        (tmp_path / "folder" / f"net.onnx{suffix}").symlink_to(tmp_path / "other")
+        with files.create(tmp_path / "folder" / f"net.onnx{suffix}") as stream:
+            stream.write(b"side")
+    assert (tmp_path / "other").read_text() == "of another user"
+    assert files_in(tmp_path / "folder") == {"net.onnx": b"model", f"net.onnx{suffix}": b"side"}
+    assert not (tmp_path / "folder" / f"net.onnx{suffix}").is_symlink()
+
+
 def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
     with publication(tmp_path / "a") as files:
         with files.create(tmp_path / "a") as stream:
@@ -156,6 +176,7 @@ def test_tidying_touches_no_other_file(tmp_path: Path) -> None:
     for name in ("old", "new"):
         (left / name).mkdir(parents=True)
         (left / name / "secret").touch()
+    (left / "written-by-prototrt").touch()
     (left / "now").symlink_to(tmp_path)
     (folder / "secret").symlink_to(f"{left.name}/now/secret")
     (folder / ".prototrt-file.part").touch()
@@ -163,6 +184,44 @@ def test_tidying_touches_no_other_file(tmp_path: Path) -> None:
     tidy(folder)
     assert secret.read_text() == "mine"
     assert sorted(os.listdir(tmp_path)) == ["folder", "secret"]
+
+
+@pytest.mark.parametrize(
+    "name", [".prototrt-docs.part", ".prototrt-0123456789abcdef.part", ".prototrt-0123456789ABCDEF.part"]
+)
+def test_a_folder_of_the_user_is_kept(tmp_path: Path, name: str) -> None:
+    (tmp_path / name / "new").mkdir(parents=True)
+    (tmp_path / name / "new" / "thesis.txt").write_text("mine")
+    save(tmp_path, "new")
+    assert (tmp_path / name / "new" / "thesis.txt").read_text() == "mine"
+
+
+def test_a_stage_of_another_user_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its links could be changed while they are followed."""
+    left = tmp_path / ".prototrt-0123456789abcdef.part"
+    left.mkdir()
+    (left / "written-by-prototrt").touch()
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    tidy(tmp_path)
+    assert left.exists()
+    monkeypatch.undo()
+    tidy(tmp_path)
+    assert not left.exists()
+
+
+def test_a_stage_with_a_folder_that_leads_elsewhere(tmp_path: Path) -> None:
+    """Files of the other folder stay there, although the stage calls them new."""
+    home, folder = tmp_path / "home", tmp_path / "folder"
+    left = folder / ".prototrt-0123456789abcdef.part"
+    for each in (home, left, left / "old"):
+        each.mkdir(parents=True)
+    (left / "written-by-prototrt").touch()
+    (home / "secret").write_text("mine")
+    (left / "new").symlink_to(home)
+    (left / "now").symlink_to("new")
+    (folder / "secret").symlink_to(f"{left.name}/now/secret")
+    tidy(folder)
+    assert (home / "secret").read_text() == "mine"
 
 
 @pytest.mark.parametrize("room", [0, 4000])
