@@ -133,10 +133,9 @@ class Product:
             )
         if self.is_onnx and self.converting.sign:
             raise OptionsError(Worded("{} is for engines, but FILE ends in .onnx", Option("sign")))
-        if self.exporting.onnx_lstm and not self.is_onnx:
-            raise OptionsError(
-                Worded("{} is for ONNX models, but FILE does not end in .onnx", Option("onnx_lstm"))
-            )
+        asked = {"onnx_lstm": self.exporting.onnx_lstm, "opset": self.exporting.opset is not None}
+        for name in (name for name, is_asked in asked.items() if is_asked and not self.is_onnx):
+            raise OptionsError(Worded("{} is for ONNX models, but FILE does not end in .onnx", Option(name)))
         if self.header is not None:
             _refuse_header(self.header, self.file)
 
@@ -212,8 +211,8 @@ class Product:
 
             notes = self._next_steps(graph)
             notes |= self._checked(graph, "onnx-lstm" if self.exporting.onnx_lstm else "onnx", truth)
-            lstm = self.exporting.onnx_lstm
-            return export_onnx(graph, self.file, onnx_lstm=lstm, notes=notes, header=self.header)
+            lstm, opset = self.exporting.onnx_lstm, self.exporting.opset
+            return export_onnx(graph, self.file, onnx_lstm=lstm, opset=opset, notes=notes, header=self.header)
         from prototrt.converter.companions.signing import Signer
         from prototrt.converter.tensorrt.builder import build_file
 
@@ -244,7 +243,9 @@ class Product:
         from prototrt.converter.verification.verify import verify
 
         feeds = seeded_feeds(truth or graph, CHECKED_CALLS)
-        verification = verify(graph, feeds, CompareOptions(ways=[way]), truth=truth)
+        verification = verify(
+            graph, feeds, CompareOptions(ways=[way], opset=self.exporting.opset), truth=truth
+        )
         verification.refuse()
         return {"verification": verification.as_dict()}
 

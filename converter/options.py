@@ -65,6 +65,8 @@ def without_progress(parts: int | None) -> Callable[[], object]:
     return lambda: None
 
 
+OLDEST_OPSET = 11
+"""The first in which all that a model is made of exists."""
 MOST_CALLS = 1_000_000
 """All outputs of ``prototrt run`` are in memory until they are written."""
 
@@ -123,9 +125,13 @@ class BuildOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(Options):
-    """How an ONNX model is written. ``onnx_lstm``: with ONNX's own LSTM where a recurrence is exactly that."""
+    """How an ONNX model is written.
+
+    ``onnx_lstm``: with ONNX's own LSTM where a recurrence is exactly that. ``opset``: in this set of ONNX's operators.
+    """
 
     onnx_lstm: bool = False
+    opset: int | None = at_least(OLDEST_OPSET)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,10 +161,10 @@ class ConversionOptions(ConvertOptions, ExportOptions, BuildOptions, RewriteOpti
     """All options of a conversion: those of ``LoadOptions``, ``RewriteOptions`` and ``BuildOptions``, and some more.
 
     ``weights`` may be None where a net has them, or with ``random_weights``. ``file`` is an ONNX model if it ends in
-    ``.onnx``, else an engine. ``onnx_lstm`` writes ONNX's own LSTM where a recurrence is exactly that. ``target`` is
-    the kind of machine that will run the result, ``verify`` compares it with the reference, on random inputs,
-    ``sign`` is a file with an Ed25519 private key, which signs the manifest of an engine, and ``emit_header`` is a file
-    for constants of C++ with the content of the manifest.
+    ``.onnx``, else an engine. ``onnx_lstm`` writes ONNX's own LSTM where a recurrence is exactly that, and ``opset`` is
+    the set of ONNX's operators of the model. ``target`` is the kind of machine that will run the result, ``verify``
+    compares it with the reference, on random inputs, ``sign`` is a file with an Ed25519 private key, which signs the
+    manifest of an engine, and ``emit_header`` is a file for constants of C++ with the content of the manifest.
     """
 
     weights: PathLike | None = field()
@@ -210,11 +216,13 @@ class CompareOptions(Options):
     """The ways to compute a net, and how far their results may be apart.
 
     ``layers`` compares every blob that is left, not the outputs alone. A number may be off by ``atol`` plus ``rtol``
-    times the largest magnitude of its blob; each precision has usual numbers.
+    times the largest magnitude of its blob; each precision has usual numbers. ``opset`` is the set of ONNX's operators
+    for ``"onnx"`` and ``"onnx-lstm"``.
     """
 
     ways: Sequence[Way] = one_of(Way, default=("network",))
     layers: bool = False
+    opset: int | None = only_in_python(None)
     atol: float | None = None
     rtol: float | None = None
 

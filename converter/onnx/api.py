@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -26,34 +25,26 @@ ELEMENT_TYPES = {
 _NUMPY_TYPES = {dtype.value: number for dtype, number in ELEMENT_TYPES.items()} | {"int64": 7}
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """A set of ONNX's operators, and the file format that came with it: what reads the one reads the other."""
-
-    opset: int
-    ir_version: int
-
-
-PLAIN = Dialect(17, 8)
-INT8 = Dialect(19, 9)
-"""The first in which QuantizeLinear reads float16."""
-FLOAT8 = Dialect(21, 10)
+_PLAIN = 17
+INT8_OPSET = 19
+"""The first opset in which QuantizeLinear reads float16."""
+FLOAT8_OPSET = 21
 """The first in which QuantizeLinear states its output type without a zero point.
 
 onnxruntime 1.31 drops a ReLU before a QuantizeLinear that has a zero point of float8.
 """
-BFLOAT16 = Dialect(22, 10)
+_BFLOAT16 = 22
 """The first in which a Conv is of bfloat16."""
 
 
-def dialect_of(graph: Graph) -> Dialect:
-    """The oldest opset that can express the graph."""
+def default_opset(graph: Graph) -> int:
+    """The opset of a model for which no other is asked."""
     dtypes = {value.dtype for node in walk(graph) for value in (*node.inputs, *node.outputs)}
     if DType.BFLOAT16 in dtypes:
-        return BFLOAT16
+        return _BFLOAT16
     if DType.FLOAT8 in dtypes:
-        return FLOAT8
-    return INT8 if DType.INT8 in dtypes else PLAIN
+        return FLOAT8_OPSET
+    return INT8_OPSET if DType.INT8 in dtypes else _PLAIN
 
 
 def element_type(dtype: np.dtype[Any]) -> int:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from prototrt.converter.onnx.axes import squeezed, unsqueezed
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
 from prototrt.surgery.ir import Array, fixed
@@ -36,11 +37,10 @@ def _convolved(
 ) -> str:
     """A convolution over no axis becomes one over an axis of size 1, because ONNX needs one."""
     if not op.stride:
-        axis = model.integers(2)
         lifted = type(op)((1,), (0,), (1,), op.group)
-        image = Tensor(model.add("Unsqueeze", x, axis), x.dtype, (*x.shape, 1))
+        image = Tensor(unsqueezed(model, x, 2), x.dtype, (*x.shape, 1))
         y = _convolved(model, kind, lifted, image, _with_axis(model, kernel), bias)
-        return model.add("Squeeze", y, axis)
+        return squeezed(model, y, 2)
     weights = kernel if isinstance(kernel, Tensor) else model.array(kernel)
     windows = {"strides": op.stride, "pads": op.pad * 2, "dilations": op.dilation}
     sizes = kernel.shape[2:]
@@ -50,7 +50,7 @@ def _convolved(
 def _with_axis(model: OnnxModel, kernel: Array | Tensor) -> Array | Tensor:
     """A kernel with one axis more, of size 1."""
     if isinstance(kernel, Tensor):
-        name = model.add("Unsqueeze", kernel, model.integers(kernel.rank))
+        name = unsqueezed(model, kernel, kernel.rank)
         return Tensor(name, kernel.dtype, (*kernel.shape, 1))
     return kernel.reshape(*kernel.shape, 1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prototrt.converter.onnx.api import ELEMENT_TYPES
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
+from prototrt.surgery.ir import DType
 from prototrt.surgery.ops import Binary, BinaryKind, Cast, Identity, Power, Unary, UnaryKind
 
 _BINARY = {
@@ -19,6 +20,9 @@ _BINARY = {
     BinaryKind.AND: "And",
     BinaryKind.OR: "Or",
 }
+_CHOICES = (BinaryKind.MAXIMUM, BinaryKind.MINIMUM)
+_CHOICES_OF_INTEGERS = 12
+"""The first opset whose Max and Min read integers."""
 _UNARY = {
     UnaryKind.ABS: "Abs",
     UnaryKind.CEIL: "Ceil",
@@ -37,7 +41,17 @@ _UNARY = {
 
 @lowers(Binary)
 def binary(model: OnnxModel, op: Binary, a: Tensor, b: Tensor) -> list[str]:
+    if op.kind in _CHOICES and a.dtype is DType.INT32:
+        return [chosen_integer(model, op.kind, a, b)]
     return [model.add(_BINARY[op.kind], a, b)]
+
+
+def chosen_integer(model: OnnxModel, kind: BinaryKind, a: Tensor | str, b: Tensor | str) -> str:
+    """The larger or the smaller of two whole numbers."""
+    if model.opset >= _CHOICES_OF_INTEGERS:
+        return model.add(_BINARY[kind], a, b)
+    chosen = (a, b) if kind is BinaryKind.MAXIMUM else (b, a)
+    return model.add("Where", model.add("Greater", a, b), *chosen)
 
 
 @lowers(Unary)

@@ -23,8 +23,8 @@ _ERRORS_ONLY = 3
 class OnnxEvaluator:
     """Runs the very file that is exported, written to a temporary folder."""
 
-    def __init__(self, graph: Graph, onnx_lstm: bool = False) -> None:
-        model, lowered = onnx_from_graph(graph, onnx_lstm)
+    def __init__(self, graph: Graph, onnx_lstm: bool = False, opset: int | None = None) -> None:
+        model, lowered = onnx_from_graph(graph, onnx_lstm, opset)
         with tempfile.TemporaryDirectory(prefix="prototrt-") as folder:
             path = Path(folder) / "model.onnx"
             with publication(path, durable=False) as files:

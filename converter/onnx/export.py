@@ -16,6 +16,7 @@ from prototrt.converter.onnx.api import element_type, imported
 from prototrt.converter.onnx.file import write_model
 from prototrt.converter.onnx.lowering import lower
 from prototrt.converter.onnx.model import OnnxModel, Proto
+from prototrt.converter.onnx.opset import ir_version_of, refuse_unknown_opset, refuse_unknown_types
 from prototrt.converter.options import ExportOptions
 from prototrt.converter.writing.publication import publication
 from prototrt.converter.writing.side_files import refuse_foreign
@@ -31,23 +32,25 @@ def export_onnx(
     path: str | os.PathLike[str],
     *,
     onnx_lstm: bool = ExportOptions.onnx_lstm,
+    opset: int | None = ExportOptions.opset,
     notes: Mapping[str, Any] | None = None,
     header: str | os.PathLike[str] | None = None,
 ) -> dict[str, Any]:
     """Write a graph as an ONNX model, and its manifest as ``PATH.json``; return the manifest.
 
-    ``onnx_lstm`` writes an LSTM operator where a recurrence is exactly that. ``notes`` are
-    added to the manifest. ``header`` is a file for constants of C++ with its content. More than
-    1 GiB of weights go to ``PATH.data``. Raises ``BuildError`` where onnx is not installed or its
-    checker refuses the model.
+    ``onnx_lstm`` writes an LSTM operator where a recurrence is exactly that. ``opset`` is 11 or newer; by default
+    the oldest that the types of the graph need, but not below 17. ``notes`` are added to the manifest. ``header`` is
+    a file for constants of C++ with its content. More than 1 GiB of weights go to ``PATH.data``. Raises
+    ``BuildError`` where onnx is not installed or its checker refuses the model, and ``UnsupportedLayerError`` for what
+    an older opset does not have.
     """
     refuse_other("export_onnx", graph, Graph)
     refuse_foreign(Option("path"), os.fspath(path))
     # The files are hashed while the model is written.
     with ThreadPoolExecutor(1) as background:
         facts = background.submit(graph_facts, graph)
-        model, weights = onnx_from_graph(graph, onnx_lstm)
-        _check(model, weights)
+        model, weights = onnx_from_graph(graph, onnx_lstm, opset)
+        _check(model, weights, types=opset is not None)
         with publication(path) as files:
             write_model(files, path, model, weights.weights)
             refuse_changed(graph)
@@ -58,10 +61,14 @@ def export_onnx(
     return manifest
 
 
-def onnx_from_graph(graph: Graph, onnx_lstm: bool = False) -> tuple[Proto, OnnxModel]:
+def onnx_from_graph(
+    graph: Graph, onnx_lstm: bool = False, opset: int | None = None
+) -> tuple[Proto, OnnxModel]:
     """The model without its initializers, and what holds them."""
+    if opset is not None:
+        refuse_unknown_opset(opset)
     prepared = lowered(graph, "onnx-lstm" if onnx_lstm else "onnx")
-    written = lower(prepared)
+    written = lower(prepared, opset)
     helper = written.helper
     values = [value for node in prepared.nodes for value in node.outputs if value not in prepared.outputs]
     body = helper.make_graph(
@@ -71,11 +78,10 @@ def onnx_from_graph(graph: Graph, onnx_lstm: bool = False) -> tuple[Proto, OnnxM
         [written.info(value) for value in prepared.outputs],
         value_info=[written.info(value) for value in values],
     )
-    opset, ir_version = [helper.make_opsetid("", written.dialect.opset)], written.dialect.ir_version
     model = helper.make_model(
         body,
-        opset_imports=opset,
-        ir_version=ir_version,
+        opset_imports=[helper.make_opsetid("", written.opset)],
+        ir_version=ir_version_of(written.opset),
         producer_name="prototrt",
         producer_version=__version__,
     )
@@ -85,8 +91,10 @@ def onnx_from_graph(graph: Graph, onnx_lstm: bool = False) -> tuple[Proto, OnnxM
     return model, written
 
 
-def _check(model: Proto, lowered: OnnxModel) -> None:
+def _check(model: Proto, lowered: OnnxModel, *, types: bool) -> None:
     """Run onnx's full checker: every type and shape that it infers must equal ours.
+
+    With ``types``, each operator must also read its types in the model's opset, which the checker does not ask.
 
     Inputs of the same type and shape replace large weights: the checker does not need their numbers, and
     would copy them.
@@ -101,6 +109,8 @@ def _check(model: Proto, lowered: OnnxModel) -> None:
         else:
             kind = element_type(array.dtype)
             checked.graph.input.append(lowered.helper.make_tensor_value_info(name, kind, array.shape))
+    if types:
+        refuse_unknown_types(checked, lowered)
     try:
         onnx.checker.check_model(checked, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:

@@ -18,9 +18,9 @@ lowers: Registry[type[Op], Lowering] = Registry("ONNX lowering")
 lowers.found_in(__package__, (*FAMILIES, "lstm"), family_of)
 
 
-def lower(graph: Graph) -> OnnxModel:
+def lower(graph: Graph, opset: int | None = None) -> OnnxModel:
     """The graph's nodes and weights as ONNX has them."""
-    model = OnnxModel(graph)
+    model = OnnxModel(graph, opset)
     for value in graph.outputs:
         if value.data is not None:  # ONNX needs a node for each output
             copy = model.add("Identity", model.array(value.data))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from prototrt.converter.onnx.axes import squeezed, unsqueezed
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
 from prototrt.surgery.ir import Array
@@ -18,13 +19,11 @@ def fused_lstm(
     """ONNX's gates are i, o, f, g; it needs an axis of directions, and two biases, one of them 0."""
     w, r, b = (reordered(array, "LSTM", "caffe", "onnx") for array in weights)
     bias = np.concatenate([b, np.zeros_like(b)])[None]
-    axis = model.integers(0)
-    start = [model.add("Unsqueeze", state, axis) for state in (h, c)]
+    start = [unsqueezed(model, state, 0) for state in (h, c)]
     parts = [model.array(array[None]) for array in (w, r)]
     direction = "reverse" if op.reverse else "forward"
     y, h_last, c_last = model.add_all(
         "LSTM", [x, *parts, model.array(bias), "", *start], 3, hidden_size=op.hidden, direction=direction
     )
-    directions = model.integers(1)
-    steps = model.add("Squeeze", y, directions)
-    return [model.add("Squeeze", h_last, axis), model.add("Squeeze", c_last, axis), steps]
+    steps = squeezed(model, y, 1)
+    return [squeezed(model, h_last, 0), squeezed(model, c_last, 0), steps]

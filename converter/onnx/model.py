@@ -9,8 +9,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from prototrt.caffe_proto.common.errors import Origin, UnsupportedLayerError
 from prototrt.caffe_proto.common.naming import Names
-from prototrt.converter.onnx.api import ELEMENT_TYPES, dialect_of, imported
+from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.converter.onnx.api import ELEMENT_TYPES, default_opset, imported
 from prototrt.converter.onnx.sizes import SizeName
 from prototrt.surgery.ir import Array, DType, Graph, Node, Shape, Size, Value, fixed, node_count
 from prototrt.surgery.ir.symbol_sources import symbol_sources
@@ -42,9 +44,9 @@ class OnnxModel:
     Arrays handed over are referenced, not copied; those that hold the same are one initializer.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, opset: int | None = None) -> None:
         self.helper = imported("onnx.helper")
-        self.dialect = dialect_of(graph)
+        self.opset = opset or default_opset(graph)
         self.primitives = node_count(graph)
         """The number of nodes, including those in bodies."""
         self.nodes: list[Proto] = []
@@ -59,6 +61,9 @@ class OnnxModel:
         self._free_names = Names(value.name for value in (*graph.inputs, *graph.outputs))
         self._names.update({value: value.name for value in (*graph.inputs, *graph.outputs)})
         self._name, self._doc, self._count = "", "", 0
+        self._origin: Origin | None = None
+        self.origins: dict[str, Origin] = {}
+        """The origins of the nodes, by their names."""
 
     def add(self, kind: str, *inputs: Tensor | str, **attributes: Any) -> str:
         """A node with one output; the output's name."""
@@ -73,10 +78,17 @@ class OnnxModel:
         written = [self.unique(f"{self._name}_{kind}") for _ in range(outputs)]
         self._count += 1
         name = self._name if self._count == 1 else f"{self._name}#{self._count}"
+        if self._origin is not None:
+            self.origins[name] = self._origin
         self.nodes.append(
             self.helper.make_node(kind, names, written, name=name, doc_string=self._doc, **attributes)
         )
         return written
+
+    def require_opset(self, lowest: int, what: str) -> None:
+        """Raise ``UnsupportedLayerError`` unless the opset has what the node at hand needs."""
+        if self.opset < lowest:
+            raise opset_error(self.opset, lowest, what, self._origin)
 
     def tensor(self, value: Value) -> Tensor:
         """A value by its name; a constant becomes an initializer when it is first asked for."""
@@ -159,14 +171,14 @@ class OnnxModel:
     @contextmanager
     def at(self, node: Node) -> Iterator[None]:
         """Nodes made inside belong to this node of the graph."""
-        outer = self._name, self._doc, self._count
+        outer = self._name, self._doc, self._count, self._origin
         origin = node.origin
-        self._name, self._count = node.name, 0
+        self._name, self._count, self._origin = node.name, 0, origin
         self._doc = f"{origin.layer} ({origin.type}), line {origin.line}" if origin.layer else ""
         try:
             yield
         finally:
-            self._name, self._doc, self._count = outer
+            self._name, self._doc, self._count, self._origin = outer
 
     @contextmanager
     def body(self) -> Iterator[list[Proto]]:
@@ -176,6 +188,16 @@ class OnnxModel:
             yield self.nodes
         finally:
             self.nodes = outer
+
+
+def opset_error(opset: int, lowest: int, what: str, origin: Origin | None) -> UnsupportedLayerError:
+    """What an opset cannot say."""
+    return UnsupportedLayerError(
+        f"needs {what}, which ONNX has from opset {lowest} on",
+        origin=origin,
+        because=f"the model is written in opset {opset}",
+        fix=Worded("use {}", Option("opset", lowest)),
+    )
 
 
 def _identity(array: Array) -> tuple[object, ...]:

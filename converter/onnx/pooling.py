@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from prototrt.converter.onnx.axes import reduced, squeezed
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
-from prototrt.converter.onnx.reduction import reduced
 from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import AveragePool, MaxPool, MaxPoolIndex, ReduceKind, StochasticPool
 
@@ -50,7 +50,7 @@ def max_pool_index(model: OnnxModel, op: MaxPoolIndex, x: Tensor) -> list[str]:
     # A maximum that is the lowest number itself is larger than nothing.
     counts = model.add("Greater", largest, model.scalar(float(np.finfo(x.dtype.numpy).min), x.dtype))
     chosen = model.add("Where", counts, first, model.scalar(-1, x.dtype))
-    return [model.add("Squeeze", chosen, model.integers(2, 4))]
+    return [squeezed(model, chosen, 2, 4)]
 
 
 @lowers(StochasticPool)

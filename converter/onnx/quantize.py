@@ -4,36 +4,53 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.converter.onnx.api import ELEMENT_TYPES
+from prototrt.converter.onnx.api import ELEMENT_TYPES, FLOAT8_OPSET, INT8_OPSET
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
 from prototrt.surgery.ir import Array, DType
 from prototrt.surgery.ops import Dequantize, Quantize
 
+_SCALES_OF_AN_AXIS = 13
+
 
 @lowers(Quantize)
 def quantize(model: OnnxModel, op: Quantize, x: Tensor, scale: Array) -> list[str]:
     """The type of the zero point says what to quantize to, or from opset 21 on an attribute."""
+    axis = _axis(model, op.axis)
     if op.to is DType.FLOAT8:
-        written = {"output_dtype": ELEMENT_TYPES[op.to]}
-        return [model.add("QuantizeLinear", x, model.array(scale), **written, **_axis(op.axis))]
-    zero_point = _zero_point(model, op.to, scale)
-    return [model.add("QuantizeLinear", x, model.array(scale), zero_point, **_axis(op.axis))]
+        model.require_opset(FLOAT8_OPSET, "numbers of float8 as this model has them")
+        return [model.add("QuantizeLinear", x, model.array(scale), output_dtype=ELEMENT_TYPES[op.to], **axis)]
+    numbers = x.name
+    if _reads_float32_only(model, x.dtype):
+        numbers, scale = model.add("Cast", x, to=ELEMENT_TYPES[DType.FLOAT32]), scale.astype(np.float32)
+    return [
+        model.add("QuantizeLinear", numbers, model.array(scale), _zero_point(model, op.to, scale), **axis)
+    ]
 
 
 @lowers(Dequantize)
 def dequantize(model: OnnxModel, op: Dequantize, x: Tensor | Array, scale: Array) -> list[str]:
     """With a zero point: onnxruntime up to 1.23 takes one that is left out for uint8 where it moves a Transpose."""
     numbers, dtype = (x, x.dtype) if isinstance(x, Tensor) else (model.array(x), DType.of(x.dtype))
-    scaled = [numbers, model.array(scale)]
+    around = DType.of(scale.dtype)
+    is_cast = _reads_float32_only(model, around)
+    scaled = [numbers, model.array(scale.astype(np.float32) if is_cast else scale)]
     if dtype is DType.INT8:
         scaled.append(_zero_point(model, dtype, scale))
-    return [model.add("DequantizeLinear", *scaled, **_axis(op.axis))]
+    result = model.add("DequantizeLinear", *scaled, **_axis(model, op.axis))
+    return [model.add("Cast", result, to=ELEMENT_TYPES[around]) if is_cast else result]
+
+
+def _reads_float32_only(model: OnnxModel, around: DType) -> bool:
+    return around is DType.FLOAT16 and model.opset < INT8_OPSET
 
 
 def _zero_point(model: OnnxModel, dtype: DType, scale: Array) -> str:
     return model.array(np.zeros(scale.shape, dtype.numpy))
 
 
-def _axis(axis: int | None) -> dict[str, int]:
-    return {} if axis is None else {"axis": axis}
+def _axis(model: OnnxModel, axis: int | None) -> dict[str, int]:
+    if axis is None:
+        return {}
+    model.require_opset(_SCALES_OF_AN_AXIS, "scales for each channel")
+    return {"axis": axis}

@@ -5,10 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.converter.onnx.api import element_type
+from prototrt.converter.onnx.elementwise import chosen_integer
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
 from prototrt.surgery.ir import Dim, Size
-from prototrt.surgery.ops import Axis, Concat, Pad, Reshape, Reverse, ReverseSequence, Slice, Tile, Transpose
+from prototrt.surgery.ops import (
+    Axis,
+    BinaryKind,
+    Concat,
+    Pad,
+    Reshape,
+    Reverse,
+    ReverseSequence,
+    Slice,
+    Tile,
+    Transpose,
+)
 
 _END = (1 << 63) - 1
 """What a Slice takes for the end of an axis."""
@@ -76,7 +88,7 @@ def reverse(model: OnnxModel, op: Reverse, x: Tensor) -> list[str]:
 def reverse_sequence(model: OnnxModel, op: ReverseSequence, x: Tensor, lengths: Tensor) -> list[str]:
     # onnxruntime up to 1.23 writes nothing where a length is 0. One element reversed is the same.
     counts = model.add("Cast", lengths, to=element_type(np.dtype(np.int64)))
-    counts = model.add("Max", counts, model.integers(1))
+    counts = chosen_integer(model, BinaryKind.MAXIMUM, counts, model.integers(1))
     return [model.add("ReverseSequence", x, counts, time_axis=0, batch_axis=1)]
 
 

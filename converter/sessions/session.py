@@ -78,16 +78,16 @@ def _network(graph: Graph) -> Evaluator:
     return NetworkInterpreter(network.trt, network.definition, owner=network)
 
 
-def _onnx(graph: Graph) -> Evaluator:
+def _onnx(graph: Graph, opset: int | None = None) -> Evaluator:
     from prototrt.converter.onnx.evaluator import OnnxEvaluator
 
-    return OnnxEvaluator(graph)
+    return OnnxEvaluator(graph, opset=opset)
 
 
-def _onnx_lstm(graph: Graph) -> Evaluator:
+def _onnx_lstm(graph: Graph, opset: int | None = None) -> Evaluator:
     from prototrt.converter.onnx.evaluator import OnnxEvaluator
 
-    return OnnxEvaluator(graph, onnx_lstm=True)
+    return OnnxEvaluator(graph, onnx_lstm=True, opset=opset)
 
 
 def _is_prototxt(source: object) -> bool:
@@ -106,13 +106,14 @@ def _onnx_file(file: str | os.PathLike[str]) -> EvaluatorRunner:
     return EvaluatorRunner(evaluator.signature, evaluator)
 
 
-WAYS: dict[Way, Callable[[Graph], Evaluator]] = {
+WAYS: dict[Way, Callable[..., Evaluator]] = {
     "reference": _reference,
     "network": _network,
     "onnx": _onnx,
     "onnx-lstm": _onnx_lstm,
 }
 """The ways to run a graph on the CPU; beside them there is ``ENGINE``."""
+_WITH_OPSET: tuple[Way, ...] = ("onnx", "onnx-lstm")
 
 ENGINE: Final = "engine"
 
@@ -131,6 +132,8 @@ class Session:
     A detector's results have room for as many rows as there may be, and an output that counts them.
     With ``cut`` ``run()`` leaves out the rows that do not count, so that the results have the shapes of
     Caffe's; ``prepare()`` and ``run_steps()`` give all rows.
+
+    ``opset`` is the set of ONNX's operators that a graph is exported in for ``"onnx"`` and ``"onnx-lstm"``.
 
     What ``"engine"`` alone heeds: ``trust=True`` runs a plan that has no manifest; ``trust=KEYS``, a file with
     Ed25519 public keys or several, runs only plans that were signed with one of them. ``device`` is
@@ -151,6 +154,7 @@ class Session:
         on: Way | None = None,
         *,
         cut: bool = False,
+        opset: int | None = None,
         trust: bool | Keys = False,
         device: Device | DeviceName | None = None,
         stream: Any = None,
@@ -170,7 +174,8 @@ class Session:
         self._cut = cut
         self._runner: Runner
         if isinstance(source, Graph) and on in WAYS:
-            self._runner = EvaluatorRunner(Signature.of_graph(source), WAYS[on](source))
+            options = {"opset": opset} if on in _WITH_OPSET else {}
+            self._runner = EvaluatorRunner(Signature.of_graph(source), WAYS[on](source, **options))
         elif not isinstance(source, Graph) and is_onnx_file(source):
             self._runner = _onnx_file(source)
         else:

@@ -58,23 +58,31 @@ def verify(
     graphs = (graph, truth or graph)
     calls = [*zip(feeds, (number in anew for number in range(len(feeds))), strict=True)]
     watched = _watched(graphs) if options.layers else graphs
-    comparisons = _compared(watched, calls, options.ways, expected, tolerance)
+    comparisons = _compared(watched, calls, options, expected, tolerance)
     if not comparisons:
         raise NetError(
             "there is nothing to compare", fix="give another way than reference, or expected outputs"
         )
     parts = _first_broken(comparisons)
     if not options.layers:  # outputs do not show where the error begins
-        parts = _located(parts, _watched(graphs), calls, tolerance)
+        parts = _located(parts, _watched(graphs), calls, options, tolerance)
     return Verification(precision, tolerance, len(feeds), tuple(comparisons), tuple(parts))
 
 
 def _located(
-    parts: Sequence[Comparison], watched: Graphs, calls: Sequence[tuple[Arrays, bool]], tolerance: Tolerance
+    parts: Sequence[Comparison],
+    watched: Graphs,
+    calls: Sequence[tuple[Arrays, bool]],
+    options: CompareOptions,
+    tolerance: Tolerance,
 ) -> list[Comparison]:
     """Where a way differs from the reference: the first blob that does, among all blobs."""
     lost = [part.way for part in parts if part.against == REFERENCE]
-    every = _compared(watched, calls, lost, None, tolerance) if lost else []
+    every = (
+        _compared(watched, calls, CompareOptions(ways=lost, opset=options.opset), None, tolerance)
+        if lost
+        else []
+    )
     found = {part.way: part for part in _first_broken(every)}
     return [found.get(part.way, part) if part.against == REFERENCE else part for part in parts]
 
@@ -124,18 +132,18 @@ def _watched(graphs: Graphs) -> Graphs:
 def _compared(
     graphs: Graphs,
     calls: Sequence[tuple[Arrays, bool]],
-    ways: Sequence[Way],
+    options: CompareOptions,
     expected: Sequence[Arrays] | None,
     tolerance: Tolerance,
 ) -> list[Comparison]:
     """The comparison of the worst call, for each way, each base and each blob."""
     worst: dict[tuple[str, str, str], Comparison] = {}
-    for comparison in _each(graphs, calls, ways, expected, tolerance):
+    for comparison in _each(graphs, calls, options, expected, tolerance):
         key = comparison.way, comparison.against, comparison.blob
         if key not in worst or comparison.difference.excess > worst[key].difference.excess:
             worst[key] = comparison
     order = {value.name: index for index, value in enumerate(graphs[0].outputs)}
-    return sorted(worst.values(), key=lambda found: (*_place(found, ways), order[found.blob]))
+    return sorted(worst.values(), key=lambda found: (*_place(found, options.ways), order[found.blob]))
 
 
 def _place(comparison: Comparison, ways: Sequence[Way]) -> tuple[int, bool]:
@@ -146,7 +154,7 @@ def _place(comparison: Comparison, ways: Sequence[Way]) -> tuple[int, bool]:
 def _each(
     graphs: Graphs,
     calls: Sequence[tuple[Arrays, bool]],
-    ways: Sequence[Way],
+    options: CompareOptions,
     expected: Sequence[Arrays] | None,
     tolerance: Tolerance,
 ) -> Iterator[Comparison]:
@@ -154,7 +162,7 @@ def _each(
     origins = {value.name: node.origin for node in graph.nodes for value in node.outputs}
     sessions: dict[Way, Session] = {
         REFERENCE: Session(truth),
-        **{way: Session(graph, on=way) for way in ways if way != REFERENCE},
+        **{way: Session(graph, on=way, opset=options.opset) for way in options.ways if way != REFERENCE},
     }
     for call, (given, starts_anew) in enumerate(calls):
         for session in sessions.values() if starts_anew else ():

@@ -104,6 +104,9 @@ build_options = options(
     declared(BuildOptions, "use_dla_core", help="Build for this core of the DLA of a Jetson."),
     declared(BuildOptions, "allow_gpu_fallback", help="Run on the GPU what the DLA cannot."),
     declared(ExportOptions, "onnx_lstm", help="Use ONNX's LSTM operator where a recurrence equals it."),
+    declared(
+        ExportOptions, "opset", help="Write an ONNX model in this set of ONNX's operators, 11 or newer."
+    ),
     declared(ConvertOptions, "verify", help="Compare the network with our primitives before writing it."),
     declared(
         ConvertOptions,
