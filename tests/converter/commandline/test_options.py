@@ -54,6 +54,7 @@ def test_a_list_can_hold_every_option(name: str) -> None:
         *FIELDS[name].metadata.get("choices", ()),
         "true",
         "1",
+        "17",
         "x",
         "x:1",
         "A=1",
