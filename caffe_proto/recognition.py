@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.files import PROTOTXT_FIRST, head_of, read_small
+from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights.wire import Field, Wire, leading_fields
 
@@ -36,9 +37,12 @@ CAFFEMODEL = FileForm("a caffemodel")
 NETDEF = FileForm("a Caffe2 net", "give both files of a Caffe2 model: first predict_net.pb, then init_net.pb")
 DATABASE = FileForm("a minidb of Caffe2", "give it alone: it holds the net and its weights")
 ONNX = FileForm(
-    "an ONNX model", "build an engine from it with trtexec; if prototrt wrote it, `prototrt run` runs it"
+    "an ONNX model",
+    Worded("build an engine from it with trtexec; if prototrt wrote it, `{}` runs it", Command("run")),
 )
-PLAN = FileForm("an engine", "run it with `prototrt run`, or give the net that it was built from")
+PLAN = FileForm(
+    "an engine", Worded("run it with `{}`, or give the net that it was built from", Command("run"))
+)
 NPZ = FileForm("an npz file")
 HDF5, NPY = FileForm("an HDF5 file"), FileForm("an npy file")
 _PYTORCH = FileForm(

@@ -14,7 +14,7 @@ from prototrt.caffe_proto.common.options import takes_options
 from prototrt.caffe_proto.common.subjects import refuse_other
 from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.common.warned import tell
-from prototrt.caffe_proto.common.wording import Option, Worded, listed
+from prototrt.caffe_proto.common.wording import Command, Option, Worded, listed
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.forms import refuse_impossible_form
 from prototrt.surgery.ir import Graph
@@ -184,7 +184,9 @@ def _ranges(graph: Graph, options: RewriteOptions) -> Mapping[str, float]:
         return dict.fromkeys(quantized_values(graph, options), 1.0)
     raise OptionsError(
         Worded("{} needs the ranges of the values of the net", Option("precision", options.precision)),
-        fix=Worded("measure them with `prototrt calibrate`, and give {}", Option("scales", "scales.json")),
+        fix=Worded(
+            "measure them with `{}`, and give {}", Command("calibrate"), Option("scales", "scales.json")
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from prototrt.caffe_proto.caffe2.files import is_netdef, parse_binary, read_net
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import Origin, UnreadableFileError
 from prototrt.caffe_proto.common.files import HEAD, mapped, open_regular, told_to_the_user
+from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.caffe_proto.recognition import NETDEF, OP, looks_like_operators, refuse_strangers
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.scalars import text_from_bytes
@@ -23,7 +24,9 @@ from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, fields
 # Numbers of OperatorDef and Argument.
 _ARG, _ARG_NAME, _ARG_FLOATS = 5, 1, 5
 
-_GIVE_INIT_NET = "give the init net of the predict net: prototrt convert predict_net.pb init_net.pb"
+_GIVE_INIT_NET = Worded(
+    "give the init net of the predict net: {}", Command("convert", ["predict_net.pb", "init_net.pb"])
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

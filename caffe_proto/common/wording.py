@@ -1,9 +1,11 @@
-"""Messages that name an option without its syntax, which differs between surfaces.
+"""Messages that name options and commands without their syntax, which differs between surfaces.
 
 ``outputs=["fc"]`` in Python is ``outputs: [fc]`` in a list of models, and a flag
-on the command line. So a message keeps the option as data::
+on the command line; ``prototrt.calibrate(...)`` is typed ``prototrt calibrate``. So a message keeps
+them as data::
 
     Worded("cut the net before this layer with {}", Option("outputs", ["fc"]))
+    Worded("write it with {}", Command("calibrate"))
 
 A ``Worded`` is a string in Python's syntax. Other surfaces convert it to their own.
 """
@@ -11,6 +13,7 @@ A ``Worded`` is a string in Python's syntax. Other surfaces convert it to their 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -38,14 +41,26 @@ class Option:
     value: OptionValue | None = None
 
 
-Surface: TypeAlias = Callable[[Option], str]
-"""How one surface spells an option."""
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command by its name on the command line, and the files that it is called with."""
+
+    name: str
+    files: Sequence[str] = ()
+
+
+FUNCTIONS = {"batch": "convert_batch", "dot": "draw", "run": "Session"}
+"""The public functions of commands that have other names."""
+WITHOUT_ARGUMENTS = ("doctor", "layers")
+
+Surface: TypeAlias = Callable[[Option | Command], str]
+"""How one surface spells an option or a command."""
 
 
 class Worded(str):
-    """A text with options in it; as a plain string it is in Python's words.
+    """A text with options and commands in it; as a plain string it is in Python's words.
 
-    Each ``{}`` of ``template`` is replaced by one of ``parts``: options, other texts, or anything
+    Each ``{}`` of ``template`` is replaced by one of ``parts``: options, commands, other texts, or anything
     that ``str`` takes. The template never contains names that a user chose: they may contain braces.
     """
 
@@ -115,13 +130,26 @@ def _filled(template: str, parts: Sequence[object], surface: Surface, whole: boo
 
 
 def _part(part: object, surface: Surface, whole: bool) -> str:
-    if isinstance(part, Option):
+    if isinstance(part, Option | Command):
         return surface(part)
     return worded(part if isinstance(part, str) else str(part), surface, whole=whole)
 
 
-def python_words(option: Option) -> str:
-    """As a keyword argument: ``outputs=["fc"]``, ``shapes={"data": (1, 3, 224, 224)}``."""
+def python_words(named: Option | Command) -> str:
+    """As a keyword argument or a call: ``shapes={"data": (1, 3, 224, 224)}``, ``prototrt.calibrate(...)``."""
+    if isinstance(named, Command):
+        rest = [] if named.name in WITHOUT_ARGUMENTS else ["..."]
+        arguments = ", ".join([*map(json.dumps, named.files), *rest])
+        return f"prototrt.{FUNCTIONS.get(named.name, named.name)}({arguments})"
+    return _keyword(named)
+
+
+def command_words(command: Command) -> str:
+    """As it is typed: ``prototrt convert predict_net.pb init_net.pb``."""
+    return shlex.join(["prototrt", command.name, *command.files])
+
+
+def _keyword(option: Option) -> str:
     return option.name if option.value is None else f"{option.name}={_in_python(option.value)}"
 
 

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 from prototrt.caffe_proto.common.sizes import text_of_bytes
 from prototrt.caffe_proto.common.visible import visible, visible_line
+from prototrt.caffe_proto.common.wording import Command, command_words
 from prototrt.converter.batch.entry import Outcome, Status, worst_exit_code
 from prototrt.converter.writing.files import atomic_write
 from prototrt.converter.writing.json_text import result_text
@@ -78,7 +79,7 @@ def junit_report(result: BatchResult) -> str:
     counts = Counter(map(_kind, result.outcomes))
     totals = {"tests": len(result.outcomes), "failures": counts["failure"], "errors": counts["error"]}
     attributes = {name: str(count) for name, count in totals.items()} | {"time": f"{result.seconds:.3f}"}
-    root = ElementTree.Element("testsuites", {"name": "prototrt batch", **attributes})
+    root = ElementTree.Element("testsuites", {"name": command_words(Command("batch")), **attributes})
     suite = ElementTree.SubElement(
         root,
         "testsuite",

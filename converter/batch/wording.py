@@ -1,4 +1,4 @@
-"""How a list of models spells an option that a message names."""
+"""How a list of models spells the options and commands that a message names."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import json
 import re
 from collections.abc import Mapping
 
-from prototrt.caffe_proto.common.wording import Option, OptionValue
+from prototrt.caffe_proto.common.wording import Command, Option, OptionValue, command_words
 
 _PLAIN = re.compile(r"[A-Za-z.][\w./-]*")
 
 
-def list_words(option: Option) -> str:
-    """As in YAML: ``outputs: [fc]``, ``shapes: {data: 1x3x224x224}``, ``strict: true``."""
-    key = option.name.replace("_", "-")
-    return key if option.value is None else f"{key}: {_in_yaml(option.value)}"
+def list_words(named: Option | Command) -> str:
+    """As in YAML: ``outputs: [fc]``, ``strict: true``. A list runs no other command: these are as they are typed."""
+    if isinstance(named, Command):
+        return command_words(named)
+    key = named.name.replace("_", "-")
+    return key if named.value is None else f"{key}: {_in_yaml(named.value)}"
 
 
 def _in_yaml(value: OptionValue) -> str:

@@ -11,6 +11,7 @@ from prototrt.converter.commandline.next_steps import hint, next_step
 from prototrt.converter.commandline.printing import warn
 from prototrt.converter.commandline.tables import Table
 from prototrt.converter.commandline.terminal import show
+from prototrt.converter.commandline.wording import in_command_line_words
 from prototrt.converter.glance.facts import Fact, FileFacts, Rows
 
 _FEW, _MOST = 2, 20
@@ -32,7 +33,7 @@ def print_glance(glance: Glance) -> None:
     show(f"{facts.file}: {facts.words}{size}")
     if facts.rows is not None and facts.rows.rows:
         _print_rows(facts.rows)
-    step, about = next_step(facts), hint(facts)
+    step, about = next_step(facts), in_command_line_words(hint(facts))
     told = {name: _lines(fact) for name, fact in facts.facts.items()}
     told |= {"next": [line for line in (step, about) if line is not None]}
     width = max(map(len, told))

@@ -1,4 +1,4 @@
-"""How the command line spells an option that a message names."""
+"""How the command line spells the options and commands that a message names."""
 
 from __future__ import annotations
 
@@ -8,18 +8,25 @@ from typing import Any
 
 import click
 
-from prototrt.caffe_proto.common.wording import Option, OptionValue, Varying, worded
+from prototrt.caffe_proto.common.wording import Command, Option, OptionValue, Varying, command_words, worded
 from prototrt.surgery.ir import Graph
 
 
-def command_line_words(option: Option) -> str:
-    """``--output fc``: as the command that runs spells it, or another command where this one lacks it."""
-    parameter = next((known for known in _parameters() if known.name == option.name), None)
+def command_line_words(named: Option | Command) -> str:
+    """``--output fc``, ``prototrt calibrate``.
+
+    An option is spelled as by the command that runs, or by another command where this one lacks it.
+    """
+    return command_words(named) if isinstance(named, Command) else _option_words(named)
+
+
+def _option_words(option: Option) -> str:
+    parameter = next((each for each in _parameters() if each.name == option.name), None)
     if parameter is None:
         return f"--{option.name.replace('_', '-')}"
     spelling = parameter.opts[0] if isinstance(parameter, click.Option) else option.name.upper()
     return " ".join(
-        _given(spelling, option.value, repeats=parameter.multiple, is_range=option.name == "sizes")
+        _spelled(spelling, option.value, repeats=parameter.multiple, is_range=option.name == "sizes")
     )
 
 
@@ -54,7 +61,7 @@ def _with_those_below(command: click.Command) -> Iterator[click.Parameter]:
             yield from _with_those_below(below)
 
 
-def _given(spelling: str, value: OptionValue | None, *, repeats: bool, is_range: bool) -> Iterator[str]:
+def _spelled(spelling: str, value: OptionValue | None, *, repeats: bool, is_range: bool) -> Iterator[str]:
     """The option as it is written with this value: once for each part of it if the option repeats."""
     if value is None or value is True:
         yield spelling

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.common.files import changed, identity_of
+from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.converter.companions.cpp_header import write_header
 from prototrt.converter.companions.script import write_script
 from prototrt.converter.sessions.indices import IndexRange, index_ranges
@@ -20,6 +21,8 @@ from prototrt.surgery.ops import Scan, While
 from prototrt.surgery.passes.precision import precision_of
 
 MANIFEST_FORMAT = 1
+WRITE_AGAIN = Worded("write the manifest again with {}", Command("convert"))
+"""What to do about a manifest that cannot be used."""
 
 
 def graph_facts(graph: Graph) -> dict[str, Any]:

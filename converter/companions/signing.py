@@ -17,6 +17,7 @@ from prototrt.caffe_proto.common.files import open_regular, told_to_the_user
 from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.caffe_proto.common.options import PathLike
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.converter.companions.manifest import WRITE_AGAIN
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -108,7 +109,7 @@ def _signature(signature: Any, where: str) -> tuple[bytes, bytes]:
             "has a signature that cannot be read",
             where=where,
             because=f"it is wrong or missing: {error}",
-            fix="write the manifest again with prototrt convert",
+            fix=WRITE_AGAIN,
         ) from error
     return value, public_key
 

@@ -8,7 +8,7 @@ from typing import Any
 from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.files import read_regular
 from prototrt.caffe_proto.common.json_files import value_from_json
-from prototrt.converter.companions.manifest import MANIFEST_FORMAT
+from prototrt.converter.companions.manifest import MANIFEST_FORMAT, WRITE_AGAIN
 from prototrt.converter.sessions.indices import IndexRange
 from prototrt.converter.sessions.signature import Signature, stream_axes_of
 from prototrt.surgery.ir import AtMost, DType, Range, Recurrence, Size, Value, fixed, size_from_text
@@ -33,14 +33,14 @@ def read_manifest(path: str) -> Mapping[str, Any]:
         raise UnreadableFileError(
             f"cannot be read: {error.strerror or error}",
             where=path,
-            fix="write the manifest again with prototrt convert",
+            fix=WRITE_AGAIN,
         ) from error
     except ValueError as error:
         raise UnreadableFileError(
             "is not JSON",
             where=path,
             because=str(error),
-            fix="write the manifest again with prototrt convert",
+            fix=WRITE_AGAIN,
         ) from error
     if not isinstance(manifest, dict) or manifest.get("format") != MANIFEST_FORMAT:
         found = manifest.get("format") if isinstance(manifest, dict) else None
@@ -58,7 +58,7 @@ def no_manifest_of_ours(path: str, error: Exception) -> UnreadableFileError:
         "is not a prototrt manifest",
         where=path,
         because=f"it is wrong or missing: {error}",
-        fix="write the manifest again with prototrt convert",
+        fix=WRITE_AGAIN,
     )
 
 

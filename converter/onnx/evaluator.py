@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import BuildError, ConversionError, UnreadableFileError
+from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.converter.companions.manifest import manifest_of
 from prototrt.converter.companions.stated import WRONG, no_manifest_of_ours, read_manifest, stated_signature
 from prototrt.converter.onnx.api import imported
@@ -46,7 +47,9 @@ class OnnxFileEvaluator:
         path, manifest = os.fspath(file), manifest_of(file)
         if not Path(path).is_file():
             raise UnreadableFileError(
-                "there is no such file", where=path, fix="give a model written by prototrt convert"
+                "there is no such file",
+                where=path,
+                fix=Worded("give a model written by {}", Command("convert")),
             )
         facts = read_manifest(manifest)
         try:

@@ -47,7 +47,7 @@ def provide(tell: Callable[[str], object], folder: Path = FOLDER) -> None:
     try:
         fetch(folder)
     except NotFetchedError as error:
-        tell(f"Graphviz for browsers is left out, which `prototrt dot -o net.html` needs: {error}")
+        tell(f"Graphviz for browsers is left out, which pages of nets need: {error}")
 
 
 def is_there(folder: Path = FOLDER) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto.common.errors import UnsupportedLayerError, raise_all
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.surgery.ir import Graph, walk
 
 WITHOUT_ENGINE = Worded(
-    "run it as `prototrt run` does with {}, or cut the net before it with {}",
+    "run it as `{}` does with {}, or cut the net before it with {}",
+    Command("run"),
     Option("on", "reference"),
     Option("outputs", ["BLOB"]),
 )

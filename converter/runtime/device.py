@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.caffe_proto.common.options import narrowed
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.surgery.ir import Array
 
 DeviceName: TypeAlias = Literal["cuda-python", "pycuda"]
@@ -122,7 +122,7 @@ def find_device(name: DeviceName | None = None) -> Device:
     )
 
 
-SEE_DOCTOR = "run prototrt doctor, which lists what is missing"
+SEE_DOCTOR = Worded("run {}, which lists what is missing", Command("doctor"))
 FREE_MEMORY = Worded(
     "close other sessions and programs that use this GPU, or convert the model with smaller {}",
     Option("max_shapes"),

@@ -11,13 +11,13 @@ from typing import Any
 
 from prototrt.caffe_proto.common.errors import EngineError, UnreadableFileError
 from prototrt.caffe_proto.common.files import open_regular, read_regular
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.companions.signing import Keys, TrustedKeys
 from prototrt.converter.companions.stated import WRONG, no_manifest_of_ours, read_manifest, stated_signature
 from prototrt.converter.options import ENGINE_SUFFIXES, BackendName
 from prototrt.converter.sessions.signature import Signature
 
-_GIVE_PLAN = "give a plan written by prototrt convert"
+_GIVE_PLAN = Worded("give a plan written by {}", Command("convert"))
 BACKENDS: tuple[BackendName, ...] = ("rtx", "enterprise")
 _RTX = b"vtrt"
 _MAGICS = (_RTX, b"ftrt", b"ptrt")

@@ -12,7 +12,7 @@ from typing import Any
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, UnreadableFileError
 from prototrt.caffe_proto.common.json_files import value_from_json
-from prototrt.caffe_proto.common.wording import Option, Surface, Worded, python_words, worded
+from prototrt.caffe_proto.common.wording import Command, Option, Surface, Worded, python_words, worded
 from prototrt.caffe_proto.recognition import read_text
 from prototrt.converter.page.facts import page_facts
 from prototrt.converter.page.writing import page
@@ -37,7 +37,7 @@ _CELLS: Mapping[str, Callable[[object], bool]] = {
     ),
 }
 """What a page shows of each comparison; numbers that are not finite are null in JSON."""
-_GIVE_VERIFICATION = "give the JSON that `prototrt verify` prints"
+_GIVE_VERIFICATION = Worded("give the JSON of `{}`", Command("verify"))
 
 
 def dot_text(

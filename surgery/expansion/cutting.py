@@ -12,7 +12,7 @@ from prototrt.caffe_proto.common.errors import (
     UnsupportedLayerError,
     WeightsError,
 )
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Command, Option, Worded
 
 AUTO = "auto"
 """The name of an output that cuts the net before the layers that cannot be converted."""
@@ -58,7 +58,7 @@ def with_advice(
     if not unsupported:
         cut = ()
     elif not cut and not any(error.fix for error in unsupported):
-        unsupported[-1].fix = "`prototrt layers` lists the types that can be converted"
+        unsupported[-1].fix = Worded("`{}` lists the types that can be converted", Command("layers"))
     options = [Option("outputs", list(cut)), *([Option("shapes", shapes)] if shapes else [])]
     command = Worded.joined(" ", options)
     if len(errors) > 1:

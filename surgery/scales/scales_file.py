@@ -11,12 +11,12 @@ from typing import Any
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.common.files import read_regular
 from prototrt.caffe_proto.common.json_files import value_from_json
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Command, Option, Worded
 
 FORMAT = 1
 INT8 = 127
 """The largest magnitude of int8, which a range becomes."""
-_WRITE_IT = "write it with prototrt calibrate"
+_WRITE_IT = Worded("write it with {}", Command("calibrate"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,12 +48,12 @@ NET = 'layer { name: "a" type: "Input" top: "x" }'
 
 FIRST = "give the prototxt first and the weights second"
 SAVED = "give the file that training has saved, such as a .caffemodel"
-INIT = "give the init net of the predict net: prototrt convert predict_net.pb init_net.pb"
+INIT = 'give the init net of the predict net: prototrt.convert("predict_net.pb", "init_net.pb", ...)'
 BOTH = "give both files of a Caffe2 model: first predict_net.pb, then init_net.pb"
-TRTEXEC = "build an engine from it with trtexec; if prototrt wrote it, `prototrt run` runs it"
+TRTEXEC = "build an engine from it with trtexec; if prototrt wrote it, `prototrt.Session(...)` runs it"
 UNPACK = "unpack it with unzip"
 EXPORT = "save the model with torch.onnx.export, and build an engine from it with trtexec"
-RUN = "run it with `prototrt run`, or give the net that it was built from"
+RUN = "run it with `prototrt.Session(...)`, or give the net that it was built from"
 
 # Where a file is given, what it begins with, what it is called in the message, and what is expected.
 MISPLACED = {

@@ -192,7 +192,7 @@ def test_products_without_a_scale_stay_as_they_are_with_a_warning() -> None:
 def test_8_bits_need_ranges() -> None:
     assert failure(lambda: digits(ranges=None), OptionsError) == (
         'precision="int8" needs the ranges of the values of the net\n'
-        '  fix: measure them with `prototrt calibrate`, and give scales="scales.json"'
+        '  fix: measure them with `prototrt.calibrate(...)`, and give scales="scales.json"'
     )
 
 

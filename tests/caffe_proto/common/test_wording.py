@@ -15,13 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prototrt.caffe_proto.common.errors import NetError, Problems
-from prototrt.caffe_proto.common.wording import Option, OptionValue, Worded, listed, python_words, worded
+from prototrt.caffe_proto.common.wording import (
+    Command,
+    Option,
+    OptionValue,
+    Worded,
+    listed,
+    python_words,
+    worded,
+)
 from prototrt.cli import main
 from prototrt.converter.batch.keys import GROUPS
 from prototrt.tests.fresh_python import ROOT
 
 
-def shouted(option: Option) -> str:
+def shouted(option: Option | Command) -> str:
     return option.name.upper()
 
 

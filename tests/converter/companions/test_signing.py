@@ -128,13 +128,13 @@ REFUSALS: dict[str, tuple[Callable[[], object], str]] = {
         edited(lambda manifest: manifest.update(signature="yes")),
         "net.plan.json: has a signature that cannot be read\n"
         "  because it is wrong or missing: 'yes' is not an object\n"
-        "  fix: write the manifest again with prototrt convert",
+        "  fix: write the manifest again with prototrt.convert(...)",
     ),
     "another algorithm": (
         edited(lambda manifest: manifest["signature"].update(algorithm="none")),
         "net.plan.json: has a signature that cannot be read\n"
         "  because it is wrong or missing: the algorithm is 'none', expected 'Ed25519'\n"
-        "  fix: write the manifest again with prototrt convert",
+        "  fix: write the manifest again with prototrt.convert(...)",
     ),
 }
 

@@ -297,7 +297,8 @@ def test_a_net_that_the_parser_lacks_is_refused(tmp_path: Path) -> None:
     assert str(caught.value).partition("(Filter): ")[2] == (
         "its output size depends on input values\n"
         "  because sizes in an engine depend only on the sizes of its inputs\n"
-        '  fix: run it as `prototrt run` does with on="reference", or cut the net before it with outputs=["BLOB"]'
+        '  fix: run it as `prototrt.Session(...)` does with on="reference",'
+        ' or cut the net before it with outputs=["BLOB"]'
     )
     assert os.listdir(tmp_path) == []
 

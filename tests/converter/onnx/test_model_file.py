@@ -60,12 +60,12 @@ def change(model: Path, edit: Callable[[dict[str, list[dict[str, str]]]], object
 
 
 MESSAGES: dict[Callable[[Path], None], str] = {
-    no_file: "MODEL: there is no such file\n  fix: give a model written by prototrt convert",
+    no_file: "MODEL: there is no such file\n  fix: give a model written by prototrt.convert(...)",
     no_manifest: "MODEL.json: there is no manifest\n"
     "  fix: put it beside the file that it describes, or convert the model again",
     no_outputs: "MODEL.json: is not a prototrt manifest\n"
     "  because it is wrong or missing: 'outputs'\n"
-    "  fix: write the manifest again with prototrt convert",
+    "  fix: write the manifest again with prototrt.convert(...)",
     another_input: "MODEL: has inputs that differ from its manifest: data, image\n"
     "  fix: use the manifest that was written with the model, or convert the net again",
 }

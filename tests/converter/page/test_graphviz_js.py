@@ -115,9 +115,7 @@ def test_what_fails_is_told_in_one_line_and_writes_nothing(fault: str, packed: P
     told: list[str] = []
     provide(told.append, tmp_path / "vendor")
     (line,) = told
-    assert line.startswith(
-        f"Graphviz for browsers is left out, which `prototrt dot -o net.html` needs: {message}"
-    )
+    assert line.startswith(f"Graphviz for browsers is left out, which pages of nets need: {message}")
     assert "\n" not in line
     assert not (tmp_path / "vendor").exists()
 

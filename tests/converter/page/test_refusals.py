@@ -26,7 +26,7 @@ ROW = (
     '{"holds": true, "comparisons": [{"way": "onnx", "against": "reference", "blob": "x", "layer": null,'
     ' "max_abs": %s, "max_rel": 0.0, "rms": 0.0, "cosine": 1.0, "holds": %s}]}'
 )
-NO_VERIFICATION = "does not contain a verification\n  fix: give the JSON that `prototrt verify` prints"
+NO_VERIFICATION = "does not contain a verification\n  fix: give the JSON of `prototrt verify`"
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ NO_VERIFICATION = "does not contain a verification\n  fix: give the JSON that `p
         (
             "[",
             "cannot be read as JSON: Expecting value: line 1 column 2 (char 1)\n"
-            "  fix: give the JSON that `prototrt verify` prints",
+            "  fix: give the JSON of `prototrt verify`",
         ),
         ("{}", NO_VERIFICATION),
         ('{"holds": true, "comparisons": 5}', NO_VERIFICATION),
@@ -46,14 +46,13 @@ NO_VERIFICATION = "does not contain a verification\n  fix: give the JSON that `p
         (
             ROW % ("9" * 5000, "true"),
             "cannot be read as JSON: a number in it has too many digits\n"
-            "  fix: give the JSON that `prototrt verify` prints",
+            "  fix: give the JSON of `prototrt verify`",
         ),
         ('{"holds": true, "comparisons": [1, 2]}', NO_VERIFICATION),
         ('{"holds": true, "comparisons": [{"way": "onnx", "max_abs": "large"}]}', NO_VERIFICATION),
         (
             "[" * 100_000,
-            "cannot be read as JSON: it is nested too deeply\n"
-            "  fix: give the JSON that `prototrt verify` prints",
+            "cannot be read as JSON: it is nested too deeply\n  fix: give the JSON of `prototrt verify`",
         ),
     ],
 )

@@ -232,7 +232,7 @@ def test_the_default_stream_is_not_captured(runtime: FakeRuntime) -> None:
 @pytest.mark.parametrize(
     ("error", "fix"),
     [
-        ("cudaErrorUnknown", "run prototrt doctor, which lists what is missing"),
+        ("cudaErrorUnknown", "run prototrt.doctor(), which lists what is missing"),
         (
             "cudaErrorMemoryAllocation",
             "close other sessions and programs that use this GPU, or convert the model with smaller max_shapes",

@@ -83,7 +83,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
     "a plan that is not there": (
         lambda path: path.unlink(),
         UnreadableFileError,
-        "{plan}: cannot be read: No such file or directory\n  fix: give a plan written by prototrt convert",
+        "{plan}: cannot be read: No such file or directory\n  fix: give a plan written by prototrt.convert(...)",
     ),
     "no manifest": (
         lambda path: Path(f"{path}.json").unlink(),
@@ -103,14 +103,14 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
         UnreadableFileError,
         "{plan}.json: is not a prototrt manifest\n"
         "  because it is wrong or missing: the size of the plan is None, expected a number of bytes\n"
-        "  fix: write the manifest again with prototrt convert",
+        "  fix: write the manifest again with prototrt.convert(...)",
     ),
     "axes of another number": (
         edited(lambda manifest: manifest["inputs"][0].update(axes=["N"])),
         UnreadableFileError,
         "{plan}.json: is not a prototrt manifest\n"
         "  because it is wrong or missing: the axes of 'x' are ['N'], expected 3 of them\n"
-        "  fix: write the manifest again with prototrt convert",
+        "  fix: write the manifest again with prototrt.convert(...)",
     ),
     "another plan": (
         lambda path: path.write_bytes(bytes(path.stat().st_size)),
@@ -123,14 +123,14 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
         UnreadableFileError,
         "{plan}.json: is not JSON\n"
         "  because Expecting property name enclosed in double quotes: line 1 column 2 (char 1)\n"
-        "  fix: write the manifest again with prototrt convert",
+        "  fix: write the manifest again with prototrt.convert(...)",
     ),
     "brackets": (
         lambda path: Path(f"{path}.json").write_text("[" * 100_000),
         UnreadableFileError,
         "{plan}.json: is not JSON\n"
         "  because it is nested too deeply\n"
-        "  fix: write the manifest again with prototrt convert",
+        "  fix: write the manifest again with prototrt.convert(...)",
     ),
     "another format": (
         edited(lambda manifest: manifest.update(format=99)),
@@ -142,42 +142,42 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
         edited(lambda manifest: manifest["tensorrt"].pop("flavour")),
         UnreadableFileError,
         "{plan}.json: is not a prototrt manifest\n  because it is wrong or missing: 'flavour'\n"
-        "  fix: write the manifest again with prototrt convert",
+        "  fix: write the manifest again with prototrt.convert(...)",
     ),
     "an unknown type": (
         edited(lambda manifest: manifest["inputs"][0].update(dtype="complex64")),
         UnreadableFileError,
         "{plan}.json: is not a prototrt manifest\n"
         "  because it is wrong or missing: 'complex64' is not a valid DType\n"
-        "  fix: write the manifest again with prototrt convert",
+        "  fix: write the manifest again with prototrt.convert(...)",
     ),
     "an unknown flavour": (
         edited(lambda manifest: manifest["tensorrt"].update(flavour="lite")),
         UnreadableFileError,
         "{plan}.json: is not a prototrt manifest\n"
         "  because it is wrong or missing: the flavour 'lite' of TensorRT, expected rtx or enterprise\n"
-        "  fix: write the manifest again with prototrt convert",
+        "  fix: write the manifest again with prototrt.convert(...)",
     ),
     "a size without range": (
         edited(lambda manifest: manifest["outputs"][0].update(shape=["B", 8])),
         UnreadableFileError,
         "{plan}.json: is not a prototrt manifest\n"
         "  because it is wrong or missing: the size 'B' of 'h': 'B' is neither a number nor a symbol with a range\n"
-        "  fix: write the manifest again with prototrt convert",
+        "  fix: write the manifest again with prototrt.convert(...)",
     ),
     "a count that is no output": (
         edited(lambda manifest: manifest["outputs"][0].update(counted_by={"2": "rows"})),
         UnreadableFileError,
         "{plan}.json: is not a prototrt manifest\n"
         "  because it is wrong or missing: 'h' is counted by 'rows', which is not an output\n"
-        "  fix: write the manifest again with prototrt convert",
+        "  fix: write the manifest again with prototrt.convert(...)",
     ),
     "loops that are neither": (
         edited(lambda manifest: manifest.update(has_loops="maybe")),
         UnreadableFileError,
         "{plan}.json: is not a prototrt manifest\n"
         "  because it is wrong or missing: has_loops is 'maybe', expected true or false\n"
-        "  fix: write the manifest again with prototrt convert",
+        "  fix: write the manifest again with prototrt.convert(...)",
     ),
 }
 

@@ -103,7 +103,7 @@ def test_pycuda_moves_bytes(driver: FakeDriver) -> None:
     with pytest.raises(EngineError) as caught:
         device.copy(address, address, 4, stream)
     assert str(caught.value) == (
-        "PyCUDA failed at copying: no\n  fix: run prototrt doctor, which lists what is missing"
+        "PyCUDA failed at copying: no\n  fix: run prototrt.doctor(), which lists what is missing"
     )
     device.free(address)
     with pytest.raises(CaptureError):

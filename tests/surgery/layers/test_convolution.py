@@ -234,7 +234,8 @@ def test_four_axes_are_refused_for_an_engine(kind: str) -> None:
     assert failure(lambda: Session(graph, on="network")) == (
         f'net.prototxt:2: layer "op" ({kind}): slides over 4 axes, expected at most 3\n'
         "  because TensorRT has no windows over more axes\n"
-        '  fix: run it as `prototrt run` does with on="reference", or cut the net before it with outputs=["BLOB"]'
+        '  fix: run it as `prototrt.Session(...)` does with on="reference",'
+        ' or cut the net before it with outputs=["BLOB"]'
     )
 
 

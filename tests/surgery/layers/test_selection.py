@@ -208,7 +208,8 @@ def test_what_needs_the_size_is_refused() -> None:
 NO_ENGINE = (
     'net.prototxt:4: layer "op" (Filter): its output size depends on input values\n'
     "  because sizes in an engine depend only on the sizes of its inputs\n"
-    '  fix: run it as `prototrt run` does with on="reference", or cut the net before it with outputs=["BLOB"]'
+    '  fix: run it as `prototrt.Session(...)` does with on="reference",'
+    ' or cut the net before it with outputs=["BLOB"]'
 )
 
 

@@ -298,5 +298,6 @@ def test_more_axes_than_tensorrt_has_are_refused_for_an_engine() -> None:
     assert failure(lambda: Session(graph, on="network")) == (
         f"{OP} (Reshape): works on 9 axes, expected at most 8\n"
         "  because TensorRT's tensors have at most that many\n"
-        '  fix: run it as `prototrt run` does with on="reference", or cut the net before it with outputs=["BLOB"]'
+        '  fix: run it as `prototrt.Session(...)` does with on="reference",'
+        ' or cut the net before it with outputs=["BLOB"]'
     )

@@ -64,15 +64,15 @@ DAMAGED = '"data": the histogram is damaged\n  fix: remove "data" from "histogra
 BAD_FILES = {
     "no JSON": (
         "{",
-        "is not a file of scales\n  because it is not JSON: {why}\n  fix: write it with prototrt calibrate",
+        "is not a file of scales\n  because it is not JSON: {why}\n  fix: write it with prototrt.calibrate(...)",
     ),
     "a calibration cache": (
         "TRT-7000-EntropyCalibration2\ndata: 3c010a14\n",
         "is not a file of scales\n  because it is not JSON: {why}\n"
         '  fix: for a table of TensorRT, ncnn or Caffe use calibration_cache="{file}"',
     ),
-    "a list": ("[1]", 'has no "blobs"\n  fix: write it with prototrt calibrate'),
-    "no blobs": ('{"format": 1}', 'has no "blobs"\n  fix: write it with prototrt calibrate'),
+    "a list": ("[1]", 'has no "blobs"\n  fix: write it with prototrt.calibrate(...)'),
+    "no blobs": ('{"format": 1}', 'has no "blobs"\n  fix: write it with prototrt.calibrate(...)'),
     "a new format": (blobs(format=2), '"format" is 2, expected 1\n  fix: install a newer prototrt'),
     "no format": (blobs(format=None), '"format" is null, expected 1\n  fix: install a newer prototrt'),
     "NaN": (blobs(blobs={"fc": {"scale": float("nan")}}), f'"fc": scale is NaN, {NUMBER}'),
@@ -85,7 +85,7 @@ BAD_FILES = {
     "a strange share": (blobs(blobs={"fc": {"scale": 1, "clipped": []}}), f'"fc": clipped is [], {NUMBER}'),
     "histograms of another kind": (
         blobs(histograms=[]),
-        '"histograms" is not an object\n  fix: write it with prototrt calibrate',
+        '"histograms" is not an object\n  fix: write it with prototrt.calibrate(...)',
     ),
     "counts that are none": (blobs(histograms={"data": {"width": 1.0, "counts": [0.5]}}), DAMAGED),
     "a width that is no power of two": (blobs(histograms={"data": {"width": 3.0, "counts": [1]}}), DAMAGED),
@@ -116,5 +116,5 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00")
     assert failure(lambda: read_scales(str(binary))) == (
-        f"{binary}: is not a file of scales\n  fix: write it with prototrt calibrate"
+        f"{binary}: is not a file of scales\n  fix: write it with prototrt.calibrate(...)"
     )
