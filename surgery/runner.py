@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.surgery.ir import Graph, Node, bodies
+from prototrt.surgery.ir.border import declared_changes, refuse_changed_bindings, refuse_changed_border
 from prototrt.surgery.ir.verification import InvalidGraphError
 
 log = logging.getLogger(__name__)
@@ -56,8 +57,8 @@ def run(graph: Graph, lists: Sequence[PassList], sound: set[Hashable] | None = N
     """The graph after all passes of all lists, one after the other; it is verified after each.
 
     Nodes and graphs are immutable, so each is verified once: ``sound`` is what an earlier run verified.
-    Raises ``InvalidGraphError`` if the given graph is invalid, and ``PassError`` if a pass fails or returns
-    an invalid graph.
+    Raises ``InvalidGraphError`` if the given graph is invalid, and ``PassError`` if a pass fails, returns
+    an invalid graph, or changes more of its border than it declares: see ``surgery/ir/border.py``.
     """
     known: set[Hashable] = set() if sound is None else sound
     graph.verify(known)
@@ -72,6 +73,7 @@ def _after(change: Pass, before: Graph, of: PassList, sound: set[Hashable]) -> G
         after = change(before)
         if after is not before:
             after.verify(sound)
+            refuse_changed_border(before, after, declared_changes(change))
     except (ConversionError, MemoryError):  # errors that the user can fix
         raise
     except Exception as error:
@@ -86,7 +88,7 @@ def _after(change: Pass, before: Graph, of: PassList, sound: set[Hashable]) -> G
 def inside_bodies(change: Pass) -> Pass:
     """The same pass, applied also to the bodies of Scans: the innermost first, the graph last.
 
-    The pass must keep the inputs and outputs of a body, and must not create names: it does
+    The pass must keep the inputs and outputs of a body, whatever it declares, and must not create names: it does
     not know the names outside.
     """
 
@@ -102,8 +104,18 @@ def inside_bodies(change: Pass) -> Pass:
 
 def _over_bodies(node: Node, change: Pass) -> Node:
     """The node over changed bodies; itself if they stay as they are."""
-    changed = {body: change(body) for body in bodies(node.op)}
+    changed = {body: _inside(change, body, node) for body in bodies(node.op)}
     if all(old is new for old, new in changed.items()):
         return node
     new = {name: changed[getattr(node.op, name)] for name in node.op.graphs}
     return replace(node, op=replace(node.op, **new))
+
+
+def _inside(change: Pass, body: Graph, node: Node) -> Graph:
+    """The body after the pass. The layers in it are compared over the whole graph."""
+    after = change(body)
+    try:
+        refuse_changed_bindings(body, after)
+    except InvalidGraphError as error:
+        raise InvalidGraphError(f"in the body of {node.name}, {error}") from None
+    return after

@@ -6,10 +6,12 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 
 from prototrt.surgery.ir import Graph, Node, Value, symbols_in, walk
+from prototrt.surgery.ir.border import changes
 from prototrt.surgery.ir.symbol_sources import symbol_sources
 from prototrt.surgery.ops import Scan, ScanInputs, ScanOutputs
 
 
+@changes("fewer inputs")
 def drop_unused(graph: Graph) -> Graph:
     """Remove nodes and inputs that no output depends on.
 

@@ -196,6 +196,7 @@ def _write(build: Builder, group: _JointProducts) -> None:
     joint = build.add(MatMul(transpose_b=True), side_by_side, weights, hint="joined_product")
     start = 0
     for segment in group.segments:
+        build.origin = segment.node.origin
         columns = build.add(Slice(last, start, segment.size), joint, hint="columns")
         write_sum(build, [columns], segment.others, segment.node.outputs[0])
         start += segment.size

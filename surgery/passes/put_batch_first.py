@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from prototrt.caffe_proto.common.errors import Origin
 from prototrt.surgery.ir import Dim, Graph, Node, Op, Shape, Value
+from prototrt.surgery.ir.border import changes
 from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ir.layout import STREAMS, BindingLayout, Factors
 from prototrt.surgery.ops import Transpose
@@ -14,6 +15,7 @@ from prototrt.surgery.passes.moved_values import reshapes
 from prototrt.surgery.passes.named_axes import caffe_layout
 
 
+@changes("shapes")
 def put_batch_first(graph: Graph) -> Graph:
     """Move the axis of the streams to the front of every input, output and state.
 

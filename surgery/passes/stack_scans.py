@@ -109,7 +109,8 @@ def _add_joint(build: Builder, group: Sequence[Node], scans: Sequence[Scan], bod
     if len(group) == 1:  # its body returns the elements of sequences in their old shape
         outputs = replace(outputs, stacked=written[0].stacked)
     build.nodes.append(replace(group[0], op=op, inputs=tuple(inputs), outputs=tuple(outputs)))
-    for place, (scan, old) in enumerate(zip(scans, written, strict=True)):
+    for place, (node, scan, old) in enumerate(zip(group, scans, written, strict=True)):
+        build.origin = node.origin
         for joint, state in zip(outputs.states, old.states, strict=True):
             _cut(build, joint, 0, place, [], state)
         if len(group) > 1:
