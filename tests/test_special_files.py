@@ -43,6 +43,7 @@ EXPECTED = {
     "models": "a list of models",
     "nets": "a prototxt",
     "labels": "a file of labels",
+    "data_loader": "a Python file",
 }
 
 
@@ -88,7 +89,9 @@ def arguments(command: str, parameter: str, file: str) -> list[str]:
         given += [f"--{parameter.replace('_', '-')}", file]
     if command == "calibrate" and parameter in QUANTIZED:
         return [command, *given, *OUTPUT[command]]
-    if parameter != "inputs" and (command in ("run", "calibrate") or parameter == "expect"):
+    if parameter not in ("inputs", "data_loader") and (
+        command in ("run", "calibrate") or parameter == "expect"
+    ):
         given += ["--inputs", NPZ]
     return [command, *given, *OUTPUT.get(command, [])]
 
@@ -112,17 +115,18 @@ def refusal(file: str, found: str, parameter: str) -> str:
 
 @pytest.mark.parametrize(("command", "parameter"), inputs())
 def test_a_pipe_is_not_waited_for(command: str, parameter: str) -> None:
-    os.mkfifo("pipe.npz")
-    result = run(*arguments(command, parameter, "pipe.npz"))
+    pipe = "pipe.py" if parameter == "data_loader" else "pipe.npz"
+    os.mkfifo(pipe)
+    result = run(*arguments(command, parameter, pipe))
     assert "this is a device or a pipe, expected" in result.output
     if command in ("survey", "dot"):  # they show what is wrong
         assert result.exit_code == 0 if parameter in SHOWN else 3
     else:
         assert (result.exit_code, result.output) == (
             3,
-            f"error: {refusal('pipe.npz', 'a device or a pipe', parameter)}",
+            f"error: {refusal(pipe, 'a device or a pipe', parameter)}",
         )
-        assert os.listdir() == ["pipe.npz"]
+        assert os.listdir() == [pipe]
 
 
 @pytest.mark.parametrize("file", ["/dev/zero", "socket"])

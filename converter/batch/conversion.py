@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import prototrt
@@ -27,6 +28,7 @@ from prototrt.converter.batch.reports import (
 from prototrt.converter.batch.runner import BatchProgress, LocalPool, Pool, run_entries, usable_cores
 from prototrt.converter.batch.spec import read_models
 from prototrt.converter.batch.versions import versions
+from prototrt.converter.data.data import files_in
 from prototrt.converter.options import BatchOptions
 from prototrt.converter.writing.files import refuse_overwriting
 from prototrt.converter.writing.side_files import product_files, refuse_foreign
@@ -106,7 +108,8 @@ def _refuse_overwriting(models: str, options: BatchOptions, entries: Sequence[En
 
 def _read(entry: Entry) -> list[str]:
     weights = [] if entry.weights is None else [entry.weights]
-    return [entry.prototxt, *weights, *files_of(entry.options), *_mean_files(entry)]
+    named = [str(file) for source in files_of(entry.options) for file in files_in(Path(source))]
+    return [entry.prototxt, *weights, *named, *_mean_files(entry)]
 
 
 def _mean_files(entry: Entry) -> list[str]:

@@ -73,7 +73,9 @@ def _data_of_files(source: str, signature: Signature, preparation: Preparation |
     path = Path(source)
     with told_to_the_user(source, "an npz file or a folder"):
         path.stat()
-    files = _files(path)
+        if not path.is_dir():
+            open_regular(path, "an npz file").close()  # a pipe is refused, not waited for
+    files = files_in(path)
     kinds = {_kind(file) for file in files}
     if kinds == {"image"}:
         folder = ImageFolder.of(files, source, signature, preparation or Preparation())
@@ -101,10 +103,9 @@ def _without(preparation: Preparation) -> Worded:
     return Worded("leave out {}", Worded.joined(", ", stated))
 
 
-def _files(path: Path) -> list[Path]:
+def files_in(path: Path) -> list[Path]:
     """The file itself, or all arrays and images below a folder, in the order of their names."""
     if not path.is_dir():
-        open_regular(path, "an npz file").close()  # a pipe is refused, not waited for
         return [path]
     return sorted(
         file for file in path.rglob("*") if file.is_file() and _kind(file) and not _is_hidden(file, path)

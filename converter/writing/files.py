@@ -114,9 +114,12 @@ _UNREACHABLE = {
 def refuse_overwriting(written: Iterable[tuple[Option, str]], read: Iterable[str | os.PathLike[str]]) -> None:
     """Raise ``OptionsError`` if a file that is read would be written, or a file twice, under whatever names.
 
-    ``written`` are files, each with the option that asks for it. Devices may be both.
+    ``written`` are files, each with the option that asks for it. Devices may be both. What is read is not looked at
+    unless something would be overwritten.
     """
-    inputs = {_identity(file): os.fspath(file) for file in read if os.path.isfile(file)}
+    written = [*written]
+    sources = read if any(os.path.exists(file) for _, file in written) else ()
+    inputs = {_identity(file): os.fspath(file) for file in sources if os.path.isfile(file)}
     outputs: dict[object, Option] = {}
     for option, file in written:
         if is_device(file):

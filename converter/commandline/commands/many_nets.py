@@ -11,7 +11,7 @@ from prototrt.converter.commandline.batch.options import Bytes, batch_options
 from prototrt.converter.commandline.frame import Commands, Guarded
 from prototrt.converter.commandline.options.common import common_options, json_option, verbosity
 from prototrt.converter.commandline.options.groups import gathered
-from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile
+from prototrt.converter.commandline.options.parameter_types import NetOrFolder, OutputFile
 from prototrt.converter.commandline.printing import print_result, tell, tell_summary, warn, write_text
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.options import BatchOptions
@@ -67,7 +67,7 @@ def prune(folder: str, older_than: float | None, max_size: int | None, as_json: 
 
 
 @click.command(cls=Guarded, short_help="Report which nets convert, and what stops the others.")
-@click.argument("nets", metavar="NET_OR_FOLDER...", nargs=-1, required=True, type=InputFile())
+@click.argument("nets", metavar="NET_OR_FOLDER...", nargs=-1, required=True, type=NetOrFolder())
 @click.option(
     "-o", "target", type=OutputFile(".html", ".json"), help="Also write the report: .html or .json."
 )

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from prototrt.converter.commandline.options.groups import declared, options
-from prototrt.converter.commandline.options.parameter_types import InputFile, Numbers, Sizes
+from prototrt.converter.commandline.options.parameter_types import DataSource, Numbers, PythonFunction, Sizes
 from prototrt.converter.options import DataOptions
 
 data_options = options(
     declared(
         DataOptions,
         "inputs",
-        type=InputFile(),
+        type=DataSource(),
         metavar="DATA",
         help="The inputs: an npz file with arrays by blob name, an npy file, an image, or a folder of such files.",
     ),
     declared(
         DataOptions,
         "data_loader",
+        type=PythonFunction(),
         metavar="FILE.py:FUNCTION",
         help="A Python function that yields inputs, as in Polygraphy: dictionaries of arrays by blob.",
     ),

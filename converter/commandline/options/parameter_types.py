@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -144,6 +146,35 @@ class InputFile(click.Path):
 
     def __init__(self) -> None:
         super().__init__(readable=False)
+
+    def files(self, source: str) -> Iterator[str | PathLike[str]]:
+        """All files that are read for the sake of this one; a folder is searched when the first is asked for."""
+        yield source
+
+
+class DataSource(InputFile):
+    """A file, or a folder of arrays or images."""
+
+    def files(self, source: str) -> Iterator[str | PathLike[str]]:
+        from prototrt.converter.data.data import files_in
+
+        yield from files_in(Path(source))
+
+
+class PythonFunction(InputFile):
+    """``FILE.py:FUNCTION``"""
+
+    def files(self, source: str) -> Iterator[str | PathLike[str]]:
+        yield from (source, source.rpartition(":")[0])
+
+
+class NetOrFolder(InputFile):
+    """A net, or a folder of nets."""
+
+    def files(self, source: str) -> Iterator[str | PathLike[str]]:
+        from prototrt.converter.survey.survey import nets_below
+
+        yield from nets_below([source])
 
 
 class OutputFile(ShownType):

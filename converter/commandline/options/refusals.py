@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
+from os import PathLike
 
 import click
 from click.core import ParameterSource
@@ -18,7 +20,7 @@ def refuse_files_read_and_written(context: click.Context, others: Iterable[str] 
     from prototrt.caffe_proto.common.wording import Option
     from prototrt.converter.writing.files import refuse_overwriting
 
-    read = [*others]
+    read: list[Iterable[str | PathLike[str]]] = [others]
     written: list[tuple[Option, str]] = []
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -28,10 +30,10 @@ def refuse_files_read_and_written(context: click.Context, others: Iterable[str] 
                 option = Option(name)
                 written += [(option, file) for file in parameter.type.files(each)]
             elif isinstance(parameter.type, InputFile) and each is not None:
-                read.append(each)
+                read.append(parameter.type.files(each))
             elif isinstance(parameter.type, StateSource) and not isinstance(each, str):
-                read.append(each.file)
-    refuse_overwriting(written, read)
+                read.append([each.file])
+    refuse_overwriting(written, chain.from_iterable(read))
 
 
 def refuse_options_beside(file: str, kind: str, *allowed: str) -> None:
