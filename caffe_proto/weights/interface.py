@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,17 +111,26 @@ class NoWeights:
         return ()
 
 
+Purpose: TypeAlias = Literal["weight", "bias", "mean", "variance", "scale", "slope"]
+"""What a learned array is for: it decides which numbers make sense in it."""
+_RANGES: dict[Purpose, tuple[float, float]] = {
+    "variance": (0.5, 1.5),
+    "scale": (0.5, 1.5),
+    "slope": (0.0, 0.5),
+}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RandomWeights(NoWeights):
     """Weights drawn when a layer's rule asks for them, since only the rule knows their shapes."""
 
     seed: int = 0
 
-    def draw(self, layer: str, index: int, shape: tuple[int, ...], kind: str = "weight") -> Array:
-        """A float32 array that depends on seed, layer, index and shape alone.
+    def draw(self, layer: str, index: int, shape: tuple[int, ...], kind: Purpose = "weight") -> Array:
+        """A float32 array that depends on seed, layer, index, shape and purpose alone.
 
-        ``kind`` "weight" has deviation 1/sqrt(fan-in); "bias" is small; "variance" and "scale" are near 1 and
-        positive; "mean" is small.
+        A weight has the deviation 1/sqrt(fan-in), a bias and a mean have 0.1; scales and variances are between 0.5
+        and 1.5, slopes between 0 and 0.5.
         """
         if prod(shape) > LARGEST_COUNT:
             raise WeightsError(
@@ -130,8 +139,8 @@ class RandomWeights(NoWeights):
                 fix="use smaller layers or inputs",
             )
         random = np.random.default_rng([self.seed, zlib.crc32(layer.encode()), index])
-        if kind in ("variance", "scale"):
-            return random.uniform(0.5, 1.5, shape).astype(np.float32)
+        if kind in _RANGES:
+            return random.uniform(*_RANGES[kind], shape).astype(np.float32)
         deviation = 0.1 if kind in ("bias", "mean") else max(prod(shape[1:]), 1) ** -0.5
         return random.standard_normal(shape, np.float32) * np.float32(deviation)
 

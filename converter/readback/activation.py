@@ -17,7 +17,7 @@ def _gelu_tanh(x: Array) -> Array:
 
 
 _FORMULAS: dict[str, Callable[[Array, float, float], Array]] = {
-    "CLIP": open_for_nan(lambda x, alpha, beta: np.fmax(alpha, np.minimum(beta, x))),  # the lower end
+    "CLIP": lambda x, alpha, beta: np.maximum(alpha, np.minimum(beta, x)),
     "ELU": lambda x, alpha, beta: np.where(x >= 0, x, alpha * np.expm1(x)),
     "GELU_ERF": lambda x, alpha, beta: 0.5 * x * (1 + erf(math.sqrt(0.5) * x)),
     "GELU_TANH": lambda x, alpha, beta: _gelu_tanh(x),

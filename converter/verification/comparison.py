@@ -54,6 +54,8 @@ class Comparison:
     origin: Origin | None
     call: int
     difference: Difference
+    doubt: str | None = None
+    """Why agreement on this blob proves little."""
 
     @property
     def holds(self) -> bool:
@@ -80,6 +82,19 @@ def difference_of(found: Array, wanted: Array, tolerance: Tolerance) -> Differen
     rms = math.sqrt(float(np.mean(error * error))) if error.size else 0.0
     max_rel = max_abs / largest if largest else (math.inf if max_abs else 0.0)
     return Difference(max_abs, max_rel, rms, _cosine(a, b), tolerance.allowed(largest))
+
+
+def doubt_about(base: Array, tolerance: Tolerance) -> str | None:
+    """Why agreement with this array proves little: other ways agree with it for another reason. Else None."""
+    numbers = np.asarray(base, np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    if finite.size < numbers.size:
+        return f"is NaN or infinite at {numbers.size - finite.size} of {numbers.size} elements"
+    spread = float(np.ptp(finite)) if numbers.size > 1 else math.inf
+    if spread == 0:
+        return f"is {finite[0]:.6g} at each of {numbers.size} elements"
+    allowed = tolerance.allowed(float(np.abs(finite).max(initial=0)))
+    return f"varies by {spread:.2g} only, and {allowed:.2g} is allowed" if spread <= allowed else None
 
 
 def _beyond(tolerance: Tolerance) -> Difference:

@@ -19,12 +19,14 @@ from prototrt.surgery.options import Precision
 class Verification:
     """All comparisons, in the order in which the net computes, way by way.
 
-    ``parts`` holds the first blob that is out of tolerance, for each way that has one. ``cost`` is that of 8 bits.
+    ``outputs`` are those of the net, without states. ``parts`` holds the first blob that is out of tolerance, for each
+    way that has one. ``cost`` is that of 8 bits.
     """
 
     precision: Precision
     tolerance: Tolerance
     calls: int
+    outputs: tuple[str, ...]
     comparisons: tuple[Comparison, ...]
     parts: tuple[Comparison, ...]
     warnings: tuple[str, ...] = ()
@@ -33,6 +35,13 @@ class Verification:
     @property
     def holds(self) -> bool:
         return all(comparison.holds for comparison in self.comparisons)
+
+    @property
+    def proves_little(self) -> bool:
+        """Whether each output is constant, or has NaN or infinity: wrong ways would agree, too."""
+        return bool(self.outputs) and all(
+            any(each.doubt for each in self.comparisons if each.blob == output) for output in self.outputs
+        )
 
     @property
     def verdict(self) -> str:
@@ -48,7 +57,8 @@ class Verification:
         ways = f"{count} ways agree" if count > 1 else "1 way agrees"
         expected = " with the expected outputs" if EXPECTED in names else ""
         worst = max(found.difference.max_abs for found in self.comparisons)
-        return f"PASS: {ways}{expected} {f'within {_rounded_up(worst)}' if worst else 'exactly'}"
+        distance = f"within {_rounded_up(worst)}" if worst else "exactly"
+        return f"PASS: {ways}{expected} {distance}{', which proves little' if self.proves_little else ''}"
 
     def _repr_html_(self) -> str:
         rows = []

@@ -20,6 +20,7 @@ from prototrt.converter.verification.comparison import (
     REFERENCE,
     Comparison,
     difference_of,
+    doubt_about,
     watching_tops,
 )
 from prototrt.converter.verification.expected import read_expected, refuse_unlike
@@ -66,7 +67,15 @@ def verify(
     parts = _first_broken(comparisons)
     if not options.layers:  # outputs do not show where the error begins
         parts = _located(parts, _watched(graphs), calls, options, tolerance)
-    return Verification(precision, tolerance, len(feeds), tuple(comparisons), tuple(parts))
+    outputs = tuple(value.name for value in graph.outputs if value not in graph.state_outputs)
+    warnings = _doubts(comparisons, outputs)
+    return Verification(precision, tolerance, len(feeds), outputs, tuple(comparisons), tuple(parts), warnings)
+
+
+def _doubts(comparisons: Sequence[Comparison], outputs: Collection[str]) -> tuple[str, ...]:
+    """A warning for each output whose agreement proves little."""
+    doubts = {each.blob: each.doubt for each in comparisons if each.doubt and each.blob in outputs}
+    return tuple(f'output "{blob}" {doubt}: agreement on it proves little' for blob, doubt in doubts.items())
 
 
 def _located(
@@ -110,7 +119,7 @@ def verify_files(
     warnings = [] if is_random else [*data.warnings, *saturated(compared, calls)]
     feeds = [call.feeds for call in calls]
     verification = verify(graph, feeds, options, expected=expected, truth=truth, anew=starts(calls))
-    return replace(verification, warnings=tuple(warnings))
+    return replace(verification, warnings=(*verification.warnings, *warnings))
 
 
 def data_of_calls(graph: Graph, options: VerifyOptions) -> Data:
@@ -175,7 +184,8 @@ def _each(
         for (way, found), (against, base) in product(results.items(), bases.items()):
             for blob, wanted in base.items() if way != against else ():
                 difference = difference_of(found[blob], wanted, tolerance)
-                yield Comparison(way, against, blob, origins.get(blob), call, difference)
+                doubt = doubt_about(wanted, tolerance) if against == REFERENCE else None
+                yield Comparison(way, against, blob, origins.get(blob), call, difference, doubt)
 
 
 def _results(session: Session, feeds: Arrays, layout: LayoutName) -> dict[str, Array]:

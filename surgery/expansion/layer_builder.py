@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from prototrt.caffe_proto import Layer, Model, NoWeights, RandomWeights, StoredBlob
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, WeightsError
 from prototrt.caffe_proto.common.wording import Option, Worded, counted
+from prototrt.caffe_proto.weights import Purpose
 from prototrt.surgery.expansion.fillers import described, filled
 from prototrt.surgery.expansion.known_inputs import KnownInputs
 from prototrt.surgery.expansion.limits import MemoryLimit, refuse_too_many
@@ -66,7 +67,13 @@ class LayerBuilder(Builder):
         self._unread = 0
 
     def parameter(
-        self, layer: Layer, shape: Shape, what: str, *, filler: Message | None = None, kind: str = "weight"
+        self,
+        layer: Layer,
+        shape: Shape,
+        what: str,
+        *,
+        filler: Message | None = None,
+        kind: Purpose = "weight",
     ) -> Value:
         """The next stored blob of the layer, which must have this shape.
 
@@ -125,7 +132,7 @@ class LayerBuilder(Builder):
             )
 
     def _array(
-        self, layer: Layer, index: int, shape: Shape, what: str, filler: Message | None, kind: str
+        self, layer: Layer, index: int, shape: Shape, what: str, filler: Message | None, kind: Purpose
     ) -> Array:
         refuse_too_many(element_count(shape, f"a size of the {what}"), shape, f"blob {index} ({what})")
         sizes = [dim for dim in shape if isinstance(dim, int)]
@@ -148,7 +155,7 @@ class LayerBuilder(Builder):
             fix="use the prototxt that these weights were trained with: layers are matched by name",
         )
 
-    def _drawn(self, layer: Layer, index: int, shape: tuple[int, ...], kind: str) -> Array:
+    def _drawn(self, layer: Layer, index: int, shape: tuple[int, ...], kind: Purpose) -> Array:
         """Random numbers, the same for all layers that share the blob."""
         assert isinstance(self.weights, RandomWeights)
         owner = _owner(layer, index) or (layer.name, index)

@@ -6,6 +6,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
 from prototrt.surgery.expansion.limits import MOST_AXES
 from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.ops import (
     ABS,
     ADD,
@@ -69,7 +70,7 @@ def prelu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     expect_axes(layer, 0, x, "(N, C, ...)", 2, MOST_AXES)
     shape = () if layer.param.channel_shared else (fixed(x.shape[1], "axis 1 (channels)"),)
-    slopes = build.parameter(layer, shape, "slopes", filler=stated(layer.param, "filler"))
+    slopes = build.parameter(layer, shape, "slopes", filler=stated(layer.param, "filler"), kind="slope")
     return [build.add(PReLU(), x, build.aligned(slopes, len(x.shape), 1 if shape else 0))]
 
 
@@ -85,12 +86,15 @@ def elu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 @layer_rule("Clip")
 def clip(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """``max(min, min(x, max))``. Where ``min`` is above ``max``, that is ``min`` everywhere.
+    """``max(min, min(x, max))``. Where ``min`` is above ``max``, that is ``min`` everywhere. NaN becomes ``min``.
 
-    Becomes: Clip.
+    Becomes: Clip, Greater, Select.
+    Caffe compares on a CPU so that NaN becomes ``min``, but backends differ: so a comparison, which is false, decides.
     Source: caffe ``src/caffe/layers/clip_layer.cpp``.
     """
-    return [build.add(Clip(layer.param.min, layer.param.max), x)]
+    low = layer.param.min
+    clipped = Expression(build, build.add(Clip(low, layer.param.max), x))
+    return [(Expression(build, x) > low).chosen(clipped, low).value]
 
 
 @layer_rule("Swish")

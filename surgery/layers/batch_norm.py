@@ -9,6 +9,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.schema import Message, message_class
+from prototrt.caffe_proto.weights import Purpose
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
 from prototrt.surgery.expansion.limits import MOST_AXES
 from prototrt.surgery.expansion.which_fork import which_fork
@@ -44,7 +45,7 @@ def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         build.leave_unread(3)
         return [_of_batch(build, x, param.eps)]
     mean, variance = _statistics(build, layer, x)
-    factor = build.parameter(layer, (1,), "scale_factor", kind="factor")
+    factor = build.parameter(layer, (1,), "scale_factor", kind="scale")
     if uses_batch:
         return [_of_batch(build, x, param.eps)]
     (stored,) = factor.array
@@ -57,7 +58,7 @@ def _with_scale_and_bias(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     param = layer.param
     channels = (fixed(x.shape[1], "axis 1 (channels)"),)
     mean, variance = _statistics(build, layer, x)
-    build.parameter(layer, (1,), "variance_correction", kind="factor")
+    build.parameter(layer, (1,), "variance_correction", kind="scale")
     scale_filler = stated(param, "scale_filler") or _constant(1)
     bias_filler = stated(param, "bias_filler") or _constant(0)
     scale = build.parameter(layer, channels, "scale", filler=scale_filler, kind="scale").array
@@ -68,7 +69,7 @@ def _with_scale_and_bias(build: LayerBuilder, layer: Layer, x: Value) -> Value:
 
 def _statistics(build: LayerBuilder, layer: Layer, x: Value) -> tuple[Array, Array]:
     channels = (fixed(x.shape[1], "axis 1 (channels)"),)
-    mean = build.parameter(layer, channels, "mean", kind="bias")
+    mean = build.parameter(layer, channels, "mean", kind="mean")
     variance = build.parameter(layer, channels, "variance", kind="variance")
     return mean.array, variance.array
 
@@ -139,7 +140,7 @@ def bn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 
 def _bn_of_pspnet(build: LayerBuilder, layer: Layer, x: Value) -> Value:
-    names = {"slope": "scale", "bias": "bias", "mean": "bias", "variance": "variance"}
+    names: dict[str, Purpose] = {"slope": "scale", "bias": "bias", "mean": "mean", "variance": "variance"}
     fillers = {"slope": _constant(1), "bias": _constant(0)} | _stated_fillers(layer, "slope", "bias")
     slope, bias, mean, variance = (
         _per_channel(build, layer, x, index, name, fillers.get(name), kind)
@@ -167,7 +168,7 @@ def _bn_of_segnet(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 
 def _per_channel(
-    build: LayerBuilder, layer: Layer, x: Value, index: int, name: str, filler: Message | None, kind: str
+    build: LayerBuilder, layer: Layer, x: Value, index: int, name: str, filler: Message | None, kind: Purpose
 ) -> Array:
     """A blob with one number per channel, flat: (1, C, 1, 1) in most forks, (1, C) in yjxiong's."""
     channels = fixed(x.shape[1], "axis 1 (channels)")

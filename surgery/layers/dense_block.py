@@ -9,6 +9,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.weights import Purpose
 from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
 from prototrt.surgery.ir import Array, Value, fixed
 from prototrt.surgery.ir.uniform_constants import is_repeated, map_elements
@@ -106,10 +107,10 @@ def _filter(build: LayerBuilder, layer: Layer, shape: tuple[int, ...]) -> Array:
 
 def _norm_blobs(build: LayerBuilder, layer: Layer, widths: list[int]) -> list[list[Array]]:
     """Scale, bias, mean and variance of each transition; in the file all scales come first."""
-    kinds = (("scale", "scale"), ("bias", "bias"), ("mean", "mean"), ("variance", "variance"))
+    kinds: tuple[Purpose, ...] = ("scale", "bias", "mean", "variance")
     columns = [
-        [build.parameter(layer, (1, width, 1, 1), what, kind=kind).array.reshape(-1) for width in widths]
-        for what, kind in kinds
+        [build.parameter(layer, (1, width, 1, 1), kind, kind=kind).array.reshape(-1) for width in widths]
+        for kind in kinds
     ]
     return [list(blobs) for blobs in zip(*columns, strict=True)]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prototrt.surgery.ir import Array, Op, Shape
-from prototrt.surgery.ops.elementwise import Pointwise, broadcast, larger
+from prototrt.surgery.ops.elementwise import Pointwise, broadcast
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class TanH(Pointwise):
 
 @dataclass(frozen=True, slots=True)
 class Clip(Pointwise):
-    """``max(low, min(x, high))``: where ``low`` is above ``high``, and where x is NaN, it is ``low``."""
+    """``max(low, min(x, high))``: ``low`` where ``low`` is above ``high``. NaN stays NaN."""
 
     low: float
     high: float
 
     def evaluate(self, x: Array) -> list[Array]:
         low, high = map(x.dtype.type, (self.low, self.high))
-        return [larger(np.minimum(x, high), low)]
+        return [np.maximum(np.minimum(x, high), low)]
 
 
 @dataclass(frozen=True, slots=True)

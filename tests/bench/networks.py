@@ -7,6 +7,7 @@ from pathlib import Path
 
 import prototrt
 from prototrt.caffe_proto import RandomWeights
+from prototrt.caffe_proto.weights import Purpose
 from prototrt.surgery.ir import Array
 from prototrt.tests.tools.caffemodel_writer import write
 
@@ -19,7 +20,7 @@ class KeptWeights(RandomWeights):
 
     drawn: dict[str, list[Array]] = field(default_factory=dict)
 
-    def draw(self, layer: str, index: int, shape: tuple[int, ...], kind: str = "weight") -> Array:
+    def draw(self, layer: str, index: int, shape: tuple[int, ...], kind: Purpose = "weight") -> Array:
         array = RandomWeights.draw(self, layer, index, shape, kind)
         self.drawn.setdefault(layer, []).append(array)
         return array

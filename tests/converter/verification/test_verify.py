@@ -15,13 +15,14 @@ from prototrt.caffe_proto.common.errors import NetError, Origin, ShapeError, Ver
 from prototrt.converter.options import CompareOptions, VerifyOptions
 from prototrt.converter.reference import ReferenceEvaluator
 from prototrt.converter.sessions import session
-from prototrt.converter.verification.comparison import difference_of, watching_tops
+from prototrt.converter.verification.comparison import difference_of, doubt_about, watching_tops
 from prototrt.converter.verification.seeded import seeded_feeds
 from prototrt.converter.verification.tolerances import TOLERANCES, Tolerance
 from prototrt.converter.verification.verify import verify, verify_files
 from prototrt.surgery.ir import Array, DType, Graph, OpenSize, Range
 from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ops import Axis, Cast, Gather, LeakyReLU, Reshape, TanH
+from prototrt.surgery.ops import Axis, Cast, Clip, Gather, LeakyReLU, Reshape, TanH
+from prototrt.surgery.ops.elementwise import Pointwise
 from prototrt.tests.digit_strips import digits
 from prototrt.tests.golden_cases import caffe_cases, rewritten
 from prototrt.tests.npz import write_npz
@@ -288,3 +289,42 @@ def test_what_picks_rows_stays_in_the_table() -> None:
     feeds = seeded_feeds(Graph("", tuple(build.inputs), (), tuple(build.nodes), (), build.symbols))[0]["ids"]
     assert feeds.shape == (100, 4)
     assert set(np.unique(feeds)) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("values", "doubt"),
+    [
+        ([math.nan, 1, math.inf, 2], "is NaN or infinite at 2 of 4 elements"),
+        ([0.25, 0.25, 0.25], "is 0.25 at each of 3 elements"),
+        ([1000, 1000.01], "varies by 0.01 only, and 0.1 is allowed"),
+        ([1000, 1001], None),
+        ([7], None),
+        ([], None),
+    ],
+)
+def test_doubt_about(values: list[float], doubt: str | None) -> None:
+    """Of one element nothing can be said, and of none."""
+    assert doubt_about(np.array(values), Tolerance(1e-4, 0, "")) == doubt
+
+
+def net_of(**ops: Pointwise) -> Graph:
+    """A graph with one output for each op, which reads x (2, 3)."""
+    build = Builder()
+    x = build.input("x", (2, 3))
+    tops = [build.named(build.add(op, x), name, name, 0) for name, op in ops.items()]
+    return build.graph("net", tops)
+
+
+def test_agreement_on_constants_proves_little() -> None:
+    graph = net_of(y=Clip(5, 6))
+    verification = verify(graph, seeded_feeds(graph), CompareOptions(ways=["onnx"]))
+    assert verification.verdict == "PASS: 2 ways agree exactly, which proves little"
+    assert verification.warnings == ('output "y" is 5 at each of 6 elements: agreement on it proves little',)
+
+
+def test_one_output_that_varies_proves_enough() -> None:
+    graph = net_of(y=Clip(5, 6), z=TanH())
+    verification = verify(graph, seeded_feeds(graph), CompareOptions(ways=["onnx"]))
+    assert verification.holds
+    assert not verification.proves_little
+    assert len(verification.warnings) == 1
