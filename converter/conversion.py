@@ -26,10 +26,7 @@ from prototrt.converter.options import (
     ConvertOptions,
     ExportOptions,
     Progress,
-    Started,
-    VerifyOptions,
     Way,
-    without_progress,
 )
 from prototrt.converter.writing.files import refuse_overwriting, why_misnamed, why_unwritable
 from prototrt.converter.writing.publication import is_device
@@ -43,7 +40,6 @@ from prototrt.surgery.options import Precision, RewriteOptions
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
-    from prototrt.converter.verification.verification import Verification
     from prototrt.surgery.ir import Graph
 
 CHECKED_CALLS = 2
@@ -69,38 +65,8 @@ def truth_of(model: Model, options: RewriteOptions) -> Graph | None:
     A quantized graph is compared with one of 8 bits: their cost is measured, and is not an error.
     """
     precision = options.precision if options.is_quantized else "fp32"
-    wanted = replace(options, precision=precision, layout="caffe")
-    return None if wanted == options else prototrt.rewrite(model, options=wanted)
-
-
-def verify_model(
-    model: Model,
-    graph: Graph,
-    rewriting: RewriteOptions,
-    verifying: VerifyOptions,
-    started: Started = without_progress,
-) -> Verification:
-    """Verify what was rewritten, and measure what 8 bits cost, which ``started`` hears of.
-
-    Raises ``ConversionError``.
-    """
-    from prototrt.converter.verification.quantization import quantization_cost
-    from prototrt.converter.verification.verify import data_of_calls, verify_files
-
-    if verifying.auto_keep is not None and not rewriting.is_quantized:
-        raise OptionsError(
-            Worded("{} is for int8 and fp8", Option("auto_keep")),
-            fix=Worded("leave it out, or use {}", Option("precision", "int8")),
-        )
-    truth = truth_of(model, rewriting)
-    data = data_of_calls(truth or graph, verifying)
-    verification = verify_files(graph, verifying, truth, data)
-    if not rewriting.is_quantized:
-        return verification
-    as_in_caffe = replace(rewriting, layout="caffe")
-    calls = [*data.calls()]
-    cost = quantization_cost(model, as_in_caffe, calls, verifying.auto_keep, started)
-    return replace(verification, cost=cost)
+    exact = replace(options, precision=precision, layout="caffe")
+    return None if exact == options else prototrt.rewrite(model, options=exact)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,14 +109,14 @@ class Product:
         """Refuse options of engines for models, and what the backend, or the target, does not take."""
         building, target = self.building, self.target
         if self.is_onnx and (target is None or not target.uses_trtexec):
-            given = [option.name for option, _ in stated(building)]
-            given += ["tf32"] * building.tf32 + ["backend"] * (building.backend != BuildOptions.backend)
-            if given:
+            names = [option.name for option, _ in stated(building)]
+            names += ["tf32"] * building.tf32 + ["backend"] * (building.backend != BuildOptions.backend)
+            if names:
                 raise OptionsError(
                     Worded(
                         "{} {} for engines, but FILE ends in .onnx",
-                        Worded.joined(", ", map(Option, given)),
-                        "is" if len(given) == 1 else "are",
+                        Worded.joined(", ", map(Option, names)),
+                        "is" if len(names) == 1 else "are",
                     ),
                     fix=Worded(
                         "choose a FILE that ends in .plan, or use {} for an engine elsewhere",
@@ -281,9 +247,9 @@ class Converted:
 
 
 def convert_files(
-    file: str, options: ConversionOptions, told: Callable[[Graph], Graph] = lambda graph: graph
+    file: str, options: ConversionOptions, listener: Callable[[Graph], Graph] = lambda graph: graph
 ) -> Converted:
-    """A net and its weights become an engine or an ONNX model. ``told`` hears of the graph before that is made.
+    """A net and its weights become an engine or an ONNX model. ``listener`` hears of the graph before that is made.
 
     Raises ``ConversionError``.
     """
@@ -291,7 +257,7 @@ def convert_files(
     product, rewriting = Product.of(options), options.part(RewriteOptions)
     refuse_foreign(Option("file"), product.file)
     model = load_with_weights(file, options.part(LoadOptions))
-    graph = told(prototrt.rewrite(model, options=rewriting))
+    graph = listener(prototrt.rewrite(model, options=rewriting))
     truth = truth_of(model, rewriting) if product.converting.verify else None
     manifest = product.write(graph, options.progress, truth)
     return Converted(model, graph, product, manifest, time.perf_counter() - began)

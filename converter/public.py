@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
-from prototrt.caffe_proto import Model, load
+from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.options import PathLike, narrowed, takes_options
 from prototrt.caffe_proto.common.sizes import bytes_from_text
 from prototrt.caffe_proto.common.subjects import refuse_no_file, refuse_other
 from prototrt.caffe_proto.common.warned import silent, tell
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.options import LoadOptions
+from prototrt.converter import steps
 from prototrt.converter.options import (
     BatchOptions,
     BuildOptions,
@@ -23,10 +25,9 @@ from prototrt.converter.options import (
     VerifyOptions,
 )
 from prototrt.converter.views.notebook import notebook_progress
-from prototrt.converter.views.stages import READERS, STAGES, Reader, Stage, StageName
+from prototrt.converter.views.stages import READERS, STAGES, Reader, ShownStage, StageName
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.pipeline import rewrite
 from prototrt.surgery.views.inspection import Inspection
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from prototrt.converter.verification.verification import Verification
     from prototrt.surgery.views.support import LayerSupport
 
+W = TypeVar("W", VerifyOptions, CalibrateOptions)
+
 
 @takes_options(RewriteOptions)
 def inspect(subject: Model | PathLike, options: RewriteOptions) -> Inspection | FileFacts:
@@ -51,19 +54,10 @@ def inspect(subject: Model | PathLike, options: RewriteOptions) -> Inspection | 
     A model, or a prototxt, gives an ``Inspection``. Any other file gives ``FileFacts``: weights alone, an engine, an
     ONNX model, a Caffe2 net, arrays, a mean file, scales. Raises ``ConversionError``.
     """
-    from prototrt.surgery.views.inspection import inspect
-
-    if not isinstance(subject, Model):
-        from prototrt.converter.glance.look import look_at
-
-        facts = look_at(subject)
-        if facts is not None:
-            tell(facts.warnings)
-            return facts
-        subject = load(subject)
-    found = inspect(subject, options=options)
-    tell(found.warnings, but=subject.warnings)
-    return found
+    with silent():
+        result = steps.inspect(subject, LoadOptions(), options)
+    tell(result.warnings, but=subject.warnings if isinstance(subject, Model) else ())
+    return result
 
 
 @dataclass(frozen=True)
@@ -104,7 +98,7 @@ def draw(
     (``"tensorrt"``, ``"onnx"``) receives. ``verification`` is a file with the JSON of ``prototrt verify``, for a page.
     A graph is drawn as it is, and only without a file. Raises ``ConversionError``.
     """
-    from prototrt.converter.views.pictures import dot_text, write_picture
+    from prototrt.converter.views import pictures
     from prototrt.surgery.views.dot import dot_from_graph
 
     if isinstance(subject, Graph):
@@ -114,56 +108,53 @@ def draw(
             )
         return Picture(dot_from_graph(subject))
     refuse_other("draw", subject, Model)
-    chosen = options or RewriteOptions()
-    shown = Stage(narrowed("stage", stage, STAGES), narrowed("reader", reader, [*READERS]))
+    shown = ShownStage(narrowed("stage", stage, STAGES), narrowed("reader", reader, [*READERS]))
+    target, checks = (None if each is None else os.fspath(each) for each in (file, verification))
     with silent():
-        if file is None:
-            text, warnings = dot_text(subject, chosen, shown)
-            drawn = Picture(text)
-        else:
-            checks = None if verification is None else os.fspath(verification)
-            warnings = write_picture(os.fspath(file), subject, chosen, shown, checks)
-            drawn = None
-    tell(warnings, but=subject.warnings)
-    return drawn
+        drawing = pictures.draw(subject, target, options or RewriteOptions(), shown, checks)
+    tell(drawing.warnings, but=subject.warnings)
+    return None if drawing.dot is None else Picture(drawing.dot)
 
 
 @takes_options(VerifyOptions)
 def verify(model: Model, options: VerifyOptions) -> Verification:
     """Compute a net in several ways, and compare them, blob by blob.
 
-    ``found.verdict`` is one line that begins with PASS or FAIL; ``found.refuse()`` raises ``VerificationError`` if a
-    tolerance is broken. Raises ``ConversionError`` for a net or inputs that cannot be used.
+    ``verification.verdict`` is one line that begins with PASS or FAIL; ``verification.refuse()`` raises
+    ``VerificationError`` if a tolerance is broken. Raises ``ConversionError`` for a net or inputs that cannot be used.
     """
-    from prototrt.converter.conversion import verify_model
-    from prototrt.converter.machines.memory import refuse_large_values
-
     refuse_other("verify", model, Model)
-    rewriting = options.rewriting or RewriteOptions()
+    warnings: list[str] = []
+
+    def listener(graph: Graph) -> Graph:
+        warnings.extend(graph.warnings)
+        return graph
+
     with silent():
-        graph = rewrite(model, options=rewriting)
-        refuse_large_values(graph, rewriting)
-        started = options.progress or notebook_progress("nets of 8 bits computed")
-        found = verify_model(model, graph, rewriting, options, started)
-    tell([*graph.warnings, *found.warnings], but=model.warnings)
-    return found
+        verification = steps.verify(model, _watched(options, "nets of 8 bits computed"), listener)
+    tell([*warnings, *verification.warnings], but=model.warnings)
+    return verification
 
 
 @takes_options(CalibrateOptions)
 def calibrate(model: Model, options: CalibrateOptions) -> Calibration:
     """Run a net on data, and measure the scale of each value that int8 or fp8 quantizes.
 
-    ``found.save("scales.json")`` writes the file that ``rewrite(model, precision="int8", scales=...)`` reads.
+    ``calibration.save("scales.json")`` writes the file that ``rewrite(model, precision="int8", scales=...)`` reads.
     Raises ``ConversionError``.
     """
     from prototrt.converter.calibration.calibration import calibrate
 
     refuse_other("calibrate", model, Model)
     with silent():
-        started = options.progress or notebook_progress("parts of the data")
-        found = calibrate(model, options, options.rewriting, started=started)
-    tell(found.warnings, but=model.warnings)
-    return found
+        calibration = calibrate(model, _watched(options, "parts of the data"))
+    tell(calibration.warnings, but=model.warnings)
+    return calibration
+
+
+def _watched(options: W, what: str) -> W:
+    """The options with a bar in a notebook, unless the caller watches the progress."""
+    return options if options.progress else replace(options, progress=notebook_progress(what))
 
 
 def deploy(model: Model, *, shapes: Mapping[str, Sequence[int]] | None = None) -> str:
@@ -171,12 +162,10 @@ def deploy(model: Model, *, shapes: Mapping[str, Sequence[int]] | None = None) -
 
     ``shapes`` are those of inputs that the file does not state. Raises ``ConversionError``.
     """
-    from prototrt.caffe_proto.net.deploy_text import deploy_text, transformations
-
     refuse_other("deploy", model, Model)
-    text = deploy_text(model, shapes or {})
-    tell(transformations(model))
-    return text
+    net = steps.deploy(model, shapes or {})
+    tell(net.warnings, but=model.warnings)
+    return net.text
 
 
 def triton(
@@ -191,17 +180,11 @@ def triton(
 
     Raises ``ConversionError``, and ``OptionsError`` if there is a model of this name already.
     """
-    from prototrt.converter.triton.repository import name_of_model, refuse_useless_backend, write_repository
-    from prototrt.converter.triton.served import serve
-
     refuse_other("triton", model, Model)
-    asked, built = options or TritonOptions(), building or BuildOptions()
-    refuse_useless_backend(asked.platform, built.backend)
-    name = name_of_model(asked.name, model.name, model.file)
+    serving, building = options or TritonOptions(), building or BuildOptions()
     with silent():
-        served = serve(model, rewriting or RewriteOptions(), asked)
-        written = write_repository(repository, name, served, asked, built)
-    tell(served.graph.warnings, but=model.warnings)
+        written = steps.triton(model, repository, serving, rewriting or RewriteOptions(), building)
+    tell(written.served.graph.warnings, but=model.warnings)
     return written
 
 
@@ -223,27 +206,25 @@ def convert(model: PathLike, options: ConversionOptions) -> Converted:
 
 def survey(*paths: PathLike) -> Survey:
     """Try each net, and each net below a folder, without building anything: which convert, and what stops the rest."""
-    from prototrt.converter.survey.survey import nets_below, survey
+    from prototrt.converter.survey.survey import survey
 
-    files = nets_below(os.fsdecode(path) for path in paths)
     with silent():
-        advance = notebook_progress("nets")(len(files))
-        return survey(files, lambda net: advance())
+        return survey(paths, notebook_progress("nets"))
 
 
 @takes_options(BatchOptions)
 def convert_batch(models: PathLike, options: BatchOptions) -> BatchResult:
     """Convert all models of a list in YAML, each in a process of its own; see docs/batch.md.
 
-    ``found.outcomes`` says what became of each, ``found.exit_code`` is 0 if all are converted. Raises
+    ``result.outcomes`` says what became of each, ``result.exit_code`` is 0 if all are converted. Raises
     ``ConversionError`` for a list that cannot be used, not for models that fail.
     """
     from prototrt.converter.batch.conversion import convert_models
 
     with silent():
-        found = convert_models(os.fspath(models), options, options.progress or _notebook_batch)
-    tell(found.warnings)
-    return found
+        result = convert_models(os.fspath(models), options, options.progress or _notebook_batch)
+    tell(result.warnings)
+    return result
 
 
 @takes_options(BatchOptions)
@@ -294,14 +275,11 @@ def bench(source: Graph | Session, calls: int = 100, *, profile: bool = False) -
 
     ``profile`` also times each layer of TensorRT. Raises ``ConversionError``.
     """
-    from prototrt.converter.machines.benchmark import bench_engine, bench_graph
+    from prototrt.converter.machines.benchmark import bench
 
-    if isinstance(source, Graph):
-        found = bench_graph(source, calls, profile=profile)
-    else:
-        found = bench_engine(source, calls, profile=profile)
-    tell(found.notes)
-    return found
+    result = bench(source, calls, profile=profile)
+    tell(result.notes)
+    return result
 
 
 def layers() -> list[LayerSupport]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -16,21 +15,10 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.common import errors
-from prototrt.caffe_proto.net.deploy_text import deploy_text
 from prototrt.cli import main
-from prototrt.converter.batch.conversion import survey_models
 from prototrt.converter.batch.entry import Outcome
-from prototrt.converter.calibration import calibration
-from prototrt.converter.conversion import convert_files, verify_model
 from prototrt.converter.glance.facts import FileFacts
-from prototrt.converter.machines.benchmark import bench_graph
-from prototrt.converter.machines.doctor import diagnose
 from prototrt.converter.options import Started
-from prototrt.converter.survey.survey import survey
-from prototrt.converter.triton.repository import write_repository
-from prototrt.converter.views.pictures import write_picture
-from prototrt.surgery.views import inspection
-from prototrt.surgery.views.support import supported_layers
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, strips
 from prototrt.tests.fresh_python import run_python
 from prototrt.tests.public_cases import PAGE, PYTHON_LAYER, ROOT, ROWS, SMALL
@@ -46,54 +34,6 @@ def test_each_command_has_a_public_function_that_is_documented() -> None:
         assert names, command
         assert {*names} <= {*prototrt.__all__}, command
         assert all(callable(getattr(prototrt, name)) for name in names)
-
-
-@pytest.mark.parametrize(
-    ("command", "work", "arguments"),
-    [
-        ("convert", convert_files, ["NET", "-o", "net.onnx"]),
-        ("convert", prototrt.export_onnx, ["NET", "-o", "net.onnx"]),
-        ("inspect", inspection.inspect, ["NET"]),
-        ("dot", write_picture, ["NET", "-o", "net.dot"]),
-        ("run", prototrt.Session.run, ["NET", "--inputs", "in.npz", "-o", "out.npz"]),
-        ("verify", verify_model, ["NET", "--on", "onnx"]),
-        ("calibrate", calibration.calibrate, ["NET", "--inputs", "in.npz", "-o", "scales.json"]),
-        ("deploy", deploy_text, ["net.prototxt"]),
-        ("triton", write_repository, ["NET", "-o", "models"]),
-        ("survey", survey, ["net.prototxt"]),
-        ("bench", bench_graph, ["NET", "--calls", "1"]),
-        ("layers", supported_layers, []),
-        ("doctor", diagnose, []),
-        ("batch", prototrt.convert_batch, ["models.yaml", "-o", "engines"]),
-        ("batch", survey_models, ["models.yaml", "-o", "engines", "--dry-run"]),
-        ("cache prune", prototrt.prune_cache, ["cache"]),
-    ],
-)
-def test_a_command_and_its_public_call_do_the_work_in_one_function(
-    command: str,
-    work: Callable[..., object],
-    arguments: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The public function is it, or calls it."""
-    names = re.findall(r"`prototrt\.(\w+)", ROWS[command.split()[0]])
-    public = [inspect.unwrap(getattr(prototrt, name)) for name in names]
-    functions = [getattr(each, "run", each) for each in public]
-    code = inspect.unwrap(work).__code__
-    assert any(code is each.__code__ or work.__name__ in each.__code__.co_names for each in functions)
-    monkeypatch.chdir(tmp_path)
-    Path("net.prototxt").write_text(SMALL)
-    Path("models.yaml").write_text("models: [{ prototxt: net.prototxt, random-weights: 1, format: onnx }]")
-    Path("cache", "new").mkdir(parents=True)
-    np.savez("in.npz", x=np.ones((1, 2), np.float32))
-    called = set()
-    sys.setprofile(lambda frame, event, argument: called.add(frame.f_code))
-    try:
-        done(*command.split(), *(word for each in arguments for word in NET.get(each, [each])))
-    finally:
-        sys.setprofile(None)
-    assert code in called
 
 
 def test_all_names_are_there_and_documented() -> None:

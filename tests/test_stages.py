@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import prototrt
-from prototrt.converter.views.stages import READERS, Stage
+from prototrt.converter.views.stages import READERS, ShownStage
 from prototrt.surgery.ir import Graph, node_count
 from prototrt.surgery.pipeline import CANONICAL, LOWERINGS, lowered
 from prototrt.surgery.views.dot import dot_from_graph
@@ -157,5 +157,9 @@ def test_refusals(arguments: list[str], message: str) -> None:
 
 
 def test_a_page_says_which_graph_stands_beside_the_net() -> None:
-    titles = [Stage("rewritten").title, Stage("lowered", "tensorrt").title, Stage("lowered", "onnx").title]
+    titles = [
+        ShownStage("rewritten").title,
+        ShownStage("lowered", "tensorrt").title,
+        ShownStage("lowered", "onnx").title,
+    ]
     assert titles == ["Rewritten in primitives", "Given to TensorRT", "Given to ONNX"]

@@ -18,7 +18,7 @@ from prototrt.converter.calibration.methods import Method
 from prototrt.converter.calibration.saturation import MUCH
 from prototrt.converter.companions.manifest import provenance
 from prototrt.converter.data.given import all_data
-from prototrt.converter.options import CalibrateOptions, Started, without_progress
+from prototrt.converter.options import CalibrateOptions, without_progress
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.writing.files import atomic_write
 from prototrt.surgery.ir import Graph
@@ -52,31 +52,24 @@ class Calibration:
         return table(f"Scales, {self.scales.method}", ("blob", "scale"), rows, self.warnings)
 
 
-def calibrate(
-    model: Model,
-    options: CalibrateOptions,
-    rewriting: RewriteOptions | None = None,
-    *,
-    every_blob: bool = False,
-    started: Started = without_progress,
-) -> Calibration:
+def calibrate(model: Model, options: CalibrateOptions, *, every_blob: bool = False) -> Calibration:
     """Measure the ranges of all values that can be quantized, whichever options a conversion will have.
 
     With ``every_blob`` those of all other values, too: tables of other programs have them. Raises ``ConversionError``.
     """
     method = Method.of(options.method)
-    options_of_net = replace(rewriting or RewriteOptions(), sequence="loop", precision="fp32")
+    options_of_net = replace(options.rewriting or RewriteOptions(), sequence="loop", precision="fp32")
     graph = quantizable(model, options=options_of_net)
-    wanted = _quantized(graph)
+    names = _quantized(graph)
     if every_blob:  # those that the float32 graph has, too, before BatchNorm and Scale are folded
         graph = rewrite(model, options=options_of_net)
-        wanted = [*dict.fromkeys((*wanted, *blobs(graph)))]
-    if not wanted:
+        names = [*dict.fromkeys((*names, *blobs(graph)))]
+    if not names:
         raise NetError(
             "there is nothing to calibrate", where=model.file, because="no product of the net is quantized"
         )
     data = all_data(options, Signature.of_graph(graph))
-    collected = collect(graph, data, wanted, started(data.parts))
+    collected = collect(graph, data, names, (options.progress or without_progress)(data.parts))
     records = {name: _record(histogram, method) for name, histogram in collected.histograms.items()}
     scales = Scales(
         records,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,9 +84,9 @@ def scales_of(
     if known.scales is not None or known.calibration_cache is not None:
         found = adopted(net, known.scales, known.calibration_cache, rewriting)
     else:
-        with bar_when_known(verbosity().quiet) as started:
-            every_blob = written.export_cache is not None
-            found = calibrate(net, calibrating, rewriting, every_blob=every_blob, started=started)
+        with bar_when_known(verbosity().quiet) as progress:
+            options = replace(calibrating, rewriting=rewriting, progress=progress)
+            found = calibrate(net, options, every_blob=written.export_cache is not None)
     texts = {}
     if written.target is not None:
         texts[written.target] = found.scales.text()

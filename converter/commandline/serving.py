@@ -1,25 +1,13 @@
-"""``prototrt triton``: from the options to a repository, and what is told about it."""
+"""What ``prototrt triton`` reports."""
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prototrt.caffe_proto.common.sizes import text_of_bytes
-from prototrt.caffe_proto.options import LoadOptions
-from prototrt.converter.commandline.steps import told
-from prototrt.converter.conversion import load_with_weights
-from prototrt.converter.options import BuildOptions, Platform, TritonOptions
-from prototrt.converter.triton.repository import (
-    name_of_model,
-    refuse_useless_backend,
-    write_repository,
-)
-from prototrt.converter.triton.served import serve
 from prototrt.surgery.ir.shapes import sizes
-from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,32 +16,12 @@ if TYPE_CHECKING:
     from prototrt.converter.triton.served import Served
 
 
-def write_model(
-    model: str,
-    repository: str,
-    loading: LoadOptions,
-    rewriting: RewriteOptions,
-    asked: TritonOptions,
-    building: BuildOptions,
-) -> ModelFolder:
-    """Write a net into a repository; its warnings are printed. Raises ``ConversionError``."""
-    began = time.perf_counter()
-    refuse_useless_backend(asked.platform, building.backend)
-    net = load_with_weights(model, loading)
-    name = name_of_model(asked.name, net.name, net.file)
-    served = serve(net, rewriting, asked)
-    served = replace(served, graph=told(served.graph))
-    written = write_repository(repository, name, served, asked, building)
-    return ModelFolder(written, repository, asked.platform, time.perf_counter() - began)
-
-
 @dataclass(frozen=True)
 class ModelFolder:
     """A model that was written into a repository. ``seconds`` are those of all steps."""
 
     written: WrittenModel
     repository: str
-    platform: Platform
     seconds: float
 
     @property
@@ -62,7 +30,7 @@ class ModelFolder:
         written, served = self.written, self.written.served
         size = sum(file.stat().st_size for file in written.folder.rglob("*") if file.is_file())
         lines = [
-            f"{written.folder.name}: {self.platform}, {_batch(served)}",
+            f"{written.folder.name}: {self.written.platform}, {_batch(served)}",
             *(f"send     {value.name} {sizes(served.of_request(value))}" for value in served.inputs),
             *(f"receive  {value.name} {sizes(served.of_request(value))}" for value in served.outputs),
             *(f"left out {layer.origin.note}" for layer in served.graph.left_out),
@@ -76,7 +44,7 @@ class ModelFolder:
         served = self.written.served
         return {
             "folder": str(self.written.folder),
-            "platform": self.platform,
+            "platform": self.written.platform,
             "max_batch_size": served.batch,
             "is_stateful": served.is_stateful,
             "inputs": {value.name: list(served.of_request(value)) for value in served.inputs},
@@ -90,7 +58,7 @@ class ModelFolder:
         """What is left to do until the server runs."""
         if self.written.needs_plan:
             yield f"run {self.written.script} in the container of Triton: it builds the plan"
-        if self.platform == "python":
+        if self.written.platform == "python":
             extra = "gpu" if "plan" in self.written.manifest else "onnx"
             yield f"install prototrt with its extra {extra} in the Python of Triton"
         yield f"tritonserver --model-repository={Path(self.repository).resolve()}"

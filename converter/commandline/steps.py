@@ -19,7 +19,7 @@ from prototrt.converter.commandline.options.stages import printing_after
 from prototrt.converter.commandline.printing import warn
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.options import DataOptions, Way
-from prototrt.converter.views.stages import Stage
+from prototrt.converter.views.stages import ShownStage
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
@@ -30,11 +30,14 @@ if TYPE_CHECKING:
 
 def rewritten(model: Model, options: RewriteOptions) -> Graph:
     """The net rewritten; its warnings are printed. Raises ``OptionsError`` if an output would overwrite a source."""
-    return told(prototrt.rewrite(model, options=options))
+    return report_graph(prototrt.rewrite(model, options=options))
 
 
-def told(graph: Graph) -> Graph:
-    """The graph, after its warnings are printed. Raises ``OptionsError`` if an output would overwrite a source."""
+def report_graph(graph: Graph) -> Graph:
+    """The graph in the command line's words, after its warnings are printed.
+
+    Raises ``OptionsError`` if an output would overwrite a source.
+    """
     from prototrt.converter.commandline.wording import graph_in_command_line_words
 
     graph = graph_in_command_line_words(graph)
@@ -77,7 +80,7 @@ def _refuse_other_ways(on: Way | None, own: Way, file: str, kind: str) -> None:
 
 
 def print_graphs(
-    net: Model, options: RewriteOptions, stage: Stage, print_after: Sequence[str], as_json: bool
+    net: Model, options: RewriteOptions, stage: ShownStage, print_after: Sequence[str], as_json: bool
 ) -> None:
     """Print the graph of a stage as text, and the graphs after the named passes."""
     from prototrt.converter.commandline.wording import graph_in_command_line_words

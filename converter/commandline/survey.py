@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.common.wording import worded
 from prototrt.converter.commandline.options.common import verbosity
-from prototrt.converter.commandline.progress import bar
+from prototrt.converter.commandline.progress import bar_when_known
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.commandline.wording import command_line_words, in_command_line_words
 from prototrt.converter.writing.json_text import result_text
@@ -22,17 +22,17 @@ _MOST_OBSTACLES = 20
 def ask_about(paths: Sequence[str], quiet: bool) -> Survey:
     """Survey the nets, and those below folders, with a bar on a terminal."""
     from prototrt.caffe_proto.common.errors import NetError
-    from prototrt.converter.survey.survey import nets_below, survey
+    from prototrt.converter.survey.survey import survey
 
-    files = nets_below(paths)
-    if not files:
+    with bar_when_known(quiet) as progress:
+        report = survey(paths, progress)
+    if not report.nets:
         raise NetError(
             "there are no nets here",
             where=", ".join(paths),
             fix="give prototxts, or folders with files whose names end in .prototxt",
         )
-    with bar(len(files), quiet) as advance:
-        return survey(files, lambda net: advance())
+    return report
 
 
 def written(survey: Survey, target: str) -> str:

@@ -61,23 +61,23 @@ class Benchmark:
         return asdict(self)
 
 
-def bench_graph(graph: Graph, calls: int = CALLS, *, profile: bool = False) -> Benchmark:
-    """Build an engine and time it. Without a GPU, time the ways to compute the graph on the CPU."""
+def bench(source: Graph | Session, calls: int = CALLS, *, profile: bool = False) -> Benchmark:
+    """Time the engine of a session, on numbers between 0 and 1; of a graph, build an engine and time it.
+
+    Without a GPU, time the ways to compute the graph on the CPU.
+    """
     from prototrt.converter.runtime.device import find_device
     from prototrt.converter.verification.seeded import seeded_feeds
 
-    feeds = seeded_feeds(graph)[0]
+    if not isinstance(source, Graph):
+        return _of_engine(source, _feeds_of(source.signature), calls, profile)
+    feeds = seeded_feeds(source)[0]
     try:
         device = find_device()
     except EngineError as error:
-        return _on_cpu(graph, feeds, calls, f"no engine was timed: {error.problem}")
-    with Session(graph, on=ENGINE, device=device) as session:
+        return _on_cpu(source, feeds, calls, f"no engine was timed: {error.problem}")
+    with Session(source, on=ENGINE, device=device) as session:
         return _of_engine(session, feeds, calls, profile)
-
-
-def bench_engine(session: Session, calls: int = CALLS, *, profile: bool = False) -> Benchmark:
-    """Time the engine of a session, on numbers between 0 and 1."""
-    return _of_engine(session, _feeds_of(session.signature), calls, profile)
 
 
 def _feeds_of(signature: Signature) -> dict[str, Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ from prototrt.caffe_proto.common.errors import (
     UnsupportedLayerError,
     WeightsError,
 )
+from prototrt.caffe_proto.common.options import PathLike
 from prototrt.caffe_proto.common.warned import silent
 from prototrt.caffe_proto.loading import load
 from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.net.shape_examples import example_shape
 from prototrt.caffe_proto.options import LoadOptions
+from prototrt.converter.options import Started, without_progress
 from prototrt.surgery.expansion.expand import Expansion, Refusal, attempt
 from prototrt.surgery.ir import LeftOut
 from prototrt.surgery.options import RewriteOptions
@@ -99,13 +101,13 @@ def nets_below(paths: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def survey(files: Iterable[str], heard: Callable[[SurveyedNet], object] | None = None) -> Survey:
-    """Try each net; ``heard`` is called with each as soon as it is known."""
-    nets = []
+def survey(paths: Iterable[PathLike], progress: Started = without_progress) -> Survey:
+    """Try each net, and each net below a folder; ``progress`` hears how many there are, and of each."""
+    files, nets = nets_below(map(os.fsdecode, paths)), []
+    advance = progress(len(files))
     for file in files:
         nets.append(surveyed(file))
-        if heard is not None:
-            heard(nets[-1])
+        advance()
     return Survey(tuple(nets))
 
 

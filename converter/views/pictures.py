@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from prototrt.caffe_proto.common.wording import Command, Option, Surface, Worded
 from prototrt.caffe_proto.recognition import read_text
 from prototrt.converter.page.facts import page_facts
 from prototrt.converter.page.writing import page
-from prototrt.converter.views.stages import Stage
+from prototrt.converter.views.stages import ShownStage
 from prototrt.converter.writing.files import atomic_write, refuse_overwriting, why_misnamed
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
@@ -40,10 +40,45 @@ _CELLS: Mapping[str, Callable[[object], bool]] = {
 _GIVE_VERIFICATION = Worded("give the JSON of `{}`", Command("verify"))
 
 
-def dot_text(
-    model: Model, options: RewriteOptions, stage: Stage, target: str | None = None
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What was drawn: in Graphviz's language, unless it went into a file."""
+
+    dot: str | None
+    warnings: Sequence[str]
+
+
+def draw(
+    model: Model,
+    target: str | None,
+    options: RewriteOptions,
+    stage: ShownStage,
+    verification: str | None = None,
+    surface: Surface = python_words,
+) -> Drawing:
+    """Draw the net, or the graph of the stage, into a file, if there is one.
+
+    ``verification`` is a file of what ``verify`` prints as JSON, for pages. A page has the warnings in the
+    ``surface``'s words. Raises ``OptionsError`` for a suffix of no format.
+    """
+    if target is None:
+        return Drawing(*_dot_text(model, options, stage, None))
+    refuse_other_formats(target)
+    suffix = _suffix(target)
+    if is_page(target):
+        content, warnings = _page(model, options, stage, target, verification, surface)
+    else:
+        text, warnings = _dot_text(model, options, stage, target)
+        content = rendered(text, suffix, target) if suffix in RENDERED else text.encode()
+    with atomic_write(target) as stream:
+        stream.write(content)
+    return Drawing(None, warnings)
+
+
+def _dot_text(
+    model: Model, options: RewriteOptions, stage: ShownStage, target: str | None
 ) -> tuple[str, Sequence[str]]:
-    """The net, or the graph of the stage, in Graphviz's language, and warnings. ``target`` is where it will go."""
+    """In Graphviz's language, and warnings. ``target`` is where it will go."""
     if stage.name == "parsed":
         return dot_from_net(model, options)
     graph = _rewritten(model, options, target)
@@ -56,30 +91,6 @@ def _rewritten(model: Model, options: RewriteOptions, target: str | None) -> Gra
     if target is not None:
         refuse_overwriting([(Option("target"), target)], [source.file for source in graph.sources])
     return graph
-
-
-def write_picture(
-    target: str,
-    model: Model,
-    options: RewriteOptions,
-    stage: Stage,
-    verification: str | None = None,
-    surface: Surface = python_words,
-) -> Sequence[str]:
-    """Write the file; warnings. ``verification`` is a file of what ``verify`` prints as JSON, for pages.
-
-    A page has the warnings in the ``surface``'s words. Raises ``OptionsError`` for a suffix of no format.
-    """
-    refuse_other_formats(target)
-    suffix = _suffix(target)
-    if is_page(target):
-        content, warnings = _page(model, options, stage, target, verification, surface)
-    else:
-        text, warnings = dot_text(model, options, stage, target)
-        content = rendered(text, suffix, target) if suffix in RENDERED else text.encode()
-    with atomic_write(target) as stream:
-        stream.write(content)
-    return warnings
 
 
 def _suffix(target: str) -> str:
@@ -125,7 +136,7 @@ def rendered(text: str, suffix: str, target: str) -> bytes:
 def _page(
     model: Model,
     options: RewriteOptions,
-    stage: Stage,
+    stage: ShownStage,
     target: str,
     verification: str | None,
     surface: Surface,

@@ -17,7 +17,7 @@ READERS: Mapping[Reader, str] = {"tensorrt": "TensorRT", "onnx": "ONNX", "onnx-l
 
 
 @dataclass(frozen=True)
-class Stage:
+class ShownStage:
     """``name`` is ``parsed``, ``rewritten`` or ``lowered``; ``reader`` is the backend that a graph is lowered for."""
 
     name: StageName = "parsed"

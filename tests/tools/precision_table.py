@@ -163,7 +163,7 @@ def _row_of_net(net: Net, models: Path) -> str:
             (_images(shape, seed) - net.mean) * net.scale for seed in range(calls + -(-MEASURED // shape[0]))
         ]
         write_npz(data, {value.name: np.stack(images[:calls]).astype(np.float32)})
-        scales = calibrate(model, CalibrateOptions(inputs=str(data)), options).scales
+        scales = calibrate(model, CalibrateOptions(inputs=str(data), rewriting=options)).scales
         feeds = [{value.name: image.astype(np.float32)} for image in images[calls:]]
         return _row(net.name, model, net.options, scales, feeds)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from prototrt.converter.commandline.printing import (
     warn,
     write_text,
 )
-from prototrt.converter.commandline.steps import told
+from prototrt.converter.commandline.steps import report_graph
 from prototrt.converter.options import NO_SUFFIX, BuildOptions, ConversionOptions, TritonOptions
 from prototrt.surgery.options import RewriteOptions
 
@@ -59,7 +60,7 @@ def convert(model: str, options: ConversionOptions, print_after: tuple[str, ...]
         printing_after(print_after),
         BuildProgress(None if verbosity().quiet else terminal()) as progress,
     ):
-        converted = convert_files(model, replace(options, progress=progress), told)
+        converted = convert_files(model, replace(options, progress=progress), report_graph)
     print_result(Conversion(converted), as_json, tell_summary)
 
 
@@ -74,13 +75,12 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
     Data layers become inputs, and each loss becomes the prediction it consumes. Caffe reads
     the result, with the same weights.
     """
-    from prototrt.caffe_proto.net.deploy_text import deploy_text, transformations
+    from prototrt.converter import steps
     from prototrt.surgery.expansion.known_inputs import given_shapes
 
-    net = prototrt.load(model, options=loading)
-    text = deploy_text(net, given_shapes(rewriting))
-    warn([*net.warnings, *transformations(net)])
-    write_text(target, text)
+    net = steps.deploy(prototrt.load(model, options=loading), given_shapes(rewriting))
+    warn(net.warnings)
+    write_text(target, net.text)
     if target is not None:
         tell_written(target)
         step = ["prototrt", "convert", target, "WEIGHTS.caffemodel", "-o", f"{Path(target).stem}.plan"]
@@ -93,13 +93,13 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
 @triton_options
 @json_option
 @common_options
-@gathered(loading=LoadOptions, rewriting=RewriteOptions, asked=TritonOptions, building=BuildOptions)
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, serving=TritonOptions, building=BuildOptions)
 def triton(
     model: str,
     repository: str,
     loading: LoadOptions,
     rewriting: RewriteOptions,
-    asked: TritonOptions,
+    serving: TritonOptions,
     building: BuildOptions,
     as_json: bool,
 ) -> None:
@@ -108,6 +108,11 @@ def triton(
     The batch becomes the first axis of all inputs and outputs. For a recurrent net the server keeps
     the state of each sequence and gives cont: clients send the other inputs.
     """
-    from prototrt.converter.commandline.serving import write_model
+    from prototrt.converter import steps
+    from prototrt.converter.commandline.serving import ModelFolder
+    from prototrt.converter.conversion import load_with_weights
 
-    print_result(write_model(model, repository, loading, rewriting, asked, building), as_json, tell_summary)
+    began = time.perf_counter()
+    net = load_with_weights(model, loading)
+    written = steps.triton(net, repository, serving, rewriting, building, report_graph)
+    print_result(ModelFolder(written, repository, time.perf_counter() - began), as_json, tell_summary)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from prototrt.caffe_proto.options import LoadOptions
@@ -19,7 +21,7 @@ from prototrt.converter.commandline.options.running import (
 )
 from prototrt.converter.commandline.options.verifying import verify_options
 from prototrt.converter.commandline.printing import print_result, tell_summary, warn, write_text
-from prototrt.converter.commandline.steps import rewritten, session_of
+from prototrt.converter.commandline.steps import report_graph, rewritten, session_of
 from prototrt.converter.options import MOST_CALLS, CalibrateOptions, DataOptions, VerifyOptions
 from prototrt.surgery.options import RewriteOptions
 
@@ -104,17 +106,17 @@ def bench(
     """
     from prototrt.converter.commandline.report import print_benchmark
     from prototrt.converter.conversion import load_with_weights
-    from prototrt.converter.machines.benchmark import bench_engine, bench_graph
+    from prototrt.converter.machines.benchmark import bench
     from prototrt.converter.runtime.plan_file import is_plan
 
     if is_plan(model):
         with running.session(model, "calls", "profile") as session:
-            found = bench_engine(session, calls, profile=profile)
+            result = bench(session, calls, profile=profile)
     else:
         running.refuse_for_net(model)
-        found = bench_graph(rewritten(load_with_weights(model, loading), rewriting), calls, profile=profile)
-    warn(found.notes)
-    print_result(found, as_json, print_benchmark)
+        result = bench(rewritten(load_with_weights(model, loading), rewriting), calls, profile=profile)
+    warn(result.notes)
+    print_result(result, as_json, print_benchmark)
 
 
 @click.command(cls=Guarded, short_help="Compute a net in several ways, and compare them.")
@@ -138,14 +140,13 @@ def verify(
     """
     from prototrt.converter.commandline.progress import bar_when_known
     from prototrt.converter.commandline.report import print_verification
-    from prototrt.converter.conversion import load_with_weights, verify_model
-    from prototrt.converter.machines.memory import refuse_large_values
+    from prototrt.converter.conversion import load_with_weights
+    from prototrt.converter.steps import verify
 
     net = load_with_weights(model, loading)
-    graph = rewritten(net, rewriting)
-    refuse_large_values(graph, rewriting)
-    with bar_when_known(verbosity().quiet) as started:
-        verification = verify_model(net, graph, rewriting, verifying, started)
+    with bar_when_known(verbosity().quiet) as progress:
+        options = replace(verifying, rewriting=rewriting, progress=progress)
+        verification = verify(net, options, report_graph)
     print_result(verification, as_json, print_verification)
     verification.refuse()
 

@@ -15,7 +15,6 @@ from prototrt.converter.commandline.options.loading import drawing_options
 from prototrt.converter.commandline.options.parameter_types import InputFile
 from prototrt.converter.commandline.options.rewriting import rewrite_options
 from prototrt.converter.commandline.options.stages import (
-    are_stated_alone,
     inspection_stage_options,
     print_after_option,
     refuse_idle_reader,
@@ -26,7 +25,7 @@ from prototrt.converter.commandline.options.stages import (
 from prototrt.converter.commandline.printing import print_json, print_result, tell_written, warn
 from prototrt.converter.commandline.steps import print_graphs
 from prototrt.converter.commandline.terminal import show
-from prototrt.converter.views.stages import Reader, Stage
+from prototrt.converter.views.stages import Reader, ShownStage
 from prototrt.surgery.options import RewriteOptions
 
 
@@ -57,21 +56,20 @@ def inspect(
     """
     from prototrt.converter.commandline.glance import Glance, print_glance
     from prototrt.converter.commandline.report import print_inspection
-    from prototrt.converter.glance.look import look_at
-    from prototrt.surgery.views.inspection import inspect
+    from prototrt.converter.steps import inspect
+    from prototrt.surgery.views.inspection import Inspection
 
-    if are_stated_alone("model", "as_json"):
-        facts = look_at(model)
-        if facts is not None:
-            print_result(Glance(facts), as_json, print_glance)
-            return
     stage, net_stages = split_stages(names, reader)
-    net = prototrt.load(model, options=replace(loading, stages=(*loading.stages, *net_stages)))
+    loading = replace(loading, stages=(*loading.stages, *net_stages))
     if stage.name != "parsed" or print_after:
-        print_graphs(net, rewriting, stage, print_after, as_json)
+        print_graphs(prototrt.load(model, options=loading), rewriting, stage, print_after, as_json)
         return
     refuse_rewriting_options()
-    print_result(inspect(net, options=rewriting), as_json, print_inspection)
+    result = inspect(model, loading, rewriting)
+    if isinstance(result, Inspection):
+        print_result(result, as_json, print_inspection)
+    else:
+        print_result(Glance(result), as_json, print_glance)
 
 
 @click.command(cls=Guarded, short_help="Draw a net, or the graph made from it.")
@@ -84,13 +82,13 @@ def inspect(
 )
 @click.option("--open", "is_opened", is_flag=True, help="Show the file in a browser.")
 @common_options
-@gathered(loading=LoadOptions, rewriting=RewriteOptions, stage=Stage)
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, stage=ShownStage)
 def dot(
     model: str,
     loading: LoadOptions,
     rewriting: RewriteOptions,
     target: str | None,
-    stage: Stage,
+    stage: ShownStage,
     verification: str | None,
     is_opened: bool,
 ) -> None:
@@ -102,7 +100,7 @@ def dot(
     """
     from prototrt.converter.commandline.browser import open_in_browser
     from prototrt.converter.commandline.wording import command_line_words
-    from prototrt.converter.views.pictures import TEXT, dot_text, is_page, refuse_other_formats, write_picture
+    from prototrt.converter.views.pictures import TEXT, draw, is_page, refuse_other_formats
 
     if is_opened and (target is None or target.lower().endswith(TEXT)):
         raise click.UsageError("--open is for pages and images: also give -o FILE.html")
@@ -112,12 +110,10 @@ def dot(
         raise click.UsageError("--verification is for pages: also give -o FILE.html")
     refuse_idle_reader(stage)
     net = prototrt.load(model, options=loading)
-    if target is None:
-        text, warnings = dot_text(net, rewriting, stage)
-        show(text, end="")
-    else:
-        warnings = write_picture(target, net, rewriting, stage, verification, command_line_words)
-    warn(warnings)
+    drawing = draw(net, target, rewriting, stage, verification, command_line_words)
+    if drawing.dot is not None:
+        show(drawing.dot, end="")
+    warn(drawing.warnings)
     if target is not None:
         tell_written(target)
     if is_opened and target is not None:

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from prototrt.converter.commandline.options.groups import options
 from prototrt.converter.commandline.options.parameter_types import ShownType
 from prototrt.converter.commandline.terminal import show
-from prototrt.converter.views.stages import READERS, STAGES, Reader, Stage
+from prototrt.converter.views.stages import READERS, STAGES, Reader, ShownStage
 from prototrt.surgery.options import OF_THE_NET, RewriteOptions
 
 if TYPE_CHECKING:
@@ -27,13 +27,6 @@ ALL = "all"
 def is_stated(name: str) -> bool:
     """Whether the user gave this option to the command that runs."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
-def are_stated_alone(*names: str) -> bool:
-    """Whether the user gave no other option than these to the command that runs, and how much it is to print."""
-    parameters = click.get_current_context().command.params
-    others = {parameter.name or "" for parameter in parameters} - {*names, "verbose", "quiet", "debug"}
-    return not any(map(is_stated, others))
 
 
 reader_option = click.option(
@@ -68,17 +61,17 @@ inspection_stage_options = options(
 )
 
 
-def split_stages(names: Sequence[str], reader: Reader) -> tuple[Stage, tuple[str, ...]]:
+def split_stages(names: Sequence[str], reader: Reader) -> tuple[ShownStage, tuple[str, ...]]:
     """What ``--stage`` means where it also names stages of the NetState: the stage to show, and the others."""
     shown = [stage for stage in STAGES[1:] if stage in names]
     if len(shown) > 1:
         raise click.UsageError("give --stage rewritten or --stage lowered, not both")
-    stage = Stage(shown[0] if shown else STAGES[0], reader)
+    stage = ShownStage(shown[0] if shown else STAGES[0], reader)
     refuse_idle_reader(stage)
     return stage, tuple(name for name in names if name not in shown)
 
 
-def refuse_idle_reader(stage: Stage) -> None:
+def refuse_idle_reader(stage: ShownStage) -> None:
     if stage.name != "lowered" and is_stated("reader") and not is_stated("print_after"):
         raise click.UsageError("--for is for --stage lowered")
 

@@ -75,7 +75,7 @@ def test_the_form_of_a_recurrence_changes_no_scale() -> None:
     net = prototrt.load(DEPLOY, WEIGHTS)
     options = CalibrateOptions(inputs=str(DIGITS / "strips_in.npz"), method="max")
     forms = RewriteOptions(sequence="auto"), RewriteOptions(sequence="unroll", precision="fp16")
-    found = [calibrate(net, options, rewriting).scales.records for rewriting in forms]
+    found = [calibrate(net, replace(options, rewriting=rewriting)).scales.records for rewriting in forms]
     assert found[0] == found[1]
 
 

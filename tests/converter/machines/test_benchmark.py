@@ -12,7 +12,7 @@ from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.cli import main
 from prototrt.converter.commandline.report import _duration
 from prototrt.converter.machines import benchmark
-from prototrt.converter.machines.benchmark import bench_engine, bench_graph
+from prototrt.converter.machines.benchmark import bench
 from prototrt.converter.runtime import device, sources
 from prototrt.surgery.ir import Graph
 from prototrt.tests.command_line import STREAM, WEIGHTS
@@ -48,7 +48,7 @@ def run(*arguments: str) -> Result:
 @pytest.mark.parametrize("graph", [dynamic_graph(), digits("deploy_stream.prototxt")], ids=["loop", "step"])
 def test_an_engine_is_timed_with_and_without_graphs(graph: Graph) -> None:
     session = session_of(graph)
-    found = bench_engine(session, 7, profile=True)
+    found = bench(session, 7, profile=True)
     assert [timing.way for timing in found.timings] == [
         "engine, queued",
         "engine, CUDA graph",
@@ -69,19 +69,19 @@ def test_an_engine_is_timed_with_and_without_graphs(graph: Graph) -> None:
 def test_an_engine_that_cannot_be_captured() -> None:
     session = session_of(digits("deploy_stream.prototxt"))
     gpu_of(session.engine).can_capture = False
-    found = bench_engine(session, 3)
+    found = bench(session, 3)
     assert [timing.way for timing in found.timings] == ["engine, queued", "engine, NumPy arrays"]
     assert found.notes == ("no CUDA graph was timed: TensorRT cannot capture this engine",)
 
 
 @pytest.mark.usefixtures("no_gpu")
 def test_without_a_gpu_the_cpu_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = bench_graph(dynamic_graph(), 3)
+    found = bench(dynamic_graph(), 3)
     assert found.notes[0] == "no engine was timed: there is no NVIDIA driver"
     assert found.timings[0].way == "reference"
     assert {timing.calls for timing in found.timings} == {3}
     monkeypatch.setattr(benchmark, "SECONDS_AT_MOST", 0.0)
-    assert {timing.calls for timing in bench_graph(dynamic_graph(), 3).timings} == {1}
+    assert {timing.calls for timing in bench(dynamic_graph(), 3).timings} == {1}
 
 
 @pytest.mark.usefixtures("no_gpu")

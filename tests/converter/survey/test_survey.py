@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from prototrt.cli import main
 from prototrt.converter.survey.page import survey_page
-from prototrt.converter.survey.survey import Survey, SurveyedNet, Verdict, nets_below, survey
+from prototrt.converter.survey.survey import Survey, SurveyedNet, Verdict, survey
 
 INPUT = "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 } } }"
 MID = "layer { name: 'm' type: 'TanH' bottom: 'x' top: 'm' }"
@@ -60,7 +60,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_net(folder: Path) -> None:
-    found = survey(nets_below(["nets"]))
+    found = survey(["nets"])
     facts = {
         Path(net.file).stem: (net.verdict, net.lacking, net.outputs, dict(net.shapes)) for net in found.nets
     }
