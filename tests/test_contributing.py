@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +38,8 @@ from prototrt.tests.small_nets import WAYS, float32
 from prototrt.tests.surgery.test_ops import graph_of_op
 from prototrt.tests.tools import make_golden
 
-PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 BLOCKS: list[tuple[str, str]] = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
 
@@ -123,3 +127,20 @@ def test_the_primitive(on: Way) -> None:
     defined(block("python", "model: OnnxModel"), lowers=onnx_lowering.lowers, **shared)
     found = prototrt.Session(graph_of_op(kind(scale=1.5), 3), on=on).run({"x": [-2, 0, 0.5]})["y"]
     np.testing.assert_allclose(found, float32([-1.4460414, 0, 0.69317574]), rtol=1e-6)
+
+
+def is_module(code: str) -> bool:
+    """Whether a block stands by itself, and is no row of a table."""
+    try:
+        ast.parse(code)
+    except SyntaxError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("code", [code for kind, code in BLOCKS if kind == "python" and is_module(code)])
+def test_the_code_passes_the_linter(code: str) -> None:
+    """But for names that the module defines into which the code goes."""
+    ruff = [sys.executable, "-m", "ruff", "check", "--quiet", "--extend-ignore", "F821", "-"]
+    checked = subprocess.run(ruff, input=code, text=True, cwd=ROOT, capture_output=True)
+    assert checked.stdout == ""

@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import prototrt
-from prototrt.caffe_proto import RandomWeights
-from prototrt.caffe_proto.weights import Purpose
-from prototrt.surgery.ir import Array
-from prototrt.tests.tools.caffemodel_writer import write
+from prototrt.tests.tools.random_caffemodel import write_random
 
 MODELS = Path(__file__).parent / "models"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeptWeights(RandomWeights):
-    """Random weights that remember what they gave to which layer."""
-
-    drawn: dict[str, list[Array]] = field(default_factory=dict)
-
-    def draw(self, layer: str, index: int, shape: tuple[int, ...], kind: Purpose = "weight") -> Array:
-        array = RandomWeights.draw(self, layer, index, shape, kind)
-        self.drawn.setdefault(layer, []).append(array)
-        return array
 
 
 def prototxt(name: str) -> Path:
@@ -34,8 +17,6 @@ def caffemodel(name: str, folder: Path) -> Path:
     """The weights file of a network, drawn and written when there is none yet."""
     path = folder / f"{name}.caffemodel"
     if not path.exists():
-        weights = KeptWeights(seed=1)
-        prototrt.rewrite(replace(prototrt.load(prototxt(name)), weights=weights))
         folder.mkdir(parents=True, exist_ok=True)
-        write(path, weights.drawn)
+        write_random(path, prototxt(name))
     return path

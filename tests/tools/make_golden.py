@@ -22,6 +22,7 @@ import importlib
 import importlib.util
 import json
 import shutil
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -30,8 +31,10 @@ import click
 import numpy as np
 
 import prototrt
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.surgery.ir import Array
 from prototrt.tests.tools.caffemodel_writer import write as write_caffemodel
+from prototrt.tests.tools.random_caffemodel import write_random
 
 GOLDENS = Path(__file__).parents[1] / "goldens"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -50,7 +53,7 @@ Reference: TypeAlias = Callable[[Sequence[Arrays]], list[Arrays]]
 @click.option(
     "--weights",
     type=_FILE,
-    help="As of `prototrt convert`.",
+    help="A file as for `prototrt convert`; without it Caffe draws weights, or the tool does, from --seed.",
 )
 @click.option(
     "--inputs",
@@ -78,6 +81,7 @@ def main(
     folder = goldens / (name or net.stem)
     if folder.exists():
         raise click.UsageError(f"{folder} is there already: give another --name")
+    weights = weights or random_weights(net, reference, seed)
     model = prototrt.load(net, weights)
     calls = [dict(np.load(file)) for file in input_files] or [random_inputs(model, seed)]
     compute, origin = reference_called(reference, net, model, weights, seed)
@@ -99,6 +103,21 @@ def main(
     click.echo(
         f"other inputs change the outputs by {facts['relative_change_for_other_inputs']:.3g} of the largest"
     )
+
+
+def random_weights(net: Path, reference: str, seed: int) -> Path | None:
+    """A file that is there while the command runs; None if the net has no parameters, or Caffe draws them."""
+    if reference == "caffe":
+        return None
+    folder = click.get_current_context().with_resource(tempfile.TemporaryDirectory())
+    file = Path(folder) / "model.caffemodel"
+    try:
+        has_parameters = write_random(file, net, seed)
+    except ConversionError as error:
+        raise click.UsageError(f"cannot draw weights for the net: {error}") from error
+    if has_parameters and reference.endswith(".onnx"):
+        raise click.UsageError("the net has parameters: give the --weights that the ONNX model holds")
+    return file if has_parameters else None
 
 
 def random_inputs(model: prototrt.Model, seed: int) -> Arrays:

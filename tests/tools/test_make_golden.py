@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+import prototrt
 from prototrt.tests.golden_cases import Case, check
 from prototrt.tests.oracle import caffe_client
 from prototrt.tests.tools import make_golden
@@ -58,9 +59,10 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resul
     weights: dict[str, Any] = {"scale/0": np.array([1, -2, 0.5], np.float32)}
     np.savez("weights.npz", **weights)
 
-    def run(reference: str, *options: str) -> Result:
-        fixed = ["scaled.prototxt", "--exercises", "a scale of each column", "--weights", "weights.npz"]
-        return CliRunner().invoke(make_golden.main, [*fixed, "--reference", reference, *options])
+    def run(reference: str, *options: str, weights: str | None = "weights.npz") -> Result:
+        fixed = ["scaled.prototxt", "--exercises", "a scale of each column", "--reference", reference]
+        stored = ["--weights", weights] if weights else []
+        return CliRunner().invoke(make_golden.main, [*fixed, *stored, *options])
 
     return run
 
@@ -80,6 +82,19 @@ def test_of_a_formula(made: Callable[..., Result]) -> None:
     assert (case.folder / "origin.txt").read_text() == (
         "Computed by formula.py, beside this file.\nSource: caffe src/caffe/layers/scale_layer.cpp\n"
     )
+    check(case, "reference")
+
+
+def test_weights_are_drawn(made: Callable[..., Result]) -> None:
+    """The formula and the golden get the same numbers, and no ones or zeros."""
+    result = made("formula.py", "--name", "drawn", weights=None)  # graphs of goldens are cached by name
+    assert result.exit_code == 0, result.output
+    case = case_in("forks")
+    (scale,) = (
+        prototrt.load(case.folder / "model.prototxt", case.folder / "model.caffemodel").layers[1].blobs or ()
+    )
+    assert scale is not None
+    assert len({*scale.array.tolist()}) == 3
     check(case, "reference")
 
 
@@ -157,6 +172,27 @@ def test_refused(
     result = made(reference)
     assert result.exit_code == 2
     assert result.output.splitlines()[-1] == f"Error: {message}"
+    assert not Path("goldens").exists()
+
+
+@pytest.mark.parametrize(
+    ("layer", "reference", "message"),
+    [
+        ("Scale", "scaled.onnx", "the net has parameters: give the --weights that the ONNX model holds"),
+        (
+            "Unheard",
+            "formula.py",
+            'cannot draw weights for the net: scaled.prototxt:3: layer "scale" (Unheard): ',
+        ),
+    ],
+)
+def test_weights_that_cannot_be_drawn(
+    made: Callable[..., Result], layer: str, reference: str, message: str
+) -> None:
+    Path("scaled.prototxt").write_text(NET.replace("Scale", layer))
+    result = made(reference, weights=None)
+    assert result.exit_code == 2
+    assert f"Error: {message}" in result.output
     assert not Path("goldens").exists()
 
 
