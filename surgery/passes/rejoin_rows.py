@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from prototrt.surgery.ir import Graph, Node, Op, Value
+from prototrt.surgery.ir.border import changes
 from prototrt.surgery.ops import Concat, Gather, Identity, Reshape, Slice
 
 
@@ -22,6 +23,7 @@ class _RowRange:
         return (self.start, self.end) == (0, self.value.shape[0])
 
 
+@changes("other writers")
 def rejoin_rows(graph: Graph) -> Graph:
     """Replace a concatenation of the rows of a value by the value, or by a slice of it.
 

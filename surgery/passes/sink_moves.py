@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.common.errors import Origin
 from prototrt.surgery.ir import Graph, Node, Op, Value, fixed
+from prototrt.surgery.ir.border import changes
 from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import (
     Binary,
@@ -28,6 +29,7 @@ from prototrt.surgery.ops.quantize import Scaled
 from prototrt.surgery.passes.moved_values import Axes, Move, before_moves, reshape_to, together
 
 
+@changes("other writers")
 def sink_moves(graph: Graph) -> Graph:
     """Let primitives read values from before a Transpose, or from before a Reshape that adds or removes axes of size 1.
 

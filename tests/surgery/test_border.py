@@ -14,9 +14,11 @@ from prototrt.surgery import runner
 from prototrt.surgery.ir import DType, Graph, Node, Recurrence, Value
 from prototrt.surgery.ir.border import BorderChange, changes, declared_changes
 from prototrt.surgery.ops import ADD, Cast, Identity, Scan, TanH
-from prototrt.surgery.pipeline import all_passes, quantizable
+from prototrt.surgery.pipeline import all_passes, lowered, quantizable
 from prototrt.surgery.runner import Pass, PassError, PassList, inside_bodies, run
+from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.golden_cases import caffe_cases
+from prototrt.tests.small_nets import rewritten
 
 LSTM, FC = Origin("net.prototxt", 3, "lstm", "LSTM"), Origin("net.prototxt", 9, "fc", "InnerProduct")
 TANH = Origin("net.prototxt", 20, "ip", "TanH")
@@ -210,9 +212,28 @@ def golden(name: str) -> prototrt.Model:
     return next(case for case in caffe_cases() if str(case) == name).load()
 
 
+def caffe2_golden(name: str) -> Caffe2Case:
+    return next(case for case in caffe2_cases() if case.folder.name == name)
+
+
+def permuted() -> Graph:
+    """Batch first, the Permute has nothing to do: the TanH writes its top."""
+    layers = """
+        layer { name: "tanh" type: "TanH" bottom: "x" top: "t" }
+        layer { name: "turn" type: "Permute" bottom: "t" top: "p" permute_param { order: 1 order: 0 order: 2 } }
+        layer { name: "lstm" type: "LSTM" bottom: "t" bottom: "cont" top: "h" recurrent_param { num_output: 4 } }
+    """
+    shapes = {"x": (5, 2, 3), "cont": (5, 2)}
+    return rewritten(layers, shapes, layout="batch-first", require_weights=False)
+
+
 DECLARED: dict[tuple[str, BorderChange], Callable[[], object]] = {
     ("drop_unused", "fewer inputs"): lambda: prototrt.rewrite(golden("crop_default")),
     ("fold_affines", "other writers"): lambda: quantizable(golden("batchnorm_scale_relu_inplace")),
+    ("rejoin_rows", "other writers"): lambda: lowered(
+        caffe2_golden("packed_rnn_from_onnx").rewritten(), "tensorrt"
+    ),
+    ("sink_moves", "other writers"): lambda: lowered(permuted(), "tensorrt"),
     ("put_batch_first", "shapes"): lambda: prototrt.rewrite(golden("lstm_carry"), layout="batch-first"),
 }
 """By pass and declaration: what needs it."""
