@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         WeightsError,
     )
     from prototrt.caffe_proto.common.warned import ConversionWarning
+    from prototrt.caffe_proto.forks import Fork
     from prototrt.caffe_proto.options import LoadOptions, Phase
     from prototrt.converter.builder_options import (
         ComputeCapability,
@@ -78,7 +79,6 @@ if TYPE_CHECKING:
     from prototrt.converter.sessions.session import Session
     from prototrt.converter.tensorrt.builder import Plan, build
     from prototrt.converter.views.stages import Reader, StageName
-    from prototrt.surgery.forks import Fork
     from prototrt.surgery.ir import Graph
     from prototrt.surgery.options import (
         Cont,
@@ -261,7 +261,7 @@ _HOMES = {
         ),
         "prototrt.converter.tensorrt.builder",
     ),
-    "Fork": "prototrt.surgery.forks",
+    "Fork": "prototrt.caffe_proto.forks",
     "Graph": "prototrt.surgery.ir",
     **dict.fromkeys(
         (

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from prototrt.caffe_proto.common.naming import Names
+from prototrt.surgery.building.builder import names_in
 from prototrt.surgery.ir import Graph, Node, Value
-from prototrt.surgery.ir.builder import names_in
 from prototrt.surgery.ops import Identity, Scan
 
 

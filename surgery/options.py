@@ -19,10 +19,12 @@ from prototrt.caffe_proto.common.options import (
 )
 from prototrt.caffe_proto.common.sizes import bytes_from_text
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.forks import Fork
+from prototrt.caffe_proto.forks import Fork
 
 if TYPE_CHECKING:
-    from prototrt.surgery.ir import Array
+    from numpy.typing import NDArray
+
+    Array: TypeAlias = NDArray[Any]
 
 Cont: TypeAlias = Literal["keep", "drop"]
 Form: TypeAlias = Literal["auto", "loop", "unroll", "step"]

@@ -15,10 +15,10 @@ from prototrt.caffe_proto.common.subjects import refuse_other
 from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.common.warned import tell
 from prototrt.caffe_proto.common.wording import Command, Option, Worded, listed
+from prototrt.surgery.building.builder import names_in
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.forms import refuse_impossible_form
 from prototrt.surgery.ir import Graph
-from prototrt.surgery.ir.builder import names_in
 from prototrt.surgery.ir.layout import STREAMS, Layout
 from prototrt.surgery.ops import Scan
 from prototrt.surgery.options import Form, LayoutName, Precision, RewriteOptions

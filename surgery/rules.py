@@ -2,10 +2,10 @@
 
 from prototrt.caffe_proto import Layer
 from prototrt.surgery import ops
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.expansion.python_layers import python_parameters, python_rule
+from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.layer_rules import python_parameters, python_rule
 from prototrt.surgery.ir import Value
-from prototrt.surgery.ir.expression import Expression
 
 __all__ = [
     "Expression",

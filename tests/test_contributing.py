@@ -29,7 +29,7 @@ from prototrt.converter.tensorrt import lowering as tensorrt_lowering
 from prototrt.converter.tensorrt.activation import activation
 from prototrt.converter.tensorrt.network import Network, Tensor
 from prototrt.surgery import ops
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Array, Value
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.ops.elementwise import Pointwise

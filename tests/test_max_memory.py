@@ -74,12 +74,12 @@ def test_as_much_as_the_fix_says_is_enough(tmp_path: Path) -> None:
 
 
 def test_the_default_is_a_share_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prototrt.surgery.expansion.limits.usual_limit", lambda: 10**9)
+    monkeypatch.setattr("prototrt.surgery.building.limits.usual_limit", lambda: 10**9)
     path = tmp_path / "net.prototxt"
     path.write_text(DUMMY)
     with pytest.raises(NetError):
         prototrt.rewrite(prototrt.load(path))
-    monkeypatch.setattr("prototrt.surgery.expansion.limits.usual_limit", lambda: None)
+    monkeypatch.setattr("prototrt.surgery.building.limits.usual_limit", lambda: None)
     assert prototrt.rewrite(prototrt.load(path)).outputs
 
 

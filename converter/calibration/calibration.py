@@ -21,8 +21,8 @@ from prototrt.converter.data.given import all_data
 from prototrt.converter.options import CalibrateOptions, without_progress
 from prototrt.converter.sessions.signature import Signature
 from prototrt.converter.writing.files import atomic_write
+from prototrt.surgery.building.builder import names_in
 from prototrt.surgery.ir import Graph
-from prototrt.surgery.ir.builder import names_in
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.passes.quantization_placement import quantized_values
 from prototrt.surgery.pipeline import quantizable, rewrite

@@ -5,9 +5,9 @@ from __future__ import annotations
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import channel_axis, flattened, operator_rule
 from prototrt.surgery.ir import Op, Value
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     ABS,
     CEIL,

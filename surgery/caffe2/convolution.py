@@ -7,10 +7,10 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_INIT_NET, GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError, UnsupportedLayerError, WeightsError
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import constant_array, expect_axes, operator_rule, refuse_order
 from prototrt.surgery.caffe2.windows import OperatorGeometry, cropped, geometry_of, transposed_geometry_of
 from prototrt.surgery.ir import Value, computable, fixed
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, Convolution, Deconvolution, LeakyReLU, Pad, Slice
 
 

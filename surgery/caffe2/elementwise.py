@@ -8,9 +8,9 @@ from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.schema import DTYPE_WORDS, DTYPES
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import axis_of, flattened, operator_rule
 from prototrt.surgery.ir import DType, Shape, Value
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     ADD,
     AND,

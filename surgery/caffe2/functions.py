@@ -7,9 +7,9 @@ import math
 from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import axis_of, operator_rule
 from prototrt.surgery.ir import Value, fixed
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     ABS,
     ADD,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     channel_axis,
@@ -15,7 +16,6 @@ from prototrt.surgery.caffe2.operator_rule import (
     refuse_order,
 )
 from prototrt.surgery.ir import Shape, Value, fixed
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ABS, ADD, DIVIDE, MAXIMUM, MULTIPLY, SQRT, SUBTRACT, Reduce, ReduceKind
 
 

@@ -10,11 +10,11 @@ from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Worded
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.caffe2.operator_rule import constant_array, expect_axes, operator_rule, refuse_order
 from prototrt.surgery.caffe2.windows import pads_of
 from prototrt.surgery.ir import DType, OpenSize, Size, Value, computable, range_of
-from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.ir.range_words import one_size
 from prototrt.surgery.layers.resampling import refuse_length, repeated, with_aligned_corners
 from prototrt.surgery.ops import Pad

@@ -7,9 +7,9 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import axis_of, expect_whole_numbers, flattened, operator_rule
 from prototrt.surgery.ir import Value, fixed
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, Gather, MatMul, Transpose
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_NET, MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     expect_axes,
@@ -15,7 +16,6 @@ from prototrt.surgery.caffe2.operator_rule import (
     operator_rule,
 )
 from prototrt.surgery.ir import Dim, Shape, Value, fixed
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, AND, GREATER, ReverseSequence, Select
 from prototrt.surgery.recurrent.counting import numbers
 

@@ -7,6 +7,7 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     constant_array,
@@ -16,7 +17,6 @@ from prototrt.surgery.caffe2.operator_rule import (
     refuse_order,
 )
 from prototrt.surgery.ir import Array, Value
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.uniform_constants import map_elements
 from prototrt.surgery.ops import (
     ADD,

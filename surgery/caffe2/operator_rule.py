@@ -9,9 +9,9 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError, WeightsError
-from prototrt.surgery.expansion.layer_builder import LayerRule
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.layer_builder import LayerRule
 from prototrt.surgery.ir import Array, Dim, DType, Node, Shape, Value, element_count
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.ir.uniform_constants import is_repeated
 

@@ -9,10 +9,10 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import EXPORT_AGAIN, EXPORT_LINKS_AGAIN, GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Alias, Link, Operator, RecurrentArguments, State
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import operator_rule
 from prototrt.surgery.caffe2.step_net import StepNet
 from prototrt.surgery.ir import Value, fixed
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import GREATER, Concat, Identity, Reshape, Select, Slice, Tile
 from prototrt.surgery.recurrent.counting import numbers
 from prototrt.surgery.recurrent.scan import scan

@@ -5,9 +5,9 @@ from __future__ import annotations
 from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import axis_of, canonical, flattened, operator_rule
 from prototrt.surgery.ir import Value, fixed
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ABS, MULTIPLY, NEGATIVE, SQRT, SUBTRACT, Reduce, ReduceKind, Reverse, TopK
 
 _KINDS = {"Sum": ReduceKind.SUM, "Mean": ReduceKind.MEAN, "Max": ReduceKind.MAX, "Min": ReduceKind.MIN}

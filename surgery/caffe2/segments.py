@@ -7,10 +7,10 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.limits import refuse_too_many
 from prototrt.surgery.caffe2.operator_rule import expect_whole_numbers, operator_rule
-from prototrt.surgery.expansion.limits import refuse_too_many
 from prototrt.surgery.ir import DType, Value, fixed
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     AND,
     DIVIDE,

@@ -8,6 +8,7 @@ from itertools import accumulate, pairwise
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET, MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.caffe2.elementwise import refuse_mixed_types
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
@@ -18,7 +19,6 @@ from prototrt.surgery.caffe2.operator_rule import (
     operator_rule,
 )
 from prototrt.surgery.ir import Shape, Size, Value, computable, divided, fixed, range_of
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Concat, Slice, Tile, Transpose
 from prototrt.surgery.ops.windows import larger_smallest, told_ranges
 

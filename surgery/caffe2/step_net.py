@@ -15,10 +15,10 @@ from prototrt.caffe_proto.common.errors import (
     UnsupportedLayerError,
     raise_all,
 )
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.layer_rules import check_bottoms
 from prototrt.surgery.caffe2.operator_rule import NO_RULE, operator_rule
-from prototrt.surgery.expansion.arity import check_bottoms
 from prototrt.surgery.ir import Shape, Value, fixed
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, Concat, Slice
 from prototrt.surgery.recurrent.scan import Step, StepFunction
 

@@ -9,7 +9,7 @@ from prototrt.caffe_proto import Layer, StoredBlob
 from prototrt.caffe_proto.advice import CUT_BEFORE_OPERATOR
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Value
 
 

@@ -1,9 +1,12 @@
-"""The parts of expansion that are specific to Caffe's nets."""
+"""None"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+
+from google.protobuf.descriptor import FieldDescriptor
 
 import prototrt.surgery.layers  # noqa: F401  says where its rules are
 from prototrt.caffe_proto import Layer, Model
@@ -16,17 +19,22 @@ from prototrt.caffe_proto.common.errors import (
     raise_all,
 )
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
-from prototrt.caffe_proto.known_forks import TYPES
+from prototrt.caffe_proto.forks import TYPES
 from prototrt.caffe_proto.model import input_layer
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.net.shape_examples import example_shape
-from prototrt.surgery.expansion.arity import names_of_bottoms, takes_bottoms
+from prototrt.caffe_proto.schema import is_read_by, parameter_fields
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.layer_builder import GIVE_THEIR_NET, LayerBuilder, LayerRule, layer_rule
+from prototrt.surgery.building.layer_rules import (
+    known_python_rule,
+    names_of_bottoms,
+    python_name,
+    takes_bottoms,
+)
+from prototrt.surgery.building.limits import refuse_overflow
+from prototrt.surgery.building.shared_memory import warn_of_overwriting
 from prototrt.surgery.expansion.frameworks import Framework
-from prototrt.surgery.expansion.ignored_parameters import warn_of_unread_parameters
-from prototrt.surgery.expansion.layer_builder import GIVE_THEIR_NET, LayerBuilder, LayerRule, layer_rule
-from prototrt.surgery.expansion.limits import refuse_overflow
-from prototrt.surgery.expansion.overwriting import warn_of_overwriting
-from prototrt.surgery.expansion.python_layers import known_python_rule, python_name
 from prototrt.surgery.ir import LeftOut, Value
 
 
@@ -204,3 +212,19 @@ def _but_missing(problems: Sequence[ConversionError], fed: Collection[str]) -> t
     return tuple(
         error for error in problems if not (isinstance(error, MissingBlobError) and error.bottom in fed)
     )
+
+
+def warn_of_unread_parameters(build: Builder, layer: Layer) -> None:
+    """Such as ``pooling_param`` in a ReLU. Its contents change nothing."""
+    for field, _ in layer.message.ListFields():
+        if not _is_read(layer.type, field):
+            own = " and ".join(parameter_fields(layer.type)) or "no parameters"
+            build.warn(
+                f"{field.name} is not for this type of layer, which reads {own}: it is ignored, as in Caffe"
+            )
+
+
+@cache
+def _is_read(layer_type: str, field: FieldDescriptor) -> bool:
+    """Descriptors are slow to tell names, and a net has many layers with few fields."""
+    return is_read_by(layer_type, field.name)

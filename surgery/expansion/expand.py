@@ -1,4 +1,4 @@
-"""From a net to a graph: the rule of each layer expands it into primitives."""
+"""From a model to a graph: each needed layer is expanded by its rule, and its tops get their names."""
 
 from __future__ import annotations
 
@@ -6,29 +6,43 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.common.errors import ConversionError, MissingShapesError, WeightsError, distinct
+from prototrt.caffe_proto.common.errors import (
+    ConversionError,
+    MissingShapesError,
+    NetError,
+    UnreadableFileError,
+    WeightsError,
+    distinct,
+)
 from prototrt.caffe_proto.common.options import takes_options
-from prototrt.caffe_proto.common.wording import Worded
+from prototrt.caffe_proto.common.wording import Worded, counted
+from prototrt.surgery.building.input_sizes import given_shapes, profile_of, refuse_untold_sizes
+from prototrt.surgery.building.layer_builder import LayerBuilder
+from prototrt.surgery.building.layer_rules import check_bottoms, rules_of
+from prototrt.surgery.building.limits import refuse_oversized
 from prototrt.surgery.expansion.blob_values import BlobValues
-from prototrt.surgery.expansion.cutting import AUTO, can_be_avoided, independent, last_computable, with_advice
-from prototrt.surgery.expansion.expander import Expander
-from prototrt.surgery.expansion.frameworks import framework_named
-from prototrt.surgery.expansion.known_inputs import given_shapes, profile_of
-from prototrt.surgery.expansion.layer_builder import LayerBuilder
-from prototrt.surgery.expansion.needed_layers import NeededPart, inputs_of, needed_part
+from prototrt.surgery.expansion.frameworks import Framework, framework_named
+from prototrt.surgery.expansion.needed_layers import (
+    AUTO,
+    NeededPart,
+    can_be_avoided,
+    independent,
+    inputs_of,
+    last_computable,
+    needed_part,
+    with_advice,
+)
 from prototrt.surgery.expansion.refusals import (
     blocked_layers,
     refuse_left_out,
     refuse_missing_weights,
     refuse_states_of_nothing,
+    refuse_unsuited_shapes,
     shapes_of_nothing,
 )
-from prototrt.surgery.expansion.remarks import remarks, remarks_on_states
-from prototrt.surgery.expansion.sources import sources_of
-from prototrt.surgery.expansion.stated_sizes import refuse_untold_sizes
-from prototrt.surgery.expansion.unsuited_shapes import refuse_unsuited_shapes
-from prototrt.surgery.expansion.user_rules import rules_of
-from prototrt.surgery.ir import Graph, LeftOut, Value
+from prototrt.surgery.expansion.remarks import remarks, remarks_on_states, sources_of
+from prototrt.surgery.ir import Graph, LeftOut, Value, element_count
+from prototrt.surgery.ops import Identity
 from prototrt.surgery.options import RewriteOptions
 
 
@@ -160,3 +174,86 @@ def _failure(
     shapes = {name: sizes for error in shapeless for name, sizes in error.shapes.items()}
     cut = last_computable(part.layers, expanded, part.wanted)
     return Refusal(found, cut, shapes, part.left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class Expander:
+    """Expands layers into the nodes of ``build`` and the values of ``blobs``; ``wanted`` blobs become outputs."""
+
+    build: LayerBuilder
+    framework: Framework
+    blobs: BlobValues
+    wanted: Collection[str]
+
+    def expand(
+        self, layers: Sequence[Layer], blocked: Collection[Layer]
+    ) -> tuple[set[Layer], list[ConversionError]]:
+        """Expand all layers that can be expanded. Returns them and the errors of the others."""
+        expanded: set[Layer] = set()
+        errors: list[ConversionError] = []
+        for layer in layers:
+            # The tops of a layer with an error are unknown: skip its readers without reporting them.
+            if layer in blocked or not all(bottom in self.blobs for bottom in layer.bottoms):
+                continue
+            try:
+                self._expand(layer)
+                expanded.add(layer)
+            except ConversionError as error:
+                if not (isinstance(error, UnreadableFileError) and error.where):  # which names its file
+                    error.origin = error.origin or layer.origin
+                errors.append(error)
+        return expanded, errors
+
+    def _expand(self, layer: Layer) -> None:
+        rule = self.framework.rule_of(layer)
+        assert rule is not None, f"{layer.type} is blocked"
+        check_bottoms(rule, layer)
+        self.build.begin(layer)
+        self.framework.begin(self.build, layer)
+        bottoms = [self.blobs.read(layer, index) for index in range(len(layer.bottoms))]
+        since = len(self.build.nodes)
+        results = rule(self.build, layer, *bottoms)
+        self.build.end(layer)
+        self._refuse_other_tops(layer, len(results))
+        for index, value in enumerate(results):
+            refuse_oversized(layer, index, value, self.build.symbols)
+        self._limit_constants(layer, bottoms, results)
+        self._name(layer, results, since)
+        if self.build.made.issuperset(results):
+            self.build.made.update(self.blobs.values[top] for top in layer.tops[: len(results)])
+        self.framework.end(self.build, layer, bottoms, results, self.blobs.values)
+
+    def _refuse_other_tops(self, layer: Layer, expected: int) -> None:
+        """Raise ``NetError`` unless the layer has as many tops as its rule returns values."""
+        is_short = expected < len(layer.tops)
+        if expected > len(layer.tops) or (is_short and not self.framework.lets_tops_be_absent):
+            raise NetError(
+                f"has {counted(len(layer.tops), layer.top_word)}, expected {expected}",
+                origin=layer.origin,
+                fix=f"list as many {layer.top_word}s as the layer makes",
+            )
+
+    def _limit_constants(self, layer: Layer, bottoms: Sequence[Value], results: Sequence[Value]) -> None:
+        """Count what the net computes without its inputs: passes will do so, and keep it in memory."""
+        if layer.type != "Input" and all(
+            bottom.is_constant or bottom in self.build.made for bottom in bottoms
+        ):
+            for index, value in enumerate(results):
+                self.build.limit.take(element_count(value.shape), f'top "{layer.top_blob(index)}"')
+            self.build.made.update(results)
+
+    def _name(self, layer: Layer, results: Sequence[Value], since: int) -> None:
+        """Give the tops to the values that nodes from ``since`` on made."""
+        self.blobs.absent.update(layer.tops[len(results) :])
+        named: dict[Value, Value] = {}
+        for index, (top, value) in enumerate(zip(layer.tops, results, strict=False)):
+            stays_constant = (
+                value.is_constant and self.framework.computes_with_constants and top not in self.wanted
+            )
+            if layer.type == "Input" or stays_constant:
+                self.blobs.values[top] = value
+                continue
+            name = layer.name if index == 0 else f"{layer.name}:{index}"
+            if value in named:  # two tops that are one value
+                value = self.build.add(Identity(), named[value])
+            named[value] = self.blobs.values[top] = self.build.named(value, top, name, since)

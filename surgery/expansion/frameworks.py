@@ -9,12 +9,11 @@ from functools import partial
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.net.shape_examples import shape_option
+from prototrt.surgery.building.input_sizes import KnownInputs, given_shapes, open_shapes, profile_of
+from prototrt.surgery.building.layer_builder import LayerBuilder, LayerRule
+from prototrt.surgery.building.layer_rules import UserRules
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.dynamic_sizes import with_dynamic_sizes
-from prototrt.surgery.expansion.known_inputs import KnownInputs, given_shapes, profile_of
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, LayerRule
-from prototrt.surgery.expansion.stated_sizes import open_shapes
-from prototrt.surgery.expansion.user_rules import UserRules
 from prototrt.surgery.ir import LeftOut, Value
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.options import RewriteOptions
@@ -132,7 +131,7 @@ class Framework(ABC):
 def framework_named(name: str) -> Framework:
     """The framework that ``Model.framework`` names, ``"caffe"`` or ``"caffe2"``, with all of its rules."""
     if name == "caffe2":
-        from prototrt.surgery.caffe2.framework import Caffe2
+        from prototrt.surgery.expansion.caffe2_framework import Caffe2
 
         return Caffe2()
     from prototrt.surgery.expansion.caffe_framework import Caffe

@@ -1,17 +1,21 @@
-"""What a user should know of a net that converts."""
+"""What a graph says about its net: warnings, and the files that it is made from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto.common.files import identity_of
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.net.shape_examples import shape_option
+from prototrt.caffe_proto.weights import sha256_of
+from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.expansion.dynamic_sizes import told_sizes
 from prototrt.surgery.expansion.frameworks import Framework
-from prototrt.surgery.expansion.layer_builder import LayerBuilder
 from prototrt.surgery.expansion.needed_layers import inputs_of
-from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir import Graph, Source
 from prototrt.surgery.options import RewriteOptions
 
 
@@ -51,3 +55,18 @@ def _without_inputs(model: Model) -> str:
     if not dummies:
         return told
     return Worded("{}; {} makes an input", told, shape_option(dummies[0], model.layers))
+
+
+def sources_of(model: Model, framework: Framework, build: LayerBuilder) -> tuple[Source, ...]:
+    """Net, weights, mean files, and the files that options name. Their contents are hashed only on demand."""
+    net, stored = framework.sources
+    options, weights = build.options, model.weights
+    sources = [Source(net, model.file, partial(sha256_of, model.file))]
+    if weights.file is not None:
+        sources.append(Source(stored, weights.file, lambda: weights.sha256))
+    given = {"rules": options.rules, "settings": options.settings}
+    if options.is_quantized:
+        given |= {"scales": options.scales, "calibration_cache": options.calibration_cache}
+    files = [*(("mean", file) for file in build.mean_files), *given.items()]
+    sources += [Source(role, file, partial(sha256_of, file)) for role, file in files if isinstance(file, str)]
+    return tuple(replace(source, identity=identity_of(source.file)) for source in sources)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from prototrt.surgery.expansion.layer_builder import layer_rule
-from prototrt.surgery.expansion.python_layers import python_rule
+from prototrt.surgery.building.layer_builder import layer_rule
+from prototrt.surgery.building.layer_rules import python_rule
 
 FAMILIES = {
     "activation": "BNLL Clip ELU Mish PReLU ReLU ReLU6 Sigmoid Swish TanH Threshold",

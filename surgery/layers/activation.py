@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
-from prototrt.surgery.expansion.limits import MOST_AXES
+from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
+from prototrt.surgery.building.limits import MOST_AXES
 from prototrt.surgery.ir import Value, fixed
-from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.ops import (
     ABS,
     ADD,

@@ -10,9 +10,9 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.caffe_proto.weights import Purpose
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
-from prototrt.surgery.expansion.limits import MOST_AXES
-from prototrt.surgery.expansion.which_fork import which_fork
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
+from prototrt.surgery.building.layer_rules import which_fork
+from prototrt.surgery.building.limits import MOST_AXES
 from prototrt.surgery.ir import Array, Shape, Value, fixed
 from prototrt.surgery.ir.uniform_constants import map_elements
 from prototrt.surgery.layers.scale import affine

@@ -11,7 +11,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.schema import Message, message_class
-from prototrt.surgery.expansion.layer_builder import (
+from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
     layer_rule,

@@ -10,7 +10,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.weights import Purpose
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
 from prototrt.surgery.ir import Array, Value, fixed
 from prototrt.surgery.ir.uniform_constants import is_repeated, map_elements
 from prototrt.surgery.ops import Affine, Concat, Convolution, LeakyReLU

@@ -9,7 +9,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_in_place
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_in_place
 from prototrt.surgery.ir import Value
 from prototrt.surgery.ops import (
     ABS,

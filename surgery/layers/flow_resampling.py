@@ -11,9 +11,9 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.ir import Array, DType, OpenSize, Size, Value, computable, range_of
-from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.layers.resampling import (
     Pair,
     fixed_sizes,

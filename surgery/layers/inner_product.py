@@ -8,8 +8,8 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Worded
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
-from prototrt.surgery.expansion.which_fork import which_fork
+from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
+from prototrt.surgery.building.layer_rules import which_fork
 from prototrt.surgery.ir import DType, OpenSize, Value, open_count
 from prototrt.surgery.ir.range_words import one_size
 from prototrt.surgery.ir.uniform_constants import is_repeated

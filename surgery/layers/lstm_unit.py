@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step
 from prototrt.surgery.ops import MULTIPLY

@@ -9,12 +9,12 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.expansion.limits import refuse_large
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.surgery.building.limits import refuse_large
 from prototrt.surgery.ir import DType, Size, Value, computable, fixed, range_of
-from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ir.expression import Expression, concatenated
-from prototrt.surgery.layers.detection.bottoms import exact, misfit, numbers_of
+from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
 from prototrt.surgery.layers.sampling import Tap, linear_taps, pixel_rows, sampled
 from prototrt.surgery.ops import AveragePool, MatMul, Pad
 from prototrt.surgery.ops.windows import told_ranges

@@ -5,18 +5,17 @@ from __future__ import annotations
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.schema import message_class
-from prototrt.surgery.expansion.layer_builder import (
+from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
     expect_axes,
     layer_rule,
     stated,
 )
-from prototrt.surgery.expansion.limits import MOST_AXES
-from prototrt.surgery.expansion.python_layers import python_rule
-from prototrt.surgery.expansion.which_fork import which_fork
+from prototrt.surgery.building.layer_rules import python_rule, which_fork
+from prototrt.surgery.building.limits import MOST_AXES
 from prototrt.surgery.ir import Value, fixed
-from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.ops import (
     ABS,
     ADD,

@@ -12,15 +12,15 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_fields_of
-from prototrt.surgery.expansion.limits import refuse_large
+from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_fields_of
+from prototrt.surgery.building.limits import refuse_large
 from prototrt.surgery.ir import (
     DType,
     OpenSize,
     Value,
     computable,
 )
-from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.layers.pooling_geometry import Sizes, Span, geometry, spans
 from prototrt.surgery.layers.spatial import per_axis
 from prototrt.surgery.layers.windows import elements_seen, laid_out

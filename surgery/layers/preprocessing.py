@@ -11,7 +11,7 @@ from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnreadableF
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
-from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Array, Value, fixed
 from prototrt.surgery.ops import SUBTRACT
 

@@ -9,7 +9,8 @@ from typing import Any
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.ir import (
     OpenSize,
     Size,
@@ -20,7 +21,6 @@ from prototrt.surgery.ir import (
     range_of,
     symbols_of,
 )
-from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.ir.range_words import larger_smallest
 from prototrt.surgery.layers.pooling import pooled, weighted_by_themselves
 from prototrt.surgery.layers.pooling_geometry import refuse_padded_stochastic, spans

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, layer_rule
 from prototrt.surgery.ir import DType, Shape, Value, computable, open_count, range_of
 from prototrt.surgery.ops import ABS, MULTIPLY, Cast, Concat, Reduce, ReduceKind, TopK
 from prototrt.surgery.ops.windows import sizes_of

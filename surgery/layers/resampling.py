@@ -11,7 +11,8 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.expansion.layer_builder import (
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     expect_axes,
     layer_rule,
@@ -29,7 +30,6 @@ from prototrt.surgery.ir import (
     range_of,
     symbols_of,
 )
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.layers.usual_sizes import Sizes, meant_size
 from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT, Cast, MatMul, Pad, Resize, Scatter, Tile
 from prototrt.surgery.ops.windows import larger_smallest, told_ranges

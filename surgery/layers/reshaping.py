@@ -10,7 +10,7 @@ from math import prod
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, refuse_in_place
+from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, layer_rule, refuse_in_place
 from prototrt.surgery.ir import AtMost, DataSize, Dim, OpenSize, Shape, Value, divided, open_count
 from prototrt.surgery.ops.shape import measure
 

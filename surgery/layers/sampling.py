@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import DType, Size, Value, computable
-from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ir.expression import Expression
 
 
 @dataclass(frozen=True, slots=True)

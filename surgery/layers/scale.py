@@ -6,7 +6,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
+from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
 from prototrt.surgery.ir import Array, Shape, Value
 from prototrt.surgery.ops import ADD, MULTIPLY, Affine
 

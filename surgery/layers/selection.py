@@ -7,7 +7,7 @@ from typing import Any
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, layer_rule
 from prototrt.surgery.ir import DataSize, DType, Range, Size, Value, computable, fixed, range_of
 from prototrt.surgery.ops import ADD, Cast, Compress, Concat, Gather, Slice
 from prototrt.surgery.ops.windows import told_ranges

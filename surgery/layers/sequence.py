@@ -6,11 +6,11 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, canonical_axis, expect_axes, layer_rule
-from prototrt.surgery.expansion.limits import refuse_too_many
-from prototrt.surgery.expansion.python_layers import python_rule
+from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, expect_axes, layer_rule
+from prototrt.surgery.building.layer_rules import python_rule
+from prototrt.surgery.building.limits import refuse_too_many
 from prototrt.surgery.ir import DType, Size, Value, computable, fixed, range_of
-from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.layers.recurrent.indicator import indicator
 from prototrt.surgery.ops import (
     ABS,

@@ -8,7 +8,7 @@ from typing import Any
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.expansion.layer_builder import (
+from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
     expect_axes,

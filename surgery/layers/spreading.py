@@ -6,8 +6,8 @@ from typing import Any
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder
-from prototrt.surgery.expansion.python_layers import python_parameters, python_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder
+from prototrt.surgery.building.layer_rules import python_parameters, python_rule
 from prototrt.surgery.ir import Size, Value, computable
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import OpenSize, Size, computable, range_of
 
 Sizes = tuple[Size, Size]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import Size, Value, computable
-from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.ops.windows import windows_that_fit
 
 

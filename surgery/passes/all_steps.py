@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Dim, Op, Value
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     Axis,
     Binary,

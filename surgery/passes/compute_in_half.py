@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import DType, Graph, Node, Op, Value
-from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import Cast, Dequantize, Scan
 from prototrt.surgery.passes.half_weights import HalfWeights, why_not_half
 from prototrt.surgery.passes.precision import NOT_IN_BFLOAT16, InHalf, in_half

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import DType, Graph, Node, Op, Shape, Value, bodies, fixed, wiring
-from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import ADD, MatMul, Scan, Slice
 
 log = logging.getLogger(__name__)

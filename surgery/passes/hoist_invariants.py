@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeAlias
 
+from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Shape, Value, bodies
-from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import MatMul, Scan, ScanInputs
 from prototrt.surgery.passes.all_steps import ALL_STEPS
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Array, Graph, Node, Value, fixed, symbols_in
-from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ir.uniform_constants import stacked
 from prototrt.surgery.ops import Concat, MatMul, Slice
 from prototrt.surgery.passes.in_order import in_order

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
+from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Value
-from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ir.uniform_constants import stacked
 from prototrt.surgery.ops import Concat, MatMul
 from prototrt.surgery.passes.sums import Sums, Term, write_sum

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prototrt.caffe_proto.common.wording import Worded
+from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Array, DType, Graph, Node, Op, Value
-from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ir.uniform_constants import is_repeated, map_elements, seen_once
 from prototrt.surgery.ops import Convolution, Deconvolution, Dequantize, MatMul, Quantize, Scan
 from prototrt.surgery.ops.quantize import LARGEST

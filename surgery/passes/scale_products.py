@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Value
-from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import MULTIPLY, MatMul, Scan
 
 

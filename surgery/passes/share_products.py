@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
+from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Array, Graph, Node, Value, fixed
-from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ir.uniform_constants import stacked
 from prototrt.surgery.ops import ADD, MatMul, Reshape, Scan, Slice
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.common.errors import Origin
+from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Op, Value, fixed
 from prototrt.surgery.ir.border import changes
-from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import (
     Binary,
     Cast,

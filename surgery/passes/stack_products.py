@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
+from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Op, Value
-from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ir.uniform_constants import memory_of, stacked
 from prototrt.surgery.ops import Concat, MatMul, Slice
 from prototrt.surgery.passes.in_order import in_order

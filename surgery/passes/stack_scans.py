@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Op, Value, wiring
-from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import Axis, Concat, Reshape, Reverse, Scan, ScanInputs, Slice
 from prototrt.surgery.passes.in_order import in_order
 from prototrt.surgery.passes.stacked_bodies import stacked_body

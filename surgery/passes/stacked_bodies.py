@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Graph, Node, Value, bodies
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.uniform_constants import are_equal, stacked
 from prototrt.surgery.ops import Scan
 from prototrt.surgery.passes.all_steps import ALL_STEPS, AllSteps

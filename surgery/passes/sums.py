@@ -8,8 +8,8 @@ from functools import reduce
 
 import numpy as np
 
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import DType, Graph, Node, Value
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.uniform_constants import map_elements
 from prototrt.surgery.ops import ADD, Cast, MatMul
 

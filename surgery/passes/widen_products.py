@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Value, element_count
-from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import MatMul, Pad, Scan
 
 WIDTH = 8

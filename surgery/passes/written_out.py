@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Value
-from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import Concat, Scan, ScanInputs, Slice, steps_of
 
 

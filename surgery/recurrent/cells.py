@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Op, Value, fixed
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT, Clip, Identity, Sigmoid, Slice, TanH
 from prototrt.surgery.recurrent.gates import ORDERS
 from prototrt.surgery.recurrent.scan import Step

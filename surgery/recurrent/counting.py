@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import DType, Size, Value, computable
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.uniform_constants import MOST_WRITTEN_OUT
 from prototrt.surgery.ops import ADD
 from prototrt.surgery.recurrent.scan import Step, scan

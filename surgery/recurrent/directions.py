@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.recurrent.cells import Cell, LSTMCell
 from prototrt.surgery.recurrent.gru import GRUCell
 from prototrt.surgery.recurrent.stacks import Direction, InputWeights

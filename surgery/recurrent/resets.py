@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import DType, Value
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import GREATER, MULTIPLY, Cast, Pad, Select
 from prototrt.surgery.recurrent.cells import Cell
 from prototrt.surgery.recurrent.counting import numbered_steps

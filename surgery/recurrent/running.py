@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Value, fixed
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.uniform_constants import stacked
 from prototrt.surgery.ops import ADD, MULTIPLY, Concat, Select, Slice
 from prototrt.surgery.recurrent.resets import Resets

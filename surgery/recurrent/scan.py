@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Value
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Scan
 
 

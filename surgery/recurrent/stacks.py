@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Op, Value, fixed
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, Concat
 from prototrt.surgery.recurrent.cells import Cell, activated
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Dim, Shape, Value
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Concat, Gather, Reduce, ReduceKind, Select
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.expansion.frameworks import framework_named
-from prototrt.surgery.expansion.python_layers import python_rule
 
 
 @dataclass(frozen=True, slots=True)

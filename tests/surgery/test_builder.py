@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto.common.errors import Origin, ShapeError
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import DType, OpenSize, Range, Value
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, Affine, Concat, Identity, MatMul, Sigmoid, TanH, Tile
 
 ORIGIN = Origin("net.prototxt", 7, "lstm1", "LSTM")

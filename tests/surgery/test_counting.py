@@ -9,8 +9,8 @@ import pytest
 
 import prototrt
 from prototrt import Way
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, DType, Graph, OpenSize, Range, Size, Value
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MULTIPLY, Count, TopK
 from prototrt.surgery.pipeline import lowered
 from prototrt.tests.small_nets import WAYS, has_engine, numbers

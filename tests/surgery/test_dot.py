@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import Origin
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Graph
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, LeakyReLU, MatMul, Scan
 from prototrt.surgery.views.dot import dot_from_graph
 from prototrt.surgery.views.inspection import multiply_adds

@@ -11,8 +11,8 @@ import prototrt
 from prototrt import Form
 from prototrt.caffe_proto.common.errors import Origin
 from prototrt.surgery import ops
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import DType, Graph, Node, Op, Value, walk
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.uniform_constants import is_repeated
 from prototrt.surgery.ops import ADD, MULTIPLY, Clip, Scan, TanH
 from prototrt.surgery.passes.compute_in_half import compute_in_half

@@ -7,8 +7,8 @@ import pytest
 
 import prototrt
 from prototrt import Way
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Graph, Op
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     CEIL,
     COS,

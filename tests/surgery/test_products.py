@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, Graph, Value
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MULTIPLY, MatMul, Scan, TanH
 from prototrt.surgery.passes.scale_products import scale_products
 from prototrt.surgery.passes.share_products import share_products

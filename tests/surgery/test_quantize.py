@@ -14,8 +14,8 @@ import prototrt
 from prototrt import Form, Precision, Way
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.converter.tensorrt.api import find_backend
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, DType, Graph, Node, walk
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     Convolution,
     Dequantize,

@@ -13,8 +13,8 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Graph, Value, fixed
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     ADD,
     MULTIPLY,

@@ -9,8 +9,8 @@ import pytest
 
 import prototrt
 from prototrt import Way
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Graph
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, GREATER, Reduce, ReduceKind, While
 from prototrt.surgery.passes.compute_in_half import compute_in_half
 from prototrt.surgery.views.dot import dot_from_graph

@@ -16,8 +16,8 @@ from prototrt import Cont, Form, Precision
 from prototrt.converter.options import CompareOptions
 from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.converter.verification.verify import verify
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import DType, Graph, Node, OpenSize, Range, Value, element_count
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, Axis, Cast, Gather, MatMul, Reshape, Slice, TanH
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.join_columns import join_columns

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from prototrt.surgery.expansion.layer_builder import layer_rule
-from prototrt.surgery.expansion.python_layers import python_rule
+from prototrt.surgery.building.layer_builder import layer_rule
+from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.views.support import LayerSupport, markdown_table, supported_layers
 
 

@@ -12,7 +12,7 @@ import pytest
 import prototrt
 from prototrt.caffe_proto import ConversionError
 from prototrt.caffe_proto.schema import message_class
-from prototrt.surgery.expansion.nonfinite_weights import count_not_finite
+from prototrt.surgery.building.blob_numbers import count_not_finite
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.npz import write_npz
 from prototrt.tests.small_nets import numbers, op, refusal, run

@@ -76,7 +76,7 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
     the result, with the same weights.
     """
     from prototrt.converter import steps
-    from prototrt.surgery.expansion.known_inputs import given_shapes
+    from prototrt.surgery.building.input_sizes import given_shapes
 
     net = steps.deploy(prototrt.load(model, options=loading), given_shapes(rewriting))
     warn(net.warnings)

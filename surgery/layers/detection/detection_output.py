@@ -12,10 +12,10 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.schema import message_class
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import DType, Size, Value, computable, divided, fixed, open_count, range_of
-from prototrt.surgery.ir.expression import Expression, concatenated
-from prototrt.surgery.layers.detection.bottoms import exact, misfit, overlap_threshold
+from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
 from prototrt.surgery.layers.detection.overlaps import Boxes, of_normalized_corners
 from prototrt.surgery.layers.detection.rows import beside, chosen_rows, detections
 from prototrt.surgery.layers.detection.suppression import (

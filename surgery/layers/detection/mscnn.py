@@ -12,7 +12,9 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import counted
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression, as_number, concatenated
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import (
     Array,
     DType,
@@ -24,9 +26,7 @@ from prototrt.surgery.ir import (
     fixed,
     range_of,
 )
-from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ir.expression import Expression, as_number, concatenated
-from prototrt.surgery.layers.detection.bottoms import exact, misfit, overlap_threshold
+from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
 from prototrt.surgery.layers.detection.overlaps import Boxes, of_corner_and_sides, of_pixel_corners_in
 from prototrt.surgery.layers.detection.rows import Rows, counted_tops, rows_of_images
 from prototrt.surgery.layers.detection.suppression import Suppression, picked, suppressed

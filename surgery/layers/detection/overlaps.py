@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prototrt.surgery.ir.expression import Expression
+from prototrt.surgery.building.expression import Expression
 
 SMALLEST = float(np.finfo(np.float32).tiny)
 """Replaces an area of 0 as a divisor: the dividend is then also 0."""

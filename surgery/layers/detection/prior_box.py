@@ -11,10 +11,10 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.forks import Fork
+from prototrt.caffe_proto.forks import Fork
+from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Array, DType, Size, Value, computable, open_count
-from prototrt.surgery.ir.expression import Expression, concatenated
 from prototrt.surgery.ops import Clip, Concat
 
 _NEAR = 1e-6

@@ -11,12 +11,11 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.expansion.python_layers import python_parameters, python_rule
-from prototrt.surgery.expansion.which_fork import which_fork
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.layer_rules import python_parameters, python_rule, which_fork
 from prototrt.surgery.ir import Array, Value
+from prototrt.surgery.layers.bottoms import overlap_threshold
 from prototrt.surgery.layers.detection.anchors import of_happynear, of_pvanet, of_py_faster_rcnn
-from prototrt.surgery.layers.detection.bottoms import overlap_threshold
 from prototrt.surgery.layers.detection.overlaps import of_pixel_corners, of_pixel_corners_that_meet
 from prototrt.surgery.layers.detection.proposals import Proposing, best_boxes, one_image, proposed
 from prototrt.surgery.layers.detection.suppression import Suppression

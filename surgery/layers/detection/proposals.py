@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Array, DType, Size, Value, computable, fixed, range_of
-from prototrt.surgery.ir.expression import Expression, concatenated
-from prototrt.surgery.layers.detection.bottoms import exact, misfit
+from prototrt.surgery.layers.bottoms import exact, misfit
 from prototrt.surgery.layers.detection.overlaps import Boxes
 from prototrt.surgery.layers.detection.rows import counted_tops, rows_of_images
 from prototrt.surgery.layers.detection.suppression import LOWEST, Suppression, picked, suppressed, top

@@ -9,9 +9,9 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import UnsupportedLayerError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import DType, OpenSize, Size, Value, computable, fixed, open_count, range_of
-from prototrt.surgery.ir.expression import Expression, concatenated
 from prototrt.surgery.layers.detection.overlaps import Boxes
 from prototrt.surgery.layers.detection.suppression import Kept, gathered, lengthened
 from prototrt.surgery.ops import TopK

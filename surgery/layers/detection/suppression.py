@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression, concatenated
 from prototrt.surgery.ir import Array, DType, OpenSize, Size, Value, computable, fixed, range_of
-from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ir.expression import Expression, concatenated
 from prototrt.surgery.layers.detection.overlaps import Boxes, Overlap
 from prototrt.surgery.ops import Gather, MatMul, NonMaxSuppression, Pad, TopK, While
 

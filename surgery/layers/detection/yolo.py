@@ -10,11 +10,11 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import counted
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Array, DType, OpenSize, Size, Value, computable, fixed, range_of
-from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ir.expression import Expression, concatenated
-from prototrt.surgery.layers.detection.bottoms import exact, misfit, overlap_threshold
+from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
 from prototrt.surgery.layers.detection.overlaps import Boxes, of_centres
 from prototrt.surgery.layers.detection.rows import beside, chosen_rows, detections
 from prototrt.surgery.layers.detection.suppression import Suppression, gathered, suppressed, top

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Dim, Shape, Value, element_count
 from prototrt.surgery.recurrent.cells import clipped
 from prototrt.surgery.recurrent.running import StackInputs

@@ -6,7 +6,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule, stated
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, stated
 from prototrt.surgery.ir import Array, Dim, Value, element_count, fixed
 from prototrt.surgery.ir.uniform_constants import map_elements, stacked
 from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Dim, DType, OpenSize, Shape, Size, Value, computable, range_of
-from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.ops import Concat
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Value
 from prototrt.surgery.ir.uniform_constants import map_elements, stacked
 from prototrt.surgery.layers.recurrent.options import OF_ANY_STACK, activation, form_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Value, element_count
 from prototrt.surgery.layers.recurrent.bottoms import Bottoms, Expected, read_bottoms
 from prototrt.surgery.layers.recurrent.indicator import fitted_indicator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
-from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import OpenSize, Value
 
 

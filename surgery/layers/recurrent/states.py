@@ -9,7 +9,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.weights.named_arrays import shape_in
-from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Array, Shape, Value
 from prototrt.surgery.ops import ADD
 from prototrt.surgery.recurrent.stacks import Stack

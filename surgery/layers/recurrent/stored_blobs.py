@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, stated
+from prototrt.surgery.building.layer_builder import LayerBuilder, stated
 from prototrt.surgery.ir import Dim, Value
 from prototrt.surgery.ir.uniform_constants import is_repeated
 from prototrt.surgery.recurrent.stacks import InputWeights

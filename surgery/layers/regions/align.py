@@ -6,10 +6,10 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.expansion.which_fork import which_fork
+from prototrt.surgery.building.expression import Expression, as_number
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.layer_rules import which_fork
 from prototrt.surgery.ir import DType, Size, Value
-from prototrt.surgery.ir.expression import Expression, as_number
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, pooled_size, read_rois
 from prototrt.surgery.layers.sampling import Tap, linear_taps, pixel_rows, sampled
 

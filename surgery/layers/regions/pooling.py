@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import DType, Size, Value, computable, fixed, range_of
-from prototrt.surgery.ir.expression import Expression, concatenated
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, pooled_size, read_rois, rounded
 from prototrt.surgery.ops import MaxPool
 

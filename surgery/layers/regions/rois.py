@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, expect_axes
-from prototrt.surgery.expansion.limits import refuse_large
+from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes
+from prototrt.surgery.building.limits import refuse_large
 from prototrt.surgery.ir import AtMost, DType, Size, Value, computable
-from prototrt.surgery.ir.expression import Expression
-from prototrt.surgery.layers.detection.bottoms import exact, misfit, numbers_of
+from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
 from prototrt.surgery.ops import Gather
 
 MOST_BINS = 1024

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.expansion.limits import refuse_large
+from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.limits import refuse_large
 from prototrt.surgery.ir import DType, Size, Value, computable, fixed
-from prototrt.surgery.ir.expression import Expression
-from prototrt.surgery.layers.detection.bottoms import misfit
+from prototrt.surgery.layers.bottoms import misfit
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, read_rois, rounded
 from prototrt.surgery.ops import MatMul
 

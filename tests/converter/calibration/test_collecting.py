@@ -15,8 +15,8 @@ from prototrt.converter.calibration.collecting import blobs, collect
 from prototrt.converter.data.data import Call, Data, data_of
 from prototrt.converter.sessions.session import WAYS
 from prototrt.converter.sessions.signature import Signature
+from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Recurrence, Value
-from prototrt.surgery.ir.builder import Builder, names_in
 from prototrt.surgery.ops import ADD
 from prototrt.surgery.recurrent.scan import Step, scan
 from prototrt.tests.command_line import DIGITS

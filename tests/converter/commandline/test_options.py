@@ -85,7 +85,7 @@ def test_a_fork_that_is_not_known() -> None:
 def test_a_file_of_rules(tmp_path: Path) -> None:
     rules, net = tmp_path / "rules.py", tmp_path / "net.prototxt"
     rules.write_text(
-        "from prototrt.surgery.expansion.layer_builder import layer_rule\n"
+        "from prototrt.surgery.building.layer_builder import layer_rule\n"
         "@layer_rule('OfTheUser')\n"
         "def rule(build, layer, x):\n"
         "    return [build.scaled(x, 2.0)]\n"

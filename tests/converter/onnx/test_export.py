@@ -16,8 +16,8 @@ from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.converter.onnx import api, file
 from prototrt.converter.onnx.lowering import lowers
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, Graph, OpenSize, Range
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MULTIPLY, Axis, Identity, MatMul, Reshape, Scan, TanH
 from prototrt.surgery.recurrent.scan import Step, scan
 from prototrt.tests.digit_strips import digits

@@ -15,8 +15,8 @@ from prototrt.caffe_proto.common.errors import OptionsError, Origin, Unsupported
 from prototrt.converter.conversion import Product
 from prototrt.converter.onnx.evaluator import OnnxEvaluator
 from prototrt.converter.options import ConvertOptions, ExportOptions
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, DType, Graph
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Binary, BinaryKind, Quantize
 from prototrt.tests.caffe2_cases import caffe2_cases
 from prototrt.tests.converter.onnx.test_primitives import CASES, graph_of

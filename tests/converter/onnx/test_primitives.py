@@ -7,8 +7,8 @@ import pytest
 
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.onnx.evaluator import OnnxEvaluator
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, DType, Graph, Op
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     Affine,
     AveragePool,

@@ -19,8 +19,8 @@ from prototrt.converter.verification.comparison import difference_of, doubt_abou
 from prototrt.converter.verification.seeded import seeded_feeds
 from prototrt.converter.verification.tolerances import TOLERANCES, Tolerance
 from prototrt.converter.verification.verify import verify, verify_files
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, DType, Graph, OpenSize, Range
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import Axis, Cast, Clip, Gather, LeakyReLU, Reshape, TanH
 from prototrt.surgery.ops.elementwise import Pointwise
 from prototrt.tests.digit_strips import digits

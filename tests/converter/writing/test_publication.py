@@ -18,8 +18,8 @@ from prototrt.converter.onnx.export import export_onnx
 from prototrt.converter.tensorrt.builder import Plan
 from prototrt.converter.writing.files import atomic_write
 from prototrt.converter.writing.publication import publication, tidy
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Graph
-from prototrt.surgery.ir.builder import Builder
 from prototrt.tests.command_line import DEPLOY, WEIGHTS
 from prototrt.tests.faults import KILLED, Fault, faults
 from prototrt.tests.fresh_python import run_python

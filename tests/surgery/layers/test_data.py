@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prototrt import Session, Way
-from prototrt.surgery.forks import Fork
+from prototrt.caffe_proto.forks import Fork
 from prototrt.surgery.ir import Array
 from prototrt.tests.small_nets import WAYS, builds, failure, numbers, op, refusal, rewritten, run, told
 

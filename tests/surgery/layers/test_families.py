@@ -10,8 +10,8 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.schema import is_known
+from prototrt.surgery.building.layer_builder import LayerRule, layer_rule
 from prototrt.surgery.caffe2.operator_rule import operator_rule
-from prototrt.surgery.expansion.layer_builder import LayerRule, layer_rule
 from prototrt.surgery.ir.registry import Registry
 from prototrt.tests.layer_cases import Case, Message
 from prototrt.tests.small_nets import WAYS, failure, float32, has_engine, told

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prototrt.surgery.ir.builder import Builder
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ops import Scan
 from prototrt.surgery.recurrent import counting
 from prototrt.surgery.recurrent.counting import numbers

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import prototrt
 from prototrt.caffe_proto.layer_types import layer_type
 from prototrt.caffe_proto.schema import message_class, parameter_fields
-from prototrt.surgery.expansion.layer_builder import layer_rule
+from prototrt.surgery.building.layer_builder import layer_rule
 from prototrt.surgery.ir import Array
 from prototrt.surgery.layers.recurrent.options import (
     OPTIONS,

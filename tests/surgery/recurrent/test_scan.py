@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Graph, Value
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD, MULTIPLY, Identity, Scan, ScanInputs, ScanOutputs
 from prototrt.surgery.recurrent.scan import Step, scan
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, DType, Value
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import ADD
 from prototrt.surgery.recurrent.cells import Cell
 from prototrt.surgery.recurrent.running import StackInputs, run_stack

@@ -9,7 +9,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.common.errors import OptionsError
-from prototrt.surgery.ir.builder import names_in
+from prototrt.surgery.building.builder import names_in
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.pipeline import quantizable
 from prototrt.surgery.scales.given import GivenScales, given_scales

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.surgery.forks import Fork
+from prototrt.caffe_proto.forks import Fork
 from prototrt.tests.small_nets import failure, op, rewritten, told
 
 Box = tuple[float, float, float, float]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import prototrt
 from prototrt import Way
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import Array, Graph
-from prototrt.surgery.ir.builder import Builder
-from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.layers.detection import suppression
 from prototrt.surgery.layers.detection.overlaps import Boxes, of_normalized_corners
 from prototrt.surgery.layers.detection.suppression import Suppression, suppressed

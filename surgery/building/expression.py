@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Dim, DType, OpenSize, Shape, Size, Value
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ops import (
     ADD,
     AND,

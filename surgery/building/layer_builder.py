@@ -14,13 +14,12 @@ from prototrt.caffe_proto import Layer, Model, NoWeights, RandomWeights, StoredB
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, WeightsError
 from prototrt.caffe_proto.common.wording import Option, Worded, counted
 from prototrt.caffe_proto.weights import Purpose
-from prototrt.surgery.expansion.fillers import described, filled
-from prototrt.surgery.expansion.known_inputs import KnownInputs
-from prototrt.surgery.expansion.limits import MemoryLimit, refuse_too_many
-from prototrt.surgery.expansion.nonfinite_weights import count_not_finite
-from prototrt.surgery.expansion.shared_memory import SharedMemory
+from prototrt.surgery.building.blob_numbers import count_not_finite, described, filled
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.input_sizes import KnownInputs
+from prototrt.surgery.building.limits import MemoryLimit, refuse_too_many
+from prototrt.surgery.building.shared_memory import SharedMemory
 from prototrt.surgery.ir import Array, Shape, Value, element_count, symbols_of
-from prototrt.surgery.ir.builder import Builder
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.settings import Settings

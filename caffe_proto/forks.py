@@ -1,11 +1,55 @@
-"""Types and fields of forks without a rule: their forks and their effects.
-
-They are not misspellings, and messages must not advise to remove such a field: it changes the result.
-"""
+"""Forks of Caffe: types and fields that only they have, and types with different meanings. Light to import."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+Fork: TypeAlias = Literal[
+    "bottom-up-attention",
+    "bvlc",
+    "cascade-rcnn",
+    "faceboxes",
+    "happynear",
+    "makefile",
+    "pspnet",
+    "pvanet",
+    "segnet",
+    "ssd",
+    "textboxes",
+]
+
+MEANINGS: Mapping[str, Mapping[Fork, str]] = {
+    "BN": {
+        "pspnet": "blobs are slope, bias, mean and variance",
+        "segnet": "blobs are scale and shift",
+    },
+    "Embed": {
+        "bottom-up-attention": "a last axis of size 1 becomes num_output",
+        "bvlc": "num_output is one more axis",
+    },
+    "Normalize": {
+        "happynear": "there is no learned scale",
+        "ssd": "the result is multiplied by a learned scale",
+    },
+    "PriorBox": {
+        "faceboxes": "squares of 32 and 64 pixels stand side by side",
+        "ssd": "each box is around its place",
+        "textboxes": "each box is followed by the same box half a step below",
+    },
+    "Proposal": {
+        "happynear": "scale is the side of an anchor in pixels",
+        "pvanet": "scale multiplies base_size",
+    },
+    "ROIAlign": {
+        "cascade-rcnn": "the corners of bins are read, pooled_h + 1 by pooled_w + 1",
+        "makefile": "the middles of pooled_h by pooled_w bins are read",
+    },
+}
+"""By type and by the name of a fork, the difference from the other forks.
+
+They decide only if the fields, bottoms or blobs of a layer do not show the fork. Other types are not listed.
+"""
 
 TYPES: Mapping[str, str] = {
     type_: fork
@@ -45,7 +89,11 @@ TYPES: Mapping[str, str] = {
     }.items()
     for type_ in types.split()
 }
-"""The forks of types, by type."""
+"""The forks of types without a rule, by type.
+
+These types and the fields below are not misspellings, and messages must not advise to remove such a field: it changes
+the result.
+"""
 
 FIELDS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("AccuracyParameter", "min_is_better"): ("other forks", "it compares labels the other way round"),

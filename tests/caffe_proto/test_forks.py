@@ -10,9 +10,9 @@ import prototrt
 import prototrt.surgery.layers  # says where its rules are
 from prototrt.caffe_proto import ConversionError, load
 from prototrt.caffe_proto.common.suggestions import close_names
-from prototrt.caffe_proto.known_forks import FIELDS, TYPES
+from prototrt.caffe_proto.forks import FIELDS, TYPES
 from prototrt.caffe_proto.schema import message_class
-from prototrt.surgery.expansion.layer_builder import layer_rule
+from prototrt.surgery.building.layer_builder import layer_rule
 
 INPUT = "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 } } }"
 MID = "layer { name: 'm' type: 'TanH' bottom: 'x' top: 'm' }"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.expansion.layer_builder import LayerBuilder
+from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import DType, Shape, Value
-from prototrt.surgery.ir.expression import Expression
 from prototrt.surgery.ops import Cast
 
 

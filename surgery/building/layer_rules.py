@@ -1,0 +1,166 @@
+"""Rules of layers: how many bottoms they take, those of layers in Python, and those in a user's file."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.common.errors import NetError, UnreadableFileError
+from prototrt.caffe_proto.common.wording import Option, Worded, counted
+from prototrt.caffe_proto.forks import MEANINGS, Fork
+from prototrt.caffe_proto.recognition import read_text
+from prototrt.surgery.building.layer_builder import LayerBuilder, LayerRule, layer_rule
+from prototrt.surgery.ir.registry import Registry
+
+
+class _Bottoms(NamedTuple):
+    """The bottoms that a rule takes: their names, and how many; ``most`` is None where there is no limit."""
+
+    names: tuple[str, ...]
+    least: int
+    most: int | None
+
+
+def takes_bottoms(rule: LayerRule, layer: Layer) -> bool:
+    """Whether the layer has as many bottoms as the rule's signature."""
+    _, least, most = _bottoms_of(rule)
+    return least <= len(layer.bottoms) and (most is None or len(layer.bottoms) <= most)
+
+
+def names_of_bottoms(rule: LayerRule) -> tuple[str, ...]:
+    """What the rule calls its bottoms."""
+    return _bottoms_of(rule).names
+
+
+def check_bottoms(rule: LayerRule, layer: Layer) -> None:
+    """The rule's signature says which bottoms a layer has."""
+    if not takes_bottoms(rule, layer):
+        named, least, most = _bottoms_of(rule)
+        count = len(layer.bottoms)
+        span = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+        names = ", ".join(named)
+        word = layer.bottom_word
+        raise NetError(
+            f"has {counted(count, word)}, expected {span}",
+            origin=layer.origin,
+            fix=f"give it the {word}s {names}" if names else f"remove its {word}s",
+        )
+
+
+@cache
+def _bottoms_of(rule: LayerRule) -> _Bottoms:
+    """Read once for each rule: a net has many layers of few types."""
+    _, _, *parameters = inspect.signature(rule).parameters.values()
+    named = [item for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
+    least = sum(item.default is item.empty for item in named)
+    most = len(named) if len(named) == len(parameters) else None
+    return _Bottoms(tuple(item.name for item in named), least, most)
+
+
+python_rule: Registry[str, LayerRule] = Registry("Python layer rule")
+"""By ``MODULE.LAYER``, as in ``@python_rule("rpn.proposal_layer.ProposalLayer")``, which also serves a layer
+of ``lib.rpn.proposal_layer``: programs keep such a module in packages of their own."""
+
+_TAG = re.compile(r"!![\w/:.]+")
+_KEY = re.compile(r"(?P<before>^|[{,\n])\s*(?P<key>[A-Za-z_]\w*)\s*:")
+
+
+def python_name(layer: Layer) -> str:
+    """``MODULE.LAYER`` of a layer of type ``Python``."""
+    return f"{layer.param.module}.{layer.param.layer}"
+
+
+def known_python_rule(layer: Layer) -> LayerRule | None:
+    """The rule for a Python layer: for its module and class, or for them without the outermost packages."""
+    *packages, module, name = python_name(layer).split(".")
+    names = (".".join((*packages[start:], module, name)) for start in range(len(packages) + 1))
+    return next((rule for rule in map(python_rule.find, names) if rule), None)
+
+
+def python_parameters(layer: Layer) -> dict[str, Any]:
+    """The settings in ``param_str``: ``KEY: VALUE`` in braces with commas, or one per line, with Python values.
+
+    YAML and Python both read this form. A tag such as ``!!python/tuple`` is ignored. Raises ``NetError``.
+    """
+    text = _KEY.sub(r'\g<before>"\g<key>":', _TAG.sub("", layer.param.param_str.strip()))
+    if not text.startswith("{"):
+        text = "{" + ",".join(line for line in text.splitlines() if line.strip()) + "}"
+    try:
+        found = ast.literal_eval(text)
+    except (SyntaxError, ValueError) as error:
+        found = error
+    if not isinstance(found, dict):
+        raise NetError(
+            f"param_str cannot be read: {layer.param.param_str!r}",
+            because="it is not a list of KEY: VALUE",
+            fix="write it as {'feat_stride': 16, 'scales': [8, 16, 32]}",
+        )
+    return found
+
+
+_WRITE_THEM = "write it as docs/forks.md shows"
+_lock = Lock()
+_known: dict[tuple[Path, bytes], UserRules] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class UserRules:
+    """Rules by layer type, and for layers written in Python by ``MODULE.LAYER``."""
+
+    layers: Mapping[str, LayerRule] = field(default_factory=dict)
+    python: Mapping[str, LayerRule] = field(default_factory=dict)
+
+
+def rules_of(file: str) -> UserRules:
+    """Run a file of rules, once for each content. It is a program with all the rights of its user.
+
+    Raises ``UnreadableFileError``.
+    """
+    content = read_text(file, "a Python file with rules", _WRITE_THEM)
+    path = Path(file).resolve()
+    with _lock:
+        if (path, content) not in _known:
+            _known[path, content] = _registered(file, content)
+        return _known[path, content]
+
+
+def _registered(file: str, content: bytes) -> UserRules:
+    """The rules that the file adds. The registries are restored afterwards."""
+    try:
+        with layer_rule.apart() as layers, python_rule.apart() as python:
+            exec(compile(content, file, "exec"), {"__name__": f"rules of {file}"})
+    except Exception as error:
+        raise UnreadableFileError(
+            "is not a file of rules", where=file, because=f"{type(error).__name__}: {error}", fix=_WRITE_THEM
+        ) from error
+    return UserRules(layers, python)
+
+
+def which_fork(build: LayerBuilder, layer: Layer, likely: Fork) -> Fork:
+    """The fork that the user names, if its layers of this type have a different meaning; otherwise the likely one.
+
+    A likely fork is reported as a warning.
+    """
+    meanings = MEANINGS[layer.type]
+    fork = build.options.fork
+    if fork is not None and fork in meanings:
+        return fork
+    for other in (fork for fork in meanings if fork != likely):
+        build.warn(
+            Worded(
+                "read as the layer of {}: {}; use {} if {}",
+                likely,
+                meanings[likely],
+                Option("fork", other),
+                meanings[other],
+            )
+        )
+    return likely
