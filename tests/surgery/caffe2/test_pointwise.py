@@ -94,15 +94,61 @@ def test_what_only_passes_a_blob_on(kind: str, on: Way) -> None:
 
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize(
-    ("kind", "expected"),
+    ("kind", "arguments", "expected"),
     [
-        ("Abs", np.abs),
-        ("Negative", np.negative),
-        ("Softsign", lambda x: x / (1 + abs(x))),
-        ("Sqr", np.square),
-        ("FlattenToVec", np.ravel),
+        ("Abs", {}, np.abs),
+        ("Negative", {}, np.negative),
+        ("Exp", {}, np.exp),
+        ("Softsign", {}, lambda x: x / (1 + abs(x))),
+        ("Sqr", {}, np.square),
+        ("Swish", {}, lambda x: x / (1 + np.exp(-x))),
+        ("Elu", {}, lambda x: np.where(x > 0, x, np.exp(x) - 1)),
+        ("Elu", {"alpha": 0.5}, lambda x: np.where(x > 0, x, 0.5 * (np.exp(x) - 1))),
+        ("LeakyRelu", {}, lambda x: np.where(x > 0, x, 0.01 * x)),
+        ("LeakyRelu", {"alpha": 0.25}, lambda x: np.where(x > 0, x, 0.25 * x)),
+        ("Flatten", {}, lambda x: x.reshape(2, 12)),
+        ("Flatten", {"axis": 2}, lambda x: x.reshape(6, 4)),
+        ("FlattenToVec", {}, np.ravel),
     ],
 )
-def test_functions_of_one_blob(kind: str, expected: Callable[[Array], Array], on: Way) -> None:
+def test_functions_of_one_blob(
+    kind: str, arguments: dict[str, Any], expected: Callable[[Array], Array], on: Way
+) -> None:
     x = numbers(2, 3, 4)
-    check(operator(kind), {"x": x}, {}, {"y": expected(x)}, on)
+    check(operator(kind, **arguments), {"x": x}, {}, {"y": expected(x)}, on)
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_root(on: Way) -> None:
+    x = np.abs(numbers(2, 3))
+    check(operator("Sqrt"), {"x": x}, {}, {"y": x**0.5}, on)
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("And", np.logical_and), ("Or", np.logical_or), ("Not", lambda a, b: ~a)]
+)
+def test_truth_values(kind: str, expected: Callable[[Array, Array], Array], on: Way) -> None:
+    """All four pairs of truth values."""
+    a, b = np.array([1, 1, -1, -1], np.float32), np.array([1, -1, 1, -1], np.float32)
+    zero = np.zeros(4, np.float32)
+    operators = [
+        operator("GT", ["a", "zero"], ["is_a"]),
+        operator("GT", ["b", "zero"], ["is_b"]),
+        operator(kind, ["is_a"] if kind == "Not" else ["is_a", "is_b"], ["z"]),
+        operator("Cast", ["z"], to="float"),
+        operator("Add", ["b", "zero"], ["b_is_read"]),
+    ]
+    wanted = {"y": expected(a > 0, b > 0).astype(np.float32), "b_is_read": b}
+    check(operators, {"a": a, "b": b}, {"zero": zero}, wanted, on)
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize(("trans_a", "trans_b"), [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_matrix_product(trans_a: int, trans_b: int, on: Way) -> None:
+    """Blobs with more axes become matrices at ``axis_a`` and ``axis_b``, before they are transposed."""
+    a, b = numbers(2, 3, 6), numbers(6, 6, seed=1)
+    left = a.reshape(6, 6)
+    product = operator("MatMul", ["a", "b"], axis_a=2, trans_a=trans_a, trans_b=trans_b)
+    left, right = left.T if trans_a else left, b.T if trans_b else b
+    check(product, {"a": a}, {"b": b}, {"y": left @ right}, on)
