@@ -33,9 +33,9 @@ from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Array, Value
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.ops.elementwise import Pointwise
+from prototrt.tests.converter.onnx.test_primitives import graph_of
 from prototrt.tests.golden_cases import Case, check
 from prototrt.tests.small_nets import WAYS, float32
-from prototrt.tests.surgery.test_ops import graph_of_op
 from prototrt.tests.tools import make_golden
 
 ROOT = Path(__file__).parents[1]
@@ -125,8 +125,9 @@ def test_the_primitive(on: Way) -> None:
         block("python", "network: Network"), lowers=tensorrt_lowering.lowers, activation=activation, **shared
     )
     defined(block("python", "model: OnnxModel"), lowers=onnx_lowering.lowers, **shared)
-    found = prototrt.Session(graph_of_op(kind(scale=1.5), 3), on=on).run({"x": [-2, 0, 0.5]})["y"]
-    np.testing.assert_allclose(found, float32([-1.4460414, 0, 0.69317574]), rtol=1e-6)
+    x = float32([-2, 0, 0.5])
+    (y,) = prototrt.Session(graph_of(kind(scale=1.5), [x]), on=on).run({"x0": x}).values()
+    np.testing.assert_allclose(y, float32([-1.4460414, 0, 0.69317574]), rtol=1e-6)
 
 
 def is_module(code: str) -> bool:
