@@ -155,6 +155,21 @@ class Builder:
             self._readers.setdefault(value, []).append(place)
         return outputs
 
+    def writes_last(self, value: Value) -> bool:
+        """Whether the node that was added last writes the value."""
+        return bool(self.nodes) and value in self.nodes[-1].outputs
+
+    def rename_last(self, value: Value, hint: str) -> Value:
+        """Name the node that was added last after another hint. Nothing has read its ``value`` yet."""
+        node = self.nodes[-1]
+        assert node.outputs == (value,), f"{value.name} is not new"
+        assert value not in self._readers, f"{value.name} was read under this name"
+        self._names.take_back(value.name)
+        renamed = replace(value, name=self.fresh(hint))
+        self.nodes[-1] = replace(node, name=renamed.name, outputs=(renamed,))
+        self._writers[renamed] = self._writers.pop(value)
+        return renamed
+
     def writer(self, value: Value) -> Node | None:
         """The node that writes the value; None for inputs and constants."""
         place = self._writers.get(value)

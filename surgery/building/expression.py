@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import Dim, DType, OpenSize, Shape, Size, Value
+from prototrt.surgery.ir import Dim, DType, Op, OpenSize, Shape, Size, Value
 from prototrt.surgery.ops import (
+    ABS,
     ADD,
     AND,
     CEIL,
@@ -17,20 +18,25 @@ from prototrt.surgery.ops import (
     EXP,
     FLOOR,
     GREATER,
+    LOG,
     MAXIMUM,
     MINIMUM,
     MULTIPLY,
+    NEGATIVE,
     NOT,
     OR,
+    SQRT,
     SUBTRACT,
-    Binary,
     Concat,
     Gather,
+    Identity,
+    Power,
     Reduce,
     ReduceKind,
     Select,
     Sigmoid,
     Slice,
+    TanH,
     Transpose,
 )
 
@@ -43,110 +49,166 @@ class Expression:
     """A value and the builder that adds nodes for its formula. Numbers become constants of its type.
 
     Sizes 1 broadcast, ranks are equal. ``a > b`` and ``a >= b`` are truth values, which ``&``, ``|`` and
-    ``~`` join; ``a >= b`` is true where one of them is NaN.
+    ``~`` join; ``a >= b`` is true where one of them is NaN. ``(a * b).named("share")`` names the node of the product.
     """
 
     build: Builder
     value: Value
+    is_new: bool = False
+    """Whether the last step of the formula added the node that writes the value."""
 
     @property
     def shape(self) -> Shape:
         return self.value.shape
 
-    def __add__(self, other: Expression | Number) -> Expression:
-        return self._with(ADD, other)
+    def named(self, hint: str) -> Expression:
+        """Name the node of the last step after this hint; nothing happens if that step needed no node."""
+        if not self.is_new:
+            return self
+        return Expression(self.build, self.build.rename_last(self.value, hint))
 
-    def __sub__(self, other: Expression | Number) -> Expression:
-        return self._with(SUBTRACT, other)
+    def apply(self, op: Op, *others: Expression | Value) -> Expression:
+        """A primitive of this value and others. ``Identity`` adds no node."""
+        if isinstance(op, Identity):
+            return Expression(self.build, self.value)
+        values = (other.value if isinstance(other, Expression) else other for other in others)
+        return Expression(self.build, self.build.add(op, self.value, *values), is_new=True)
 
-    def __rsub__(self, other: Number) -> Expression:
-        return self._like(other)._with(SUBTRACT, self)
+    def __add__(self, other: Operand) -> Expression:
+        return self.apply(ADD, self._like(other))
 
-    def __mul__(self, other: Expression | Number) -> Expression:
-        return self._with(MULTIPLY, other)
+    def __radd__(self, other: Value | Number) -> Expression:
+        return self._like(other) + self
 
-    def __truediv__(self, other: Expression | Number) -> Expression:
-        return self._with(DIVIDE, other)
+    def __sub__(self, other: Operand) -> Expression:
+        return self.apply(SUBTRACT, self._like(other))
 
-    def __gt__(self, other: Expression | Number) -> Expression:
-        return self._with(GREATER, other)
+    def __rsub__(self, other: Value | Number) -> Expression:
+        return self._like(other) - self
 
-    def __lt__(self, other: Expression | Number) -> Expression:
-        return self._like(other)._with(GREATER, self)
+    def __mul__(self, other: Operand) -> Expression:
+        return self.apply(MULTIPLY, self._like(other))
 
-    def __ge__(self, other: Expression | Number) -> Expression:
+    def __rmul__(self, other: Value | Number) -> Expression:
+        return self._like(other) * self
+
+    def __rtruediv__(self, other: Value | Number) -> Expression:
+        return self._like(other) / self
+
+    def __truediv__(self, other: Operand) -> Expression:
+        return self.apply(DIVIDE, self._like(other))
+
+    def __pow__(self, exponent: float) -> Expression:
+        return self.apply(Power(exponent))
+
+    def __neg__(self) -> Expression:
+        return self.apply(NEGATIVE)
+
+    def __abs__(self) -> Expression:
+        return self.apply(ABS)
+
+    def __gt__(self, other: Operand) -> Expression:
+        return self.apply(GREATER, self._like(other))
+
+    def __lt__(self, other: Operand) -> Expression:
+        return self._like(other) > self
+
+    def __ge__(self, other: Operand) -> Expression:
         return ~(self < other)
 
     def __and__(self, other: Expression) -> Expression:
-        return self._with(AND, other)
+        return self.apply(AND, other)
 
     def __or__(self, other: Expression) -> Expression:
-        return self._with(OR, other)
+        return self.apply(OR, other)
 
     def __invert__(self) -> Expression:
-        return Expression(self.build, self.build.add(NOT, self.value))
+        return self.apply(NOT)
 
-    def equals(self, other: Expression | Number) -> Expression:
+    def equals(self, other: Operand) -> Expression:
         """Where both are the same number."""
-        return self._with(EQUAL, other)
+        return self.apply(EQUAL, self._like(other))
 
-    def at_least(self, other: Expression | Number) -> Expression:
+    def at_least(self, other: Operand) -> Expression:
         """The larger of both."""
-        return self._with(MAXIMUM, other)
+        return self.apply(MAXIMUM, self._like(other))
 
-    def at_most(self, other: Expression | Number) -> Expression:
+    def at_most(self, other: Operand) -> Expression:
         """The smaller of both."""
-        return self._with(MINIMUM, other)
+        return self.apply(MINIMUM, self._like(other))
+
+    def scaled(self, factor: float) -> Expression:
+        """Multiplied by a factor; no node for 1."""
+        return Expression(self.build, self.value) if factor == 1 else self * factor
+
+    def shifted(self, summand: float) -> Expression:
+        """With a summand; no node for 0."""
+        return Expression(self.build, self.value) if summand == 0 else self + summand
 
     def exp(self) -> Expression:
-        return Expression(self.build, self.build.add(EXP, self.value))
+        return self.apply(EXP)
+
+    def log(self) -> Expression:
+        return self.apply(LOG)
+
+    def sqrt(self) -> Expression:
+        return self.apply(SQRT)
 
     def floor(self) -> Expression:
-        return Expression(self.build, self.build.add(FLOOR, self.value))
+        return self.apply(FLOOR)
 
     def ceil(self) -> Expression:
-        return Expression(self.build, self.build.add(CEIL, self.value))
+        return self.apply(CEIL)
 
     def sigmoid(self) -> Expression:
-        return Expression(self.build, self.build.add(Sigmoid(), self.value))
+        return self.apply(Sigmoid())
+
+    def tanh(self) -> Expression:
+        return self.apply(TanH())
 
     def sum(self, *axes: int) -> Expression:
         """Sums along these axes, which become 1."""
-        return self._reduced(ReduceKind.SUM, axes)
+        return self.apply(Reduce(ReduceKind.SUM, axes))
+
+    def mean(self, *axes: int) -> Expression:
+        """Means along these axes, which become 1."""
+        return self.apply(Reduce(ReduceKind.MEAN, axes))
 
     def largest(self, *axes: int) -> Expression:
         """The largest elements along these axes, which become 1."""
-        return self._reduced(ReduceKind.MAX, axes)
+        return self.apply(Reduce(ReduceKind.MAX, axes))
 
     def smallest(self, *axes: int) -> Expression:
         """The smallest elements along these axes, which become 1."""
-        return self._reduced(ReduceKind.MIN, axes)
+        return self.apply(Reduce(ReduceKind.MIN, axes))
+
+    def product(self, weights: Value) -> Expression:
+        """``x W^T`` over the last axis, for weights W (outputs, inputs) as Caffe stores them."""
+        return Expression(self.build, self.build.product(self.value, weights), is_new=True)
 
     def cast(self, dtype: DType) -> Expression:
-        return Expression(self.build, self.build.cast(self.value, dtype))
+        return self._step(self.build.cast(self.value, dtype))
 
-    def chosen(self, yes: Expression | Number, no: Expression | Number) -> Expression:
+    def chosen(self, yes: Operand, no: Operand) -> Expression:
         """``yes`` where this truth value holds, otherwise ``no``. At least one of them is an expression."""
-        known = yes if isinstance(yes, Expression) else no
-        assert isinstance(known, Expression)
-        a, b = (item if isinstance(item, Expression) else known._like(item) for item in (yes, no))
-        return Expression(self.build, self.build.add(Select(), self.value, a.value, b.value))
+        typed = yes if isinstance(yes, Expression) else no
+        assert isinstance(typed, Expression)
+        return self.apply(Select(), typed._like(yes), typed._like(no))
 
     def reshape(self, *shape: Dim) -> Expression:
-        return Expression(self.build, self.build.reshape(self.value, shape))
+        return self._step(self.build.reshape(self.value, shape))
 
     def transpose(self, *order: int) -> Expression:
-        return Expression(self.build, self.build.add(Transpose(order), self.value))
+        return self.apply(Transpose(order))
 
     def gathered(self, index: Expression) -> Expression:
         """Rows of this table (K, ...) picked by whole numbers: the shape of ``index``, then of a row."""
-        return Expression(self.build, self.build.add(Gather(), self.value, index.value))
+        return self.apply(Gather(), index)
 
     def slice(self, axis: int, start: Size, size: Size = 1) -> Expression:
         """``size`` elements of an axis, from ``start`` on."""
-        if self.shape[axis] == size:
-            return self
-        return Expression(self.build, self.build.add(Slice(axis, start, size), self.value))
+        is_whole = self.shape[axis] == size
+        return Expression(self.build, self.value) if is_whole else self.apply(Slice(axis, start, size))
 
     def split(self, axis: int) -> list[Expression]:
         """The elements of an axis one by one; the axis stays, with a size of 1."""
@@ -154,18 +216,20 @@ class Expression:
         assert isinstance(size, int)
         return [self.slice(axis, start) for start in range(size)]
 
-    def _with(self, op: Binary, other: Expression | Number) -> Expression:
-        right = other if isinstance(other, Expression) else self._like(other)
-        return Expression(self.build, self.build.add(op, self.value, right.value))
-
-    def _like(self, number: Expression | Number) -> Expression:
+    def _like(self, operand: Operand) -> Expression:
         """A number as an expression of the rank and the type of this one."""
-        if isinstance(number, Expression):
-            return number
-        return Expression(self.build, self.build.scalar(number, len(self.shape), self.value.dtype))
+        if isinstance(operand, Expression):
+            return operand
+        if isinstance(operand, Value):
+            return Expression(self.build, operand)
+        return Expression(self.build, self.build.scalar(operand, len(self.shape), self.value.dtype))
 
-    def _reduced(self, kind: ReduceKind, axes: tuple[int, ...]) -> Expression:
-        return Expression(self.build, self.build.add(Reduce(kind, axes), self.value))
+    def _step(self, value: Value) -> Expression:
+        """The expression of a step that adds a node only where one is needed."""
+        return Expression(self.build, value, is_new=self.build.writes_last(value) and value is not self.value)
+
+
+Operand: TypeAlias = Expression | Value | Number
 
 
 def as_number(build: Builder, size: Size, rank: int) -> Expression | int:
@@ -177,5 +241,11 @@ def concatenated(parts: Sequence[Expression], axis: int) -> Expression:
     """Expressions concatenated along an axis."""
     if len(parts) == 1:
         return parts[0]
-    build = parts[0].build
-    return Expression(build, build.add(Concat(axis), *(part.value for part in parts)))
+    return parts[0].apply(Concat(axis), *parts[1:])
+
+
+def centred(x: Expression, axes: tuple[int, ...]) -> tuple[Expression, Expression, Expression]:
+    """``x`` without its mean over these axes, its variance over them, and the mean."""
+    mean = x.mean(*axes).named("mean")
+    difference = (x - mean).named("centred")
+    return difference, (difference * difference).mean(*axes).named("variance"), mean

@@ -8,6 +8,7 @@ from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression, centred
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     channel_axis,
@@ -36,22 +37,12 @@ def group_norm(build: Builder, operator: Operator, x: Value, scale: Value, shift
             fix="state parts that fit, or feed another size",
         )
     cut: Shape = (x.shape[0], groups, flattened((channels // groups, *x.shape[2:])))
-    y, mean, deviation = _centered(build, build.reshape(x, cut), operator.arguments.number("epsilon", 1e-5))
-    y = scaled_channels(build, operator, build.reshape(y, x.shape), scale, shift, 1)
-    inverse = build.add(DIVIDE, build.scalar(1.0, 3), deviation, hint="inverse_deviation")
-    return [y, *(build.reshape(value, (x.shape[0], groups)) for value in (mean, inverse))][
-        : len(operator.tops)
-    ]
-
-
-def _centered(build: Builder, x: Value, epsilon: float) -> tuple[Value, Value, Value]:
-    """``(x - mean) / deviation`` over the last axis, the mean, and the deviation."""
-    mean_of = Reduce(ReduceKind.MEAN, (len(x.shape) - 1,))
-    mean = build.add(mean_of, x, hint="mean")
-    centered = build.add(SUBTRACT, x, mean, hint="centered")
-    variance = build.add(mean_of, build.add(MULTIPLY, centered, centered, hint="squares"), hint="variance")
-    deviation = build.add(SQRT, build.shifted(variance, epsilon), hint="deviation")
-    return build.add(DIVIDE, centered, deviation, hint="normalized"), mean, deviation
+    difference, variance, mean = centred(Expression(build, build.reshape(x, cut)), (2,))
+    deviation = variance.shifted(operator.arguments.number("epsilon", 1e-5)).sqrt().named("deviation")
+    y = (difference / deviation).named("normalized").reshape(*x.shape).value
+    y = scaled_channels(build, operator, y, scale, shift, 1)
+    inverse = (1 / deviation).named("inverse_deviation")
+    return [y, *(each.reshape(x.shape[0], groups).value for each in (mean, inverse))][: len(operator.tops)]
 
 
 @operator_rule("AffineChannel")

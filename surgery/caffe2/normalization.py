@@ -8,6 +8,7 @@ from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression, centred
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     constant_array,
@@ -20,14 +21,9 @@ from prototrt.surgery.ir import Array, Value
 from prototrt.surgery.ir.uniform_constants import map_elements
 from prototrt.surgery.ops import (
     ADD,
-    DIVIDE,
     LRN,
     MULTIPLY,
-    SQRT,
-    SUBTRACT,
     Affine,
-    Reduce,
-    ReduceKind,
     Softmax,
 )
 
@@ -58,13 +54,10 @@ def layer_norm(
     """
     arguments, rank = operator.arguments, len(x.shape)
     axis = axis_of(operator, x.shape, 1)
-    mean_of = Reduce(ReduceKind.MEAN, tuple(range(axis, rank)))
-    mean = build.add(mean_of, x, hint="mean")
-    centered = build.add(SUBTRACT, x, mean, hint="centered")
-    variance = build.add(mean_of, build.add(MULTIPLY, centered, centered, hint="squares"), hint="variance")
-    epsilon = build.scalar(arguments.number("epsilon", 1e-5), rank)
-    deviation = build.add(SQRT, build.add(ADD, variance, epsilon, hint="variance_epsilon"), hint="deviation")
-    y = build.add(DIVIDE, centered, deviation, hint="normalized")
+    difference, variance, mean = centred(Expression(build, x), tuple(range(axis, rank)))
+    variance_epsilon = (variance + arguments.number("epsilon", 1e-5)).named("variance_epsilon")
+    deviation = variance_epsilon.sqrt().named("deviation")
+    y = (difference / deviation).named("normalized").value
     if arguments.flag("elementwise_affine"):
         if scale is None or shift is None:
             raise NetError(
@@ -75,7 +68,7 @@ def layer_norm(
         y = build.add(ADD, y, _over(build, operator, 2, shift, x, axis), hint="shifted")
     elif scale is not None:
         build.warn("elementwise_affine is not set: the inputs scale and bias are ignored, as in Caffe2")
-    statistics = [build.reshape(value, (*x.shape[:axis], 1)) for value in (mean, deviation)]
+    statistics = [each.reshape(*x.shape[:axis], 1).value for each in (mean, deviation)]
     return [y, *statistics]
 
 

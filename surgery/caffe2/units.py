@@ -10,6 +10,7 @@ from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET, MEND_AR
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.caffe2.operator_rule import expect_whole_numbers, flattened, operator_rule
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ops import ADD, GREATER, MULTIPLY, SUBTRACT, Select, Sigmoid, Slice, TanH
@@ -40,8 +41,8 @@ def lstm(
         parts = [np.broadcast_to(np.float32(each), (size,)) for each in (0, forget, 0, 0)]
         shifted = build.aligned(build.stacked(parts, "forget_bias"), len(gates.shape))
         gates = build.add(ADD, gates, shifted, hint="gates_forget_bias")
-    c, h = lstm_unit(build, gates, cell)
-    return masked(build, operator, [(h, hidden), (c, cell)], others)
+    c, h = lstm_unit(Expression(build, gates), Expression(build, cell))
+    return masked(build, operator, [(h.value, hidden), (c.value, cell)], others)
 
 
 @operator_rule("GRUUnit")

@@ -8,16 +8,8 @@ from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, l
 from prototrt.surgery.building.limits import MOST_AXES
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ops import (
-    ABS,
-    ADD,
     ELU,
-    EXP,
-    GREATER,
-    LOG,
-    MAXIMUM,
     MINIMUM,
-    MULTIPLY,
-    NEGATIVE,
     Clip,
     LeakyReLU,
     PReLU,
@@ -41,7 +33,7 @@ def relu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 def _is_above(build: LayerBuilder, x: Value, limit: float) -> Value:
     """1 where ``x`` is above the limit, else 0."""
-    return build.cast(build.add(GREATER, x, build.scalar(limit, len(x.shape))), x.dtype)
+    return (Expression(build, x) > limit).cast(x.dtype).value
 
 
 @layer_rule("ReLU6")
@@ -104,8 +96,8 @@ def swish(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: Sigmoid, Multiply.
     Source: caffe ``src/caffe/layers/swish_layer.cpp``.
     """
-    gate = build.add(Sigmoid(), build.scaled(x, layer.param.beta))
-    return [build.add(MULTIPLY, x, gate)]
+    elements = Expression(build, x)
+    return [(elements * elements.scaled(layer.param.beta).sigmoid()).value]
 
 
 @layer_rule("BNLL")
@@ -115,13 +107,12 @@ def bnll(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: Abs, Negative, Exp, Log, Maximum, Add.
     Source: caffe ``src/caffe/layers/bnll_layer.cpp``.
     """
-    return [_softplus(build, x)]
+    return [_softplus(Expression(build, x)).value]
 
 
-def _softplus(build: LayerBuilder, x: Value) -> Value:
-    small = build.add(EXP, build.add(NEGATIVE, build.add(ABS, x)))
-    bend = build.add(LOG, build.shifted(small, 1))
-    return build.add(ADD, build.add(MAXIMUM, x, build.scalar(0, len(x.shape))), bend)
+def _softplus(x: Expression) -> Expression:
+    bend = ((-abs(x)).exp() + 1).log()
+    return x.at_least(0) + bend
 
 
 @layer_rule("Mish")
@@ -131,7 +122,8 @@ def mish(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: Abs, Negative, Exp, Log, Maximum, Add, TanH, Multiply.
     Source: the forks' ``src/caffe/layers/mish_layer.cpp`` and ``mish_layer.cu``.
     """
-    return [build.add(MULTIPLY, x, build.add(TanH(), _softplus(build, x)))]
+    elements = Expression(build, x)
+    return [(elements * _softplus(elements).tanh()).value]
 
 
 @layer_rule("Threshold")

@@ -10,13 +10,13 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.caffe_proto.weights import Purpose
+from prototrt.surgery.building.expression import Expression, centred
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
 from prototrt.surgery.building.layer_rules import which_fork
 from prototrt.surgery.building.limits import MOST_AXES
 from prototrt.surgery.ir import Array, Shape, Value, fixed
 from prototrt.surgery.ir.uniform_constants import map_elements
 from prototrt.surgery.layers.scale import affine
-from prototrt.surgery.ops import DIVIDE, MULTIPLY, SQRT, SUBTRACT, Reduce, ReduceKind
 
 LEAST_EPS_OF_NVIDIA = 1e-5
 VARIANCE_EPS_OF_SEGNET = 1e-9
@@ -114,10 +114,8 @@ def _refuse_learning(layer: Layer) -> None:
 
 def _of_batch(build: LayerBuilder, x: Value, eps: float) -> Value:
     """Normalized with mean and variance over all axes but the channels'."""
-    mean = Reduce(ReduceKind.MEAN, (0, *range(2, len(x.shape))))
-    centred = build.add(SUBTRACT, x, build.add(mean, x, hint="mean"), hint="centred")
-    variance = build.add(mean, build.add(MULTIPLY, centred, centred), hint="variance")
-    return build.add(DIVIDE, centred, build.add(SQRT, build.shifted(variance, eps)))
+    difference, variance, _ = centred(Expression(build, x), (0, *range(2, len(x.shape))))
+    return (difference / variance.shifted(eps).sqrt()).value
 
 
 @layer_rule("BN")
@@ -156,15 +154,14 @@ def _bn_of_segnet(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     shift = _per_channel(build, layer, x, 1, "shift", fillers["shift"], "bias")
     if param.bn_mode == param.INFERENCE:
         return [affine(build, x, scale, shift)]
-    mean_of = Reduce(ReduceKind.MEAN, (0, *range(2, len(x.shape))))
-    mean = build.add(mean_of, x, hint="mean")
-    square_of_mean = build.add(MULTIPLY, mean, mean)
-    mean_of_squares = build.add(mean_of, build.add(MULTIPLY, x, x, hint="squares"))
-    variance = build.add(SUBTRACT, mean_of_squares, square_of_mean, hint="variance")
-    deviation = build.add(SQRT, build.shifted(variance, VARIANCE_EPS_OF_SEGNET))
-    y = affine(build, build.add(DIVIDE, build.add(SUBTRACT, x, mean), deviation), scale, shift)
+    elements, axes = Expression(build, x), (0, *range(2, len(x.shape)))
+    mean = elements.mean(*axes).named("mean")
+    square_of_mean = mean * mean
+    variance = ((elements * elements).named("squares").mean(*axes) - square_of_mean).named("variance")
+    deviation = variance.shifted(VARIANCE_EPS_OF_SEGNET).sqrt()
+    y = affine(build, ((elements - mean) / deviation).value, scale, shift)
     channels = (1, fixed(x.shape[1], "axis 1 (channels)"), 1, 1)
-    return [y, *(build.reshape(value, channels) for value in (mean, variance))][: len(layer.tops)]
+    return [y, *(each.reshape(*channels).value for each in (mean, variance))][: len(layer.tops)]
 
 
 def _per_channel(

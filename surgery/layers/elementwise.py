@@ -9,19 +9,16 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_in_place
 from prototrt.surgery.ir import Value
 from prototrt.surgery.ops import (
     ABS,
     ADD,
-    EXP,
-    GREATER,
-    LOG,
     MAXIMUM,
     MULTIPLY,
     Binary,
     Cast,
-    Power,
 )
 
 
@@ -96,7 +93,7 @@ def axpy(build: LayerBuilder, layer: Layer, factor: Value, x: Value, y: Value) -
             because=f'it is a factor for each channel of the second bottom, "{layer.bottom_blob(1)}", {x.shape}',
             fix="give it one number per channel, for example with a global Pooling",
         )
-    return [build.add(ADD, build.add(MULTIPLY, build.aligned(factor, 4, 0), x), y)]
+    return [(Expression(build, build.aligned(factor, 4, 0)) * x + y).value]
 
 
 @layer_rule("AbsVal")
@@ -123,15 +120,14 @@ def power(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     with np.errstate(all="ignore"):
         if exponent * scale == 0:
             return [_everywhere(build, x, float(np.float32(1) if exponent == 0 else shift**exponent))]
-    y = build.shifted(build.scaled(x, param.scale), param.shift)
-    return [y if param.power == 1 else build.add(Power(param.power), y)]
+    y = Expression(build, x).scaled(param.scale).shifted(param.shift)
+    return [(y if param.power == 1 else y**param.power).value]
 
 
 def _everywhere(build: LayerBuilder, x: Value, number: float) -> Value:
     """One number in the shape of ``x``, whatever ``x`` holds: nothing is above infinity, not even NaN."""
-    infinity = build.scalar(math.inf, len(x.shape))
-    zeros = build.add(Cast(x.dtype), build.add(GREATER, x, infinity))
-    return build.shifted(zeros, number)
+    is_larger = Expression(build, x) > math.inf
+    return is_larger.apply(Cast(x.dtype)).shifted(number).value
 
 
 @layer_rule("Exp")
@@ -146,7 +142,7 @@ def exp(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     with np.errstate(all="ignore"):  # Caffe goes on with infinity and NaN
         inner = np.float32(log_base) * np.float32(param.scale)
         outer = np.float32(np.exp(np.float64(param.shift) * log_base))
-    return [build.scaled(build.add(EXP, build.scaled(x, float(inner))), float(outer))]
+    return [Expression(build, x).scaled(float(inner)).exp().scaled(float(outer)).value]
 
 
 @layer_rule("Log")
@@ -160,8 +156,8 @@ def log(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     log_base = _log_of_base(param.base)
     if log_base == 0:
         raise NetError("base is 1, which has no logarithm", fix="use another base, or omit it for e")
-    y = build.add(LOG, build.shifted(build.scaled(x, param.scale), param.shift))
-    return [build.scaled(y, 1 / log_base)]
+    y = Expression(build, x).scaled(param.scale).shifted(param.shift)
+    return [y.log().scaled(1 / log_base).value]
 
 
 def _log_of_base(base: float) -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step
-from prototrt.surgery.ops import MULTIPLY
 from prototrt.surgery.recurrent.cells import lstm_unit
 
 
@@ -24,4 +24,5 @@ def lstm_unit_layer(build: LayerBuilder, layer: Layer, c: Value, gates: Value, c
     expect_shape(layer, gates, (1, streams, 4 * hidden), because, 1)
     expect_shape(layer, cont, (1, streams), because, 2)
     delta = build.reshape(cont, (1, streams, 1), hint="cont")
-    return list(lstm_unit(build, gates, build.add(MULTIPLY, c, delta, hint="delta_product")))
+    state = (Expression(build, c) * delta).named("delta_product")
+    return [top.value for top in lstm_unit(Expression(build, gates), state)]

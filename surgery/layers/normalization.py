@@ -5,7 +5,7 @@ from __future__ import annotations
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.schema import message_class
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Expression, centred
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
@@ -17,18 +17,9 @@ from prototrt.surgery.building.layer_rules import python_rule, which_fork
 from prototrt.surgery.building.limits import MOST_AXES
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ops import (
-    ABS,
-    ADD,
-    DIVIDE,
     LRN,
-    MULTIPLY,
-    SQRT,
-    SUBTRACT,
     AveragePool,
     Pad,
-    Power,
-    Reduce,
-    ReduceKind,
     Softmax,
 )
 
@@ -49,8 +40,8 @@ def normalize(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     expect_axes(layer, 0, x, "(N, C, ...) with up to four axes", 2, 4)
     if _has_learned_scale(build, layer):
         return [_scaled_to_norm(build, layer, x)]
-    top, norm = _divided_by_norm(build, layer, build.aligned(x, 4, 0))
-    return [top, norm] if len(layer.tops) == 2 else [top]
+    top, norm = _divided_by_norm(layer, Expression(build, build.aligned(x, 4, 0)))
+    return [top.value, norm.value] if len(layer.tops) == 2 else [top.value]
 
 
 def _has_learned_scale(build: LayerBuilder, layer: Layer) -> bool:
@@ -71,26 +62,25 @@ def _has_learned_scale(build: LayerBuilder, layer: Layer) -> bool:
 
 def _scaled_to_norm(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     param = layer.message.norm_param
-    squares = build.add(MULTIPLY, x, x, hint="squares")
+    elements = Expression(build, x)
     axes = tuple(range(1, len(x.shape))) if param.across_spatial else (1,)
-    total = build.shifted(build.add(Reduce(ReduceKind.SUM, axes), squares), param.eps)
-    y = build.add(DIVIDE, x, build.add(SQRT, total, hint="norm"))
+    total = (elements * elements).named("squares").sum(*axes).shifted(param.eps)
+    y = elements / total.sqrt().named("norm")
     shape = () if param.channel_shared else (fixed(x.shape[1], "axis 1 (channels)"),)
     filler = stated(param, "scale_filler") or message_class("FillerParameter")(value=1)
     factor = build.parameter(layer, shape, "scale", filler=filler, kind="scale")
-    return build.add(MULTIPLY, y, build.aligned(factor, len(x.shape), 1 if shape else 0))
+    return (y * build.aligned(factor, len(x.shape), 1 if shape else 0)).value
 
 
-def _divided_by_norm(build: LayerBuilder, layer: Layer, x: Value) -> tuple[Value, Value]:
+def _divided_by_norm(layer: Layer, x: Expression) -> tuple[Expression, Expression]:
     """``x`` over its norm at each place, and the norms."""
     kind = layer.message.normalize_param.normalize_type
     if kind not in ("L2", "L1"):
         raise NetError(f'normalize_type is "{kind}", expected "L2" or "L1"', fix="remove it to use L2")
-    size = build.add(MULTIPLY, x, x, hint="squares") if kind == "L2" else build.add(ABS, x)
-    norm = build.shifted(build.add(Reduce(ReduceKind.SUM, (1,)), size), 1e-6)
+    norm = ((x * x).named("squares") if kind == "L2" else abs(x)).sum(1) + 1e-6
     if kind == "L2":
-        norm = build.add(SQRT, norm, hint="norm")
-    return build.add(DIVIDE, x, norm), norm
+        norm = norm.sqrt().named("norm")
+    return x / norm, norm
 
 
 @python_rule("l2norm_layer.L2NormLayer", "norm2layer.Norm2Layer")
@@ -108,7 +98,7 @@ def rows_of_length_one(build: LayerBuilder, layer: Layer, x: Value) -> list[Valu
             fix="flatten it to two axes",
         )
     rows = Expression(build, build.reshape(x, x.shape[:2]))
-    norm = Expression(build, build.add(SQRT, (rows * rows).sum(1).value, hint="norm"))
+    norm = (rows * rows).sum(1).sqrt().named("norm")
     return [(rows / (norm > 0).chosen(norm, 1)).value]
 
 
@@ -126,8 +116,8 @@ def items_of_length_one(build: LayerBuilder, layer: Layer, x: Value) -> list[Val
     top = build.aligned(x, 4, 0) if is_with_eps else x
     items = Expression(build, top)
     total = (items * items).sum(*range(1, len(top.shape)))
-    norm = build.add(SQRT, (total + 1e-7 if is_with_eps else total).value, hint="norm")
-    return [(items / Expression(build, norm)).value]
+    norm = (total + 1e-7 if is_with_eps else total).sqrt().named("norm")
+    return [(items / norm).value]
 
 
 @layer_rule("ChannelNorm")
@@ -139,15 +129,8 @@ def channel_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: lmb-freiburg/flownet2 ``src/caffe/layers/channel_norm_layer.cpp``.
     """
     expect_axes(layer, 0, x, "(N, C, H, W)", 4)
-    squares = build.add(MULTIPLY, x, x, hint="squares")
-    return [build.add(SQRT, build.add(Reduce(ReduceKind.SUM, (1,)), squares))]
-
-
-def _centred(build: LayerBuilder, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value]:
-    """``x`` without its mean over the axes, and its variance over them."""
-    mean = Reduce(ReduceKind.MEAN, axes)
-    centred = build.add(SUBTRACT, x, build.add(mean, x, hint="mean"), hint="centred")
-    return centred, build.add(mean, build.add(MULTIPLY, centred, centred), hint="variance")
+    elements = Expression(build, x)
+    return [(elements * elements).named("squares").sum(1).sqrt().value]
 
 
 @layer_rule("MVN")
@@ -161,12 +144,11 @@ def mvn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     param = layer.param
     expect_axes(layer, 0, x, "at most four axes", 0, 4)
-    image = build.aligned(x, 4, 0)
-    centred, variance = _centred(build, image, (1, 2, 3) if param.across_channels else (2, 3))
+    image = Expression(build, build.aligned(x, 4, 0))
+    difference, variance, _ = centred(image, (1, 2, 3) if param.across_channels else (2, 3))
     if not param.normalize_variance:
-        return [centred]
-    deviation = build.shifted(build.add(SQRT, variance), param.eps)
-    return [build.add(DIVIDE, centred, deviation)]
+        return [difference.value]
+    return [(difference / variance.sqrt().shifted(param.eps)).value]
 
 
 @layer_rule("LRN")
@@ -199,10 +181,11 @@ def _lrn_within(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     if param.HasField("k") and param.k != 1:
         build.warn("k is ignored, as in Caffe: with WITHIN_CHANNEL it is 1")
     around = (0, 0, pad, pad)
-    squares = build.add(Pad(around, around), build.add(MULTIPLY, x, x, hint="squares"))
-    mean = build.add(AveragePool((size, size), (1, 1), (0, 0), (0, 0)), squares, hint="mean")
-    base = build.add(ADD, build.scaled(mean, param.alpha), build.scalar(1, 4))
-    return build.add(MULTIPLY, x, build.add(Power(-param.beta), base))
+    elements = Expression(build, x)
+    squares = (elements * elements).named("squares").apply(Pad(around, around))
+    mean = squares.apply(AveragePool((size, size), (1, 1), (0, 0), (0, 0))).named("mean")
+    base = mean.scaled(param.alpha) + 1
+    return (elements * base ** -float(param.beta)).value
 
 
 @layer_rule("Softmax")

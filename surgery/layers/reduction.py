@@ -5,9 +5,10 @@ from __future__ import annotations
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, layer_rule
 from prototrt.surgery.ir import DType, Shape, Value, computable, open_count, range_of
-from prototrt.surgery.ops import ABS, MULTIPLY, Cast, Concat, Reduce, ReduceKind, TopK
+from prototrt.surgery.ops import Cast, Concat, Reduce, ReduceKind, TopK
 from prototrt.surgery.ops.windows import sizes_of
 
 
@@ -21,13 +22,13 @@ def reduction(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     param = layer.param
     axis = canonical_axis(param.axis, x.shape, "axis")
+    y = Expression(build, x)
     if param.operation == param.ASUM:
-        x = build.add(ABS, x)
+        y = abs(y)
     if param.operation == param.SUMSQ:
-        x = build.add(MULTIPLY, x, x)
+        y = y * y
     kind = ReduceKind.MEAN if param.operation == param.MEAN else ReduceKind.SUM
-    y = build.add(Reduce(kind, tuple(range(axis, len(x.shape))), keep=False), x)
-    return [build.scaled(y, param.coeff)]
+    return [y.apply(Reduce(kind, tuple(range(axis, len(x.shape))), keep=False)).scaled(param.coeff).value]
 
 
 @layer_rule("ArgMax")

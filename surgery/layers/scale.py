@@ -6,9 +6,10 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
 from prototrt.surgery.ir import Array, Shape, Value
-from prototrt.surgery.ops import ADD, MULTIPLY, Affine
+from prototrt.surgery.ops import Affine
 
 
 @layer_rule("Scale")
@@ -34,8 +35,8 @@ def scale(build: LayerBuilder, layer: Layer, x: Value, factor: Value | None = No
         shift = np.broadcast_to(np.float32(0), factor.data.shape) if bias is None else bias.data
         assert shift is not None
         return [affine(build, x, factor.data, shift)]
-    y = build.add(MULTIPLY, x, build.aligned(factor, len(x.shape), axis))
-    return [y if bias is None else build.add(ADD, y, build.aligned(bias, len(x.shape), axis))]
+    y = Expression(build, x) * build.aligned(factor, len(x.shape), axis)
+    return [(y if bias is None else y + build.aligned(bias, len(x.shape), axis)).value]
 
 
 @layer_rule("Bias")
@@ -53,7 +54,7 @@ def bias(build: LayerBuilder, layer: Layer, x: Value, summand: Value | None = No
         summand = build.parameter(layer, shape, "bias", filler=stated(param, "filler"), kind="bias")
     else:
         axis, _ = _given(layer, param.axis, summand.shape, x.shape)
-    return [build.add(ADD, x, build.aligned(summand, len(x.shape), axis))]
+    return [(Expression(build, x) + build.aligned(summand, len(x.shape), axis)).value]
 
 
 def affine(build: LayerBuilder, x: Value, scale: Array, shift: Array) -> Value:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import Op, Value, fixed
-from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT, Clip, Identity, Sigmoid, Slice, TanH
+from prototrt.surgery.ops import Clip, Identity, Sigmoid, TanH
 from prototrt.surgery.recurrent.gates import ORDERS
 from prototrt.surgery.recurrent.scan import Step
 
@@ -104,66 +105,64 @@ class LSTMCell(Cell):
         return _size(self.recurrent, 0) // len(self.form.gates)
 
     def __call__(self, body: Builder, x: Value, states: Sequence[Value]) -> Step:
-        h, c = states
-        gates = body.add(ADD, x, body.product(h, self.recurrent, hint="recurrent_product"), hint="gates")
-        c_new, m = lstm_unit(body, gates, c, self.form, self.peephole)
-        h_new = m if self.projection is None else self._projected(body, m, self.projection)
-        return Step([h_new, c_new], [h_new, m] if self.shows_cell_output else [h_new])
+        h, c = (Expression(body, state) for state in states)
+        gates = (x + h.product(self.recurrent).named("recurrent_product")).named("gates")
+        c, m = lstm_unit(gates, c, self.form, self.peephole)
+        h = m if self.projection is None else self._projected(m, self.projection)
+        return Step([h.value, c.value], [h.value, m.value] if self.shows_cell_output else [h.value])
 
-    def _projected(self, body: Builder, m: Value, weights: Value) -> Value:
-        product = body.product(m, weights, hint="projection")
-        r = activated(body, self.form.projection_activation, product, "r")
-        return clipped(body, r, self.form.proj_clip, "r_clip")
+    def _projected(self, m: Expression, weights: Value) -> Expression:
+        r = m.product(weights).named("projection").apply(self.form.projection_activation).named("r")
+        return clipped(r, self.form.proj_clip).named("r_clip")
 
 
 def lstm_unit(
-    body: Builder, gates: Value, c: Value, form: LSTMForm = CAFFE, peephole: Sequence[Value] = ()
-) -> tuple[Value, Value]:
+    gates: Expression, c: Expression, form: LSTMForm = CAFFE, peephole: Sequence[Value] = ()
+) -> tuple[Expression, Expression]:
     """The new cell state and the cell's output (..., H) from gates (..., 4H) in the order i, f, o, g."""
-    raw = _Rows(body, gates, form.gates, fixed(c.shape[-1], "the number of hidden units"))
+    raw = _GateSums(gates, form, fixed(c.shape[-1], "the number of hidden units"))
     if peephole:
-        i = raw.opened("i", form.gate_activation, c, peephole[0])
-        f = None if form.coupled_input_forget else raw.opened("f", form.gate_activation, c, peephole[1])
+        i = raw.gate("i", c, peephole[0])
+        f = None if form.coupled_input_forget else raw.gate("f", c, peephole[1])
         o = None
     else:
-        i, f, o = raw.together(form.gate_activation)
-    g = activated(body, form.candidate_activation, raw["g"], "gate_g")
+        i, f, o = raw.gates_without_peepholes()
+    g = raw["g"].apply(form.candidate_activation).named("gate_g")
     if f is None:
-        f = body.add(SUBTRACT, body.scalar(1, len(i.shape)), i, hint="gate_f")
-    kept = body.add(MULTIPLY, f, c, hint="kept")
-    total = body.add(ADD, kept, body.add(MULTIPLY, i, g, hint="written"), hint="c")
-    c_new = clipped(body, total, form.cell_clip, "c_clip")
+        f = (1 - i).named("gate_f")
+    c_new = ((f * c).named("kept") + (i * g).named("written")).named("c")
+    c_new = clipped(c_new, form.cell_clip).named("c_clip")
     if o is None:
-        o = raw.opened("o", form.gate_activation, c_new, peephole[2])
-    return c_new, body.add(MULTIPLY, o, activated(body, form.cell_activation, c_new, "c_activated"), hint="h")
+        o = raw.gate("o", c_new, peephole[2])
+    h = (o * c_new.apply(form.cell_activation).named("c_activated")).named("h")
+    return c_new, h
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """The gates of an LSTM before their activation, concatenated in ``gates``. Each is cut out once."""
+class _GateSums:
+    """The gates of an LSTM before their activation, concatenated in ``sums``. Each is cut out once."""
 
-    body: Builder
-    gates: Value
-    order: str
+    sums: Expression
+    form: LSTMForm
     hidden: int
 
-    def __getitem__(self, gate: str) -> Value:
-        return part(self.body, self.gates, self.order.index(gate), self.hidden, f"gates_{gate}")
+    def __getitem__(self, gate: str) -> Expression:
+        return units(self.sums, self.form.gates.index(gate), self.hidden).named(f"gates_{gate}")
 
-    def together(self, activation: Op) -> tuple[Value, Value | None, Value]:
+    def gates_without_peepholes(self) -> tuple[Expression, Expression | None, Expression]:
         """i, f (if there is one) and o, activated in one go. Cutting g off first would add a layer."""
-        joined = activated(self.body, activation, self.gates, "gates_activated")
-        opened = {
-            name: part(self.body, joined, index, self.hidden, f"gate_{name}")
-            for index, name in enumerate(self.order[:-1])
+        activated = self.sums.apply(self.form.gate_activation).named("gates_activated")
+        gates = {
+            name: units(activated, index, self.hidden).named(f"gate_{name}")
+            for index, name in enumerate(self.form.gates[:-1])
         }
-        return opened["i"], opened.get("f"), opened["o"]
+        return gates["i"], gates.get("f"), gates["o"]
 
-    def opened(self, gate: str, activation: Op, c: Value, row: Value) -> Value:
+    def gate(self, name: str, c: Expression, peephole: Value) -> Expression:
         """One gate, with its peephole to the cell state."""
-        seen = self.body.add(MULTIPLY, row, c, hint=f"peephole_{gate}")
-        total = self.body.add(ADD, self[gate], seen, hint=f"gate_{gate}_sum")
-        return activated(self.body, activation, total, f"gate_{gate}")
+        view = (peephole * c).named(f"peephole_{name}")
+        total = (self[name] + view).named(f"gate_{name}_sum")
+        return total.apply(self.form.gate_activation).named(f"gate_{name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,25 +190,21 @@ class RNNCell(Cell):
         return dict.fromkeys(self.form.states, _size(self.recurrent, 1))
 
     def __call__(self, body: Builder, x: Value, states: Sequence[Value]) -> Step:
-        (h,) = states
-        total = body.add(ADD, x, body.product(h, self.recurrent, hint="recurrent_product"), hint="sum")
-        h_new = activated(body, self.form.candidate_activation, total, "h")
-        return Step([h_new], [h_new])
+        (h,) = (Expression(body, state) for state in states)
+        total = (x + h.product(self.recurrent).named("recurrent_product")).named("sum")
+        h = total.apply(self.form.candidate_activation).named("h")
+        return Step([h.value], [h.value])
 
 
 def _size(matrix: Value, axis: int) -> int:
     return fixed(matrix.shape[axis], "a size of the recurrent weights")
 
 
-def activated(body: Builder, activation: Op, x: Value, hint: str) -> Value:
-    return x if isinstance(activation, Identity) else body.add(activation, x, hint=hint)
-
-
-def clipped(body: Builder, x: Value, limit: float, hint: str) -> Value:
+def clipped(x: Expression, limit: float) -> Expression:
     """``x`` clipped to -limit and limit; 0 means no limit."""
-    return body.add(Clip(-limit, limit), x, hint=hint) if limit else x
+    return x.apply(Clip(-limit, limit) if limit else IDENTITY)
 
 
-def part(body: Builder, x: Value, index: int, hidden: int, hint: str, count: int = 1) -> Value:
-    """``count`` blocks of H elements of the last axis, from the block ``index`` on."""
-    return body.add(Slice(len(x.shape) - 1, index * hidden, count * hidden), x, hint=hint)
+def units(x: Expression, gate: int, hidden: int, count: int = 1) -> Expression:
+    """The H elements of a gate in the last axis, or those of ``count`` gates from this one on."""
+    return x.slice(len(x.shape) - 1, gate * hidden, count * hidden)

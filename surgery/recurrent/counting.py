@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import DType, Size, Value, computable
+from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.ir import Size, Value, computable
 from prototrt.surgery.ir.uniform_constants import MOST_WRITTEN_OUT
-from prototrt.surgery.ops import ADD
 from prototrt.surgery.recurrent.scan import Step, scan
 
 
@@ -34,4 +34,4 @@ def _counted_along(build: Builder, sequence: Value) -> Value:
 
 def _next_step(body: Builder, _: Sequence[Value], states: Sequence[Value]) -> Step:
     (step,) = states
-    return Step([body.add(ADD, step, body.scalar(1, 2, DType.INT32), hint="next_step")], [step])
+    return Step([(Expression(body, step) + 1).named("next_step").value], [step])

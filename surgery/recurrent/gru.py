@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import Op, Value, fixed
-from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT
-from prototrt.surgery.recurrent.cells import SIGMOID, TANH, Cell, activated, part
+from prototrt.surgery.recurrent.cells import SIGMOID, TANH, Cell, units
 from prototrt.surgery.recurrent.scan import Step
 
 
@@ -44,38 +44,33 @@ class GRUCell(Cell):
         )
 
     def __call__(self, body: Builder, x: Value, states: Sequence[Value]) -> Step:
-        (h,), hidden = states, self.width
-        if self.recurrent_bias is None:
-            z, total = self._reset_before(body, x, h, hidden)
-        else:
-            z, total = self._reset_after(body, x, h, hidden, self.recurrent_bias)
-        h_new = updated(body, h, z, activated(body, self.form.candidate_activation, total, "gate_n"))
-        return Step([h_new], [h_new])
+        (h,), sums = (Expression(body, state) for state in states), Expression(body, x)
+        z, total = self._reset_before(sums, h) if self.recurrent_bias is None else self._reset_after(sums, h)
+        h = updated(h, z, n=total.apply(self.form.candidate_activation).named("gate_n"))
+        return Step([h.value], [h.value])
 
-    def _reset_before(self, body: Builder, x: Value, h: Value, hidden: int) -> tuple[Value, Value]:
+    def _reset_before(self, x: Expression, h: Expression) -> tuple[Expression, Expression]:
+        """z, and n before its activation."""
         w_rz, w_n = self.recurrent
-        r, z = self._reset_and_update(body, x, body.product(h, w_rz, hint="recurrent_product"), hidden)
-        seen = body.product(body.add(MULTIPLY, r, h, hint="reset"), w_n, hint="recurrent_product_n")
-        return z, body.add(ADD, part(body, x, 2, hidden, "x_n"), seen, hint="n")
+        r, z = self._reset_and_update(x, h.product(w_rz).named("recurrent_product"))
+        product = (r * h).named("reset").product(w_n).named("recurrent_product_n")
+        return z, (units(x, 2, self.width).named("x_n") + product).named("n")
 
-    def _reset_after(
-        self, body: Builder, x: Value, h: Value, hidden: int, bias: Value
-    ) -> tuple[Value, Value]:
-        (weights,) = self.recurrent
-        product = body.add(
-            ADD, body.product(h, weights, hint="recurrent_product"), bias, hint="recurrent_sum"
-        )
-        r, z = self._reset_and_update(body, x, part(body, product, 0, hidden, "h_rz", 2), hidden)
-        seen = body.add(MULTIPLY, r, part(body, product, 2, hidden, "h_n"), hint="reset")
-        return z, body.add(ADD, part(body, x, 2, hidden, "x_n"), seen, hint="n")
+    def _reset_after(self, x: Expression, h: Expression) -> tuple[Expression, Expression]:
+        """z, and n before its activation, with a bias inside of what r multiplies."""
+        (weights,), bias, hidden = self.recurrent, self.recurrent_bias, self.width
+        assert bias is not None
+        sums = (h.product(weights).named("recurrent_product") + bias).named("recurrent_sum")
+        r, z = self._reset_and_update(x, units(sums, 0, hidden, 2).named("h_rz"))
+        product = (r * units(sums, 2, hidden).named("h_n")).named("reset")
+        return z, (units(x, 2, hidden).named("x_n") + product).named("n")
 
-    def _reset_and_update(self, body: Builder, x: Value, product: Value, hidden: int) -> tuple[Value, Value]:
-        total = body.add(ADD, part(body, x, 0, hidden, "x_rz", 2), product, hint="gates_rz")
-        opened = activated(body, self.form.gate_activation, total, "gates_rz_activated")
-        return part(body, opened, 0, hidden, "gate_r"), part(body, opened, 1, hidden, "gate_z")
+    def _reset_and_update(self, x: Expression, product: Expression) -> tuple[Expression, Expression]:
+        total = (units(x, 0, self.width, 2).named("x_rz") + product).named("gates_rz")
+        gates = total.apply(self.form.gate_activation).named("gates_rz_activated")
+        return units(gates, 0, self.width).named("gate_r"), units(gates, 1, self.width).named("gate_z")
 
 
-def updated(body: Builder, h: Value, z: Value, n: Value) -> Value:
+def updated(h: Expression, z: Expression, n: Expression) -> Expression:
     """``(1 - z) n + z h``, written ``n + z (h - n)``."""
-    change = body.add(MULTIPLY, z, body.add(SUBTRACT, h, n, hint="h_minus_n"), hint="kept")
-    return body.add(ADD, n, change, hint="h")
+    return (n + (z * (h - n).named("h_minus_n")).named("kept")).named("h")

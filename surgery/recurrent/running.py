@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ir.uniform_constants import stacked
-from prototrt.surgery.ops import ADD, MULTIPLY, Concat, Select, Slice
+from prototrt.surgery.ops import Concat, Select, Slice
 from prototrt.surgery.recurrent.resets import Resets
 from prototrt.surgery.recurrent.scan import scan
 from prototrt.surgery.recurrent.stacks import Direction, InputWeights, Stack
@@ -115,16 +116,17 @@ def _input_sum(
     gate: Value | None,
 ) -> Value:
     """The sums of several directions side by side: (T, N, directions R)."""
-    product = build.product(sequence, _stacked(build, [one.matrix for one in weights]), hint="x_product")
+    x = Expression(build, sequence)
+    product = x.product(_stacked(build, [one.matrix for one in weights])).named("x_product")
     bias = _stacked(build, [one.bias for one in weights])
-    total = build.add(ADD, product, build.aligned(bias, 3), hint="x_sum")
+    total = (product + build.aligned(bias, 3)).named("x_sum")
     if gate is not None:
-        total = build.add(MULTIPLY, total, gate, hint="x_gated")
+        total = (total * gate).named("x_gated")
     for index, static in enumerate(statics):
         matrix = _stacked(build, [one.statics[index] for one in weights])
-        added = build.product(static, matrix, hint="static_product")
-        total = build.add(ADD, total, added, hint="x_static_sum")
-    return total
+        product = Expression(build, static).product(matrix).named("static_product")
+        total = (total + product).named("x_static_sum")
+    return total.value
 
 
 def _stacked(build: Builder, weights: Sequence[Value]) -> Value:
@@ -142,5 +144,5 @@ def _joined(build: Builder, tops: Sequence[Value], adds_up: bool) -> Value:
         return tops[0]
     forward, backward = tops
     if adds_up:
-        return build.add(ADD, forward, backward, hint="directions_sum")
+        return (Expression(build, forward) + backward).named("directions_sum").value
     return build.add(Concat(2), forward, backward, hint="directions")

@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Protocol
 
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import Op, Value, fixed
-from prototrt.surgery.ops import ADD, Concat
-from prototrt.surgery.recurrent.cells import Cell, activated
+from prototrt.surgery.ops import Concat
+from prototrt.surgery.recurrent.cells import Cell
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,9 +71,9 @@ class DenseReadout:
         return _rows(self.weights)
 
     def __call__(self, build: Builder, outputs: Sequence[Value]) -> Value:
-        product = build.product(outputs[0], self.weights, hint="output_product")
-        total = build.add(ADD, product, build.aligned(self.bias, 3), hint="output_sum")
-        return activated(build, self.activation, total, "output")
+        product = Expression(build, outputs[0]).product(self.weights).named("output_product")
+        total = (product + build.aligned(self.bias, 3)).named("output_sum")
+        return total.apply(self.activation).named("output").value
 
 
 def _rows(weights: Value) -> int:

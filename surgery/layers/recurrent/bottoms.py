@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Dim, Shape, Value, element_count
 from prototrt.surgery.recurrent.cells import clipped
@@ -61,7 +62,7 @@ class Bottoms:
         inputs = element_count(self.x.shape[2:], "an axis of x")
         flat = build.reshape(self.x, (self.steps, self.streams, inputs), hint="x")
         return StackInputs(
-            clipped(build, flat, input_clip, "x_clip"),
+            clipped(Expression(build, flat), input_clip).named("x_clip").value,
             None if build.options.cont == "drop" else self.cont,
             self.lengths,
             tuple(self._static_rows(build, place) for place in range(len(self.statics))),

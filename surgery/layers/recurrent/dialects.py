@@ -6,6 +6,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, stated
 from prototrt.surgery.ir import Array, Dim, Value, element_count, fixed
 from prototrt.surgery.ir.uniform_constants import map_elements, stacked
@@ -13,16 +14,12 @@ from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expe
 from prototrt.surgery.layers.recurrent.rules import recurrent
 from prototrt.surgery.layers.recurrent.states import LayerStates
 from prototrt.surgery.layers.recurrent.stored_blobs import StoredBlobs
-from prototrt.surgery.ops import MULTIPLY
 from prototrt.surgery.recurrent.cells import (
     IDENTITY,
-    SIGMOID,
-    TANH,
     LSTMCell,
     LSTMForm,
-    activated,
     lstm_unit,
-    part,
+    units,
 )
 from prototrt.surgery.recurrent.gru import updated
 from prototrt.surgery.recurrent.running import StackInputs, run_stack
@@ -138,8 +135,8 @@ def lstm_unit_of_forks(build: LayerBuilder, layer: Layer, x: Value, memory: Valu
     matrix = build.constant(stacked(rows), "weights")
     gates = build.product(build.reshape(x, (streams, size), hint="x"), matrix, hint="gates")
     form = LSTMForm() if param.tanh_hidden else LSTMForm(cell_activation=IDENTITY)
-    c_new, h_new = lstm_unit(build, gates, c, form)
-    return [h_new, c_new]
+    c_new, h_new = lstm_unit(Expression(build, gates), Expression(build, c), form)
+    return [h_new.value, c_new.value]
 
 
 _GATES = ("input", "input_gate", "forget_gate", "output_gate")
@@ -166,9 +163,10 @@ def gru_unit(
     streams, hidden = h.shape[1], fixed(h.shape[2], "the number of hidden units")
     because = f"{bottom(layer, 0)} has the shape {h.shape}, (1, N, H)"
     expect_shape(layer, gates, (1, streams, 3 * hidden), because, 1)
+    state, sums = Expression(build, h), Expression(build, gates)
     if cont is not None:
         expect_shape(layer, cont, (1, streams), because, 2)
-        h = build.add(MULTIPLY, h, build.reshape(cont, (1, streams, 1), hint="cont"), hint="delta_product")
-    z = activated(build, SIGMOID, part(build, gates, 1, hidden, "update"), "gate_z")
-    n = activated(build, TANH, part(build, gates, 2, hidden, "new"), "gate_n")
-    return [updated(build, h, z, n)]
+        state = (state * build.reshape(cont, (1, streams, 1), hint="cont")).named("delta_product")
+    z = units(sums, 1, hidden).named("update").sigmoid().named("gate_z")
+    n = units(sums, 2, hidden).named("new").tanh().named("gate_n")
+    return [updated(state, z, n).value]
