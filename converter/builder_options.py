@@ -151,7 +151,7 @@ BUILDER_OPTIONS = (
 )
 
 
-def stated(building: BuildOptions) -> Iterator[tuple[BuilderOption, Any]]:
+def chosen_options(building: BuildOptions) -> Iterator[tuple[BuilderOption, Any]]:
     """The builder's options that differ from their defaults, with their values."""
     defaults = {each.name: each.default for each in fields(building)}
     for option in BUILDER_OPTIONS:
@@ -162,12 +162,12 @@ def stated(building: BuildOptions) -> Iterator[tuple[BuilderOption, Any]]:
 
 def trtexec_words(building: BuildOptions) -> list[str]:
     """The builder's options as trtexec spells them."""
-    return [word for option, value in stated(building) for word in option.words(value)]
+    return [word for option, value in chosen_options(building) for word in option.words(value)]
 
 
 def refuse_for(place: Option, building: BuildOptions) -> None:
     """Raise ``OptionsError`` for what this backend, or this target, does not take."""
-    for option, _ in stated(building):
+    for option, _ in chosen_options(building):
         refusal = option.refused.get(str(place.value))
         if refusal is not None:
             raise OptionsError(
@@ -179,7 +179,7 @@ def refuse_for(place: Option, building: BuildOptions) -> None:
 
 def refuse_without_gpu(backend: str, building: BuildOptions) -> None:
     """Raise ``OptionsError`` for what this backend takes only on a machine with a GPU."""
-    for option, _ in stated(building):
+    for option, _ in chosen_options(building):
         if backend in option.needs_gpu:
             raise OptionsError(
                 Worded("{} needs a GPU, and there is none here", Option(option.name)),

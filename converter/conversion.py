@@ -16,7 +16,7 @@ import prototrt
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.converter.builder_options import refuse_for, stated
+from prototrt.converter.builder_options import chosen_options, refuse_for
 from prototrt.converter.machines.targets import TARGETS, Target
 from prototrt.converter.options import (
     HEADER_SUFFIXES,
@@ -109,7 +109,7 @@ class Product:
         """Refuse options of engines for models, and what the backend, or the target, does not take."""
         building, target = self.building, self.target
         if self.is_onnx and (target is None or not target.uses_trtexec):
-            names = [option.name for option, _ in stated(building)]
+            names = [option.name for option, _ in chosen_options(building)]
             names += ["tf32"] * building.tf32 + ["backend"] * (building.backend != BuildOptions.backend)
             if names:
                 raise OptionsError(

@@ -11,17 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+import prototrt
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.options import PathLike
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.caffe_proto.loading import load
 from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.conversion import truth_of
 from prototrt.converter.options import BuildOptions, TritonOptions, VerifyOptions, without_progress
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.pipeline import rewrite
 
 if TYPE_CHECKING:
     from prototrt.converter.glance.facts import FileFacts
@@ -47,7 +46,7 @@ def inspect(
         facts = look_at(subject)
         if facts is not None:
             return facts
-    return inspect(load(subject, options=loading), options=rewriting)
+    return inspect(prototrt.load(subject, options=loading), options=rewriting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ def verify(
     from prototrt.converter.verification.verify import data_of_calls, verify_files
 
     rewriting = options.rewriting or RewriteOptions()
-    graph = listener(rewrite(model, options=rewriting))
+    graph = listener(prototrt.rewrite(model, options=rewriting))
     refuse_large_values(graph, rewriting)
     if options.auto_keep is not None and not rewriting.is_quantized:
         raise OptionsError(

@@ -51,8 +51,8 @@ def open_shape_from_text(text: str) -> tuple[str, tuple[int | str, ...]]:
 
 def range_from_text(text: str) -> tuple[str, tuple[int, ...]]:
     """``T=1..16..64``: the name of a size, and its smallest, usual and largest value; ``T=1..64`` if that is usual."""
-    name, equals, stated = text.partition("=")
-    parts = stated.split("..")
+    name, equals, sizes = text.partition("=")
+    parts = sizes.split("..")
     if not (name and equals and len(parts) in (2, 3) and all(map(_is_size, parts))):
         raise ValueError(f'"{text}" is not a range: write a name and its sizes, as in T=1..16..64')
     return name, tuple(map(int, parts))

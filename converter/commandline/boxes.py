@@ -108,8 +108,8 @@ def _boxes(
     """Class, score and corners in pixels. The best boxes come last, so that they are on top."""
     width, height = size
     # A row of -1 means that nothing was found.
-    found = rows[np.isfinite(rows).all(axis=1) & (rows[:, 1] >= 0)]
-    for _, label, score, *corners in found[np.argsort(found[:, 2], kind="stable")].tolist():
+    boxes = rows[np.isfinite(rows).all(axis=1) & (rows[:, 1] >= 0)]
+    for _, label, score, *corners in boxes[np.argsort(boxes[:, 2], kind="stable")].tolist():
         x1, y1, x2, y2 = np.clip(corners, 0, 1) * (width - 1, height - 1, width - 1, height - 1)
         if x1 <= x2 and y1 <= y2:
             yield int(label), score, (x1, y1, x2, y2)

@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundScales:
+class ScalesReport:
     """Scales, the texts of the files that are written, by file, and the command to run next."""
 
-    found: Calibration
+    calibration: Calibration
     texts: Mapping[str, str]
     step: str | None = None
 
     @property
     def scales(self) -> Scales:
-        return self.found.scales
+        return self.calibration.scales
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return self.found.warnings
+        return self.calibration.warnings
 
     @property
     def calls(self) -> int:
@@ -46,11 +46,11 @@ class FoundScales:
     def summary(self) -> str:
         """The files, how many blobs have scales, and what they are from."""
         blobs = len(self.scales.records)
-        told = f"{', '.join(self.texts)}: scales of {blobs} blob{'s' if blobs > 1 else ''}"
+        text = f"{', '.join(self.texts)}: scales of {blobs} blob{'s' if blobs > 1 else ''}"
         if not self.calls:
-            return told
-        told += f" from {self.calls} call{'s' if self.calls > 1 else ''}, {self.scales.method}"
-        return told if self.step is None else f"{told}\nnext     {self.step}"
+            return text
+        text += f" from {self.calls} call{'s' if self.calls > 1 else ''}, {self.scales.method}"
+        return text if self.step is None else f"{text}\nnext     {self.step}"
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -58,8 +58,8 @@ class FoundScales:
             "method": self.scales.method,
             "calls": self.calls,
             "scales": {name: record.scale for name, record in self.scales.records.items()},
-            "unused": [*self.found.unused],
-            "lacking": [*self.found.lacking],
+            "unused": [*self.calibration.unused],
+            "lacking": [*self.calibration.lacking],
             "warnings": [*self.warnings],
         }
 
@@ -69,31 +69,31 @@ def scales_of(
     loading: LoadOptions,
     rewriting: RewriteOptions,
     calibrating: CalibrateOptions,
-    known: KnownScales,
+    sources: KnownScales,
     written: ScalesFiles,
-) -> FoundScales:
+) -> ScalesReport:
     """What the command was asked for; nothing is written yet."""
-    if known.merge:
+    if sources.merge:
         return _merged(model, loading, calibrating, written)
     from prototrt.converter.calibration.calibration import adopted, calibrate
     from prototrt.converter.calibration.exporting import table_text
-    from prototrt.converter.commandline.progress import bar_when_known
+    from prototrt.converter.commandline.progress import bar_of_parts
     from prototrt.converter.conversion import load_with_weights
 
     net = load_with_weights(model, loading)
-    if known.scales is not None or known.calibration_cache is not None:
-        found = adopted(net, known.scales, known.calibration_cache, rewriting)
+    if sources.scales is not None or sources.calibration_cache is not None:
+        calibration = adopted(net, sources.scales, sources.calibration_cache, rewriting)
     else:
-        with bar_when_known(verbosity().quiet) as progress:
+        with bar_of_parts(verbosity().quiet) as progress:
             options = replace(calibrating, rewriting=rewriting, progress=progress)
-            found = calibrate(net, options, every_blob=written.export_cache is not None)
+            calibration = calibrate(net, options, every_blob=written.export_cache is not None)
     texts = {}
     if written.target is not None:
-        texts[written.target] = found.scales.text()
+        texts[written.target] = calibration.scales.text()
     if written.export_cache is not None:
-        scales = {name: record.scale for name, record in found.scales.records.items()}
+        scales = {name: record.scale for name, record in calibration.scales.records.items()}
         texts[written.export_cache] = table_text(net, scales, written.export_cache)
-    return FoundScales(found, texts, _next_step(model, loading, rewriting, written))
+    return ScalesReport(calibration, texts, _next_step(model, loading, rewriting, written))
 
 
 def _next_step(
@@ -114,7 +114,7 @@ def _next_step(
 
 def _merged(
     model: str, loading: LoadOptions, calibrating: CalibrateOptions, written: ScalesFiles
-) -> FoundScales:
+) -> ScalesReport:
     """MODEL and WEIGHTS are the files; their own method counts unless the user states one."""
     from prototrt.converter.calibration.calibration import merged
 
@@ -122,7 +122,7 @@ def _merged(
         raise click.UsageError("--merge needs two files of scales")
     if written.target is None or written.export_cache is not None:
         raise click.UsageError("--merge writes -o FILE.json alone: export that with --scales")
-    found: Calibration = merged(
+    calibration: Calibration = merged(
         [model, str(loading.weights)], calibrating.method if is_stated("method") else None
     )
-    return FoundScales(found, {written.target: found.scales.text()})
+    return ScalesReport(calibration, {written.target: calibration.scales.text()})

@@ -60,8 +60,8 @@ def _awaited(child: int, passed_on: set[signal.Signals]) -> int:
         if ended:
             return status
         if hasattr(signal, "sigwaitinfo"):
-            found = signal.sigwaitinfo({*passed_on, signal.SIGCHLD})
-            number, is_from_terminal = found.si_signo, found.si_signo == signal.SIGINT and found.si_code > 0
+            info = signal.sigwaitinfo({*passed_on, signal.SIGCHLD})
+            number, is_from_terminal = info.si_signo, info.si_signo == signal.SIGINT and info.si_code > 0
         else:  # as on macOS, which does not say who sent it
             number = signal.sigwait({*passed_on, signal.SIGCHLD})
             is_from_terminal = number == signal.SIGINT
@@ -78,14 +78,14 @@ def _after(ended_by: signal.Signals, read: dict[str, Identity | None]) -> int:
     if ended_by.name == "SIGBUS":
         for file, identity in read.items():
             if identity is not None and identity_of(file) != identity:
-                return _told(failure_of(changed(file)))
+                return _print_failure(failure_of(changed(file)))
     task = black_box.task()
     where = f" while {task}" if task else ""
     problem = f"the command crashed{where} ({_CRASHES[ended_by.name]})"
     fix = "write an ONNX model instead (-o FILE.onnx), or try another release of TensorRT; -v shows TensorRT's log"
-    return _told(Failure.of("Crash", _EXIT_CODE, problem, fix))
+    return _print_failure(Failure.of("Crash", _EXIT_CODE, problem, fix))
 
 
-def _told(failure: Failure) -> int:
+def _print_failure(failure: Failure) -> int:
     failure.print("--json" in sys.argv)
     return failure.exit_code

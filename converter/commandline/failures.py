@@ -62,11 +62,11 @@ def failure_of(error: Exception, *, whole: bool = False) -> Failure:
         return Failure(kind, error.exit_code, message, tuple(map(_parts, single)))
     if isinstance(error, click.ClickException):
         # Its classes are click's own. What the library refused still has its parts.
-        usage, told = partial(Failure, "UsageError", error.exit_code), error.format_message()
+        usage, text = partial(Failure, "UsageError", error.exit_code), error.format_message()
         if isinstance(error.__cause__, ConversionError):
-            return usage(f"error: {told}", (_parts(error.__cause__),))
-        problem, _, fix = told.partition("\n  fix: ")
-        return usage(f"error: {told}", (_facts(problem=problem, fix=fix or None),))
+            return usage(f"error: {text}", (_parts(error.__cause__),))
+        problem, _, fix = text.partition("\n  fix: ")
+        return usage(f"error: {text}", (_facts(problem=problem, fix=fix or None),))
     if isinstance(error, MemoryError):
         fix = "use a machine with more memory, or smaller shapes and layers"
         return Failure.of(kind, 3, "the machine does not have enough memory for this net", fix)
@@ -82,8 +82,8 @@ def _parts(error: ConversionError) -> Facts:
     from prototrt.caffe_proto.common.wording import worded
     from prototrt.converter.commandline.wording import command_line_words
 
-    told = {"problem": error.problem, "because": error.because, "fix": error.fix}
-    words = {name: text and worded(text, command_line_words, whole=True) for name, text in told.items()}
+    parts = {"problem": error.problem, "because": error.because, "fix": error.fix}
+    words = {name: text and worded(text, command_line_words, whole=True) for name, text in parts.items()}
     if error.origin is None:
         return _facts(**words, where=error.where, blob=error.blob)
     origin = error.origin

@@ -23,8 +23,7 @@ from prototrt.converter.commandline.options.refusals import refuse_files_read_an
 from prototrt.converter.commandline.options.sections import write_sections
 from prototrt.converter.commandline.printing import PRINTED
 from prototrt.converter.commandline.stopping import Stopped, was_interrupted
-from prototrt.converter.commandline.terminal import show
-from prototrt.converter.commandline.waiting import waiting
+from prototrt.converter.commandline.terminal import show, waiting
 
 HELP = {"help_option_names": ["--help", "-h"]}
 """The settings of click for a program."""
@@ -42,7 +41,7 @@ Exit codes:
 """
 
 
-class _Command(click.Command):
+class _Program(click.Command):
     """Its help lists the exit codes. Ctrl-C ends it with 130 at any time, where click would end it with 1."""
 
     def __init__(self, *arguments: Any, **attributes: Any) -> None:
@@ -75,7 +74,7 @@ class _Command(click.Command):
         sys.exit(code if isinstance(code, int) else 0)
 
 
-class Guarded(_Command):
+class Guarded(_Program):
     """A command whose failures become messages and exit codes, and whose help has headings."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -113,7 +112,7 @@ class Guarded(_Command):
             ctx.exit(_explain(error, ctx.params.get("as_json", False) and PRINTED not in ctx.meta))
 
 
-class Commands(_Command, click.Group):
+class Commands(_Program, click.Group):
     """Commands under one name, each of them guarded; a group in it is like itself."""
 
     command_class = Guarded
@@ -128,8 +127,9 @@ class Commands(_Command, click.Group):
             if not Path(args[0]).exists():
                 raise
             step = shlex.join([ctx.command_path, "inspect", args[0]])
-            told = f"'{args[0]}' is a file, expected a command\n  fix: {step} shows what it is and what to do with it"
-            raise click.UsageError(told, ctx) from None
+            problem = f"'{args[0]}' is a file, expected a command"
+            fix = f"{step} shows what it is and what to do with it"
+            raise click.UsageError(f"{problem}\n  fix: {fix}", ctx) from None
 
 
 def _waiting(command: str) -> AbstractContextManager[None]:

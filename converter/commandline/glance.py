@@ -34,10 +34,10 @@ def print_glance(glance: Glance) -> None:
     if facts.rows is not None and facts.rows.rows:
         _print_rows(facts.rows)
     step, about = next_step(facts), in_command_line_words(hint(facts))
-    told = {name: _lines(fact) for name, fact in facts.facts.items()}
-    told |= {"next": [line for line in (step, about) if line is not None]}
-    width = max(map(len, told))
-    for name, lines in told.items():
+    rows = {name: _lines(fact) for name, fact in facts.facts.items()}
+    rows |= {"next": [line for line in (step, about) if line is not None]}
+    width = max(map(len, rows))
+    for name, lines in rows.items():
         for place, line in enumerate(lines):
             show(f"{'' if place else name:{width}}  {line}")
     warn(facts.warnings)

@@ -39,5 +39,8 @@ def _others() -> list[str]:
     """ImageMagick's own commands on this machine."""
     ours = Path(sys.argv[0]).parent.resolve()
     folders = [folder for folder in os.get_exec_path() if Path(folder).resolve() != ours]
-    found = {name: shutil.which(name, path=os.pathsep.join(folders)) for name in ("magick", "convert")}
-    return [*(["magick"] if found["magick"] else []), *([found["convert"]] if found["convert"] else [])]
+    programs = {name: shutil.which(name, path=os.pathsep.join(folders)) for name in ("magick", "convert")}
+    return [
+        *(["magick"] if programs["magick"] else []),
+        *([programs["convert"]] if programs["convert"] else []),
+    ]

@@ -76,14 +76,14 @@ def hint(facts: FileFacts) -> str | None:
 def _net_beside(path: Path) -> str:
     """The net in the folder of the file: ``deploy.prototxt``, or the only prototxt; else a name to be replaced."""
     try:
-        found = [file for file in path.parent.iterdir() if file.suffix == ".prototxt"]
+        nets = [file for file in path.parent.iterdir() if file.suffix == ".prototxt"]
     except OSError:
         return _NET
-    chosen = [file for file in found if file.name == "deploy.prototxt"] or found
+    chosen = [file for file in nets if file.name == "deploy.prototxt"] or nets
     return str(chosen[0]) if len(chosen) == 1 else _NET
 
 
 def _beside(path: Path, name: str) -> str:
     """The file of this usual name in the same folder, if it is there; else the name, to be replaced."""
-    found = path.parent / name
-    return str(found) if found.is_file() else name
+    file = path.parent / name
+    return str(file) if file.is_file() else name

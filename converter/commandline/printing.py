@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
 from prototrt.converter.commandline.options.common import verbosity
+from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
 from prototrt.converter.commandline.terminal import show
+
+if TYPE_CHECKING:
+    from prototrt.surgery.ir import Graph
 
 PRINTED = "prototrt.printed"
 """In the context of a command: whether its result is printed as JSON, so that no failure may follow there."""
@@ -65,6 +69,19 @@ def warn(warnings: Sequence[str], insist: Collection[str] = ()) -> None:
     for warning in in_command_line_words(warnings):
         if warning in insist or not verbosity().quiet:
             show(f"warning: {warning}", err=True)
+
+
+def report_graph(graph: Graph) -> Graph:
+    """The graph in the command line's words, after its warnings are printed.
+
+    Raises ``OptionsError`` if an output would overwrite a source.
+    """
+    from prototrt.converter.commandline.wording import command_line_words
+
+    graph = graph.in_words_of(command_line_words)
+    refuse_files_read_and_written(click.get_current_context(), [source.file for source in graph.sources])
+    warn(graph.warnings, insist=[layer.warning for layer in graph.left_out])
+    return graph
 
 
 def print_json(facts: Mapping[str, object]) -> None:

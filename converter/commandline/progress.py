@@ -11,7 +11,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.common.visible import visible
-from prototrt.converter.commandline.waiting import held_back
+from prototrt.converter.commandline.terminal import held_back
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,7 +95,7 @@ def bar(total: int | None, quiet: bool) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def bar_when_known(quiet: bool) -> Iterator[Started]:
+def bar_of_parts(quiet: bool) -> Iterator[Started]:
     """A bar that begins when it is known how much there is to do, and ends with the block."""
     with ExitStack() as stack:
         yield lambda parts: stack.enter_context(bar(parts, quiet))

@@ -24,10 +24,17 @@ def print_verification(verification: Verification) -> None:
     """The table of comparisons, what was allowed, warnings, and the verdict."""
     right = (4, 5, 6, 7)
     table = Table(("way", "against", "layer", "blob", "max abs", "max rel", "RMS", "cosine", ""), right)
-    for found in verification.comparisons:
-        d, layer = found.difference, found.origin.layer if found.origin else ""
+    for comparison in verification.comparisons:
+        d, layer = comparison.difference, comparison.origin.layer if comparison.origin else ""
         numbers = (f"{d.max_abs:.2e}", f"{d.max_rel:.2e}", f"{d.rms:.2e}", f"{d.cosine:.7f}")
-        table.add_row(found.way, found.against, layer, found.blob, *numbers, "" if found.holds else "differs")
+        table.add_row(
+            comparison.way,
+            comparison.against,
+            layer,
+            comparison.blob,
+            *numbers,
+            "" if comparison.holds else "differs",
+        )
     table.show()
     calls, tolerance = verification.calls, verification.tolerance
     show(

@@ -11,7 +11,7 @@ from types import FrameType
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
-_TOLD_TWICE = 1.0
+_REPEATED = 1.0
 """Seconds within which a second signal is the first one again: from the terminal, and from whoever passes it on."""
 
 
@@ -27,7 +27,7 @@ class Interrupt:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         before, self._last = self._last, time.monotonic()
-        if self._last - before > _TOLD_TWICE:
+        if self._last - before > _REPEATED:
             raise KeyboardInterrupt
 
 

@@ -1,21 +1,25 @@
-"""What ``convert`` and ``run`` report at their end, in a few lines or as facts for programs."""
+"""What ``convert``, ``run`` and ``triton`` report at their end, in a few lines or as facts for programs."""
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prototrt.caffe_proto.common.sizes import text_of_bytes
-from prototrt.converter.commandline.after_converting import next_steps
 from prototrt.converter.companions.cpp_header import namespace_of
+from prototrt.converter.companions.script import script_of
 from prototrt.converter.options import BackendName
 from prototrt.surgery.ir.shapes import ranges, sizes
 
 if TYPE_CHECKING:
     from prototrt.converter.conversion import Converted
     from prototrt.converter.machines.targets import Target
+    from prototrt.converter.triton.repository import WrittenModel
+    from prototrt.converter.triton.served import Served
     from prototrt.surgery.ir import Array, Shape
 
 _LAYERS = {"caffe": "Caffe layers", "caffe2": "Caffe2 operators"}
@@ -123,9 +127,9 @@ def _verified(manifest: Mapping[str, Any]) -> list[str]:
     """One line if the net was verified."""
     if "verification" not in manifest:
         return []
-    found = manifest["verification"]
-    way, worst = found["comparisons"][0]["way"], max(item["max_abs"] for item in found["comparisons"])
-    return [f"verified {way} in {found['calls']} calls: off by at most {worst:.1e}"]
+    checks = manifest["verification"]
+    way, worst = checks["comparisons"][0]["way"], max(item["max_abs"] for item in checks["comparisons"])
+    return [f"verified {way} in {checks['calls']} calls: off by at most {worst:.1e}"]
 
 
 def _header(path: str | None) -> list[str]:
@@ -146,6 +150,37 @@ def _warnings(warnings: Sequence[str]) -> str:
     if not warnings:
         return ""
     return f", {len(warnings)} warning{'s' if len(warnings) > 1 else ''} (above)"
+
+
+def next_steps(path: str, manifest: Mapping[str, Any], target: Target | None) -> list[str]:
+    """The lines about the next command; none if nobody said what the machine is."""
+    if target is None:
+        return []
+    if "trtexec" in manifest:
+        return [*_repository(target), *_with_trtexec(path, manifest["trtexec"], target)]
+    name = Path(path).name
+    if target.backend is not None:
+        command = shlex.join(["prototrt", "run", name, "--inputs", "in.npz", "-o", "out.npz"])
+        return [f"next     on {target.machine} with such a GPU: {command}"]
+    code = f"import onnxruntime; print(onnxruntime.InferenceSession({json.dumps(name)}).get_inputs())"
+    return [f"next     {shlex.join(['python', '-c', code])}"]
+
+
+def _repository(target: Target) -> list[str]:
+    """One line about the command that does all of it for a server."""
+    if not target.batches:
+        return []
+    return ["next     prototrt triton MODEL WEIGHTS -o REPOSITORY writes all that Triton needs"]
+
+
+def _with_trtexec(path: str, command: list[str], target: Target) -> list[str]:
+    written = [file for file in (path, f"{path}.data", script_of(path)) if Path(file).is_file()]
+    *files, script = [shlex.quote(Path(file).name) for file in written]
+    begin = "or" if target.batches else "next"
+    return [
+        f"{begin:8} copy {', '.join(files)} and {script} to {target.machine}, and type there: sh {script}",
+        f"         it runs {shlex.join(command)}",
+    ]
 
 
 @dataclass(frozen=True)
@@ -169,6 +204,63 @@ class Calls:
             for name, array in self.results[-1].items()
         }
         return {"file": self.path, "calls": len(self.results), "outputs": outputs}
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A model that was written into a repository. ``seconds`` are those of all steps."""
+
+    written: WrittenModel
+    repository: str
+    seconds: float
+
+    @property
+    def summary(self) -> str:
+        """What clients send and get, what is in the folder, and what to do next."""
+        written, served = self.written, self.written.served
+        size = sum(file.stat().st_size for file in written.folder.rglob("*") if file.is_file())
+        lines = [
+            f"{written.folder.name}: {self.written.platform}, {_requests(served)}",
+            *(f"send     {value.name} {sizes(served.of_request(value))}" for value in served.inputs),
+            *(f"receive  {value.name} {sizes(served.of_request(value))}" for value in served.outputs),
+            *(f"left out {layer.origin.note}" for layer in served.graph.left_out),
+            f"{written.folder}: {text_of_bytes(size)}, {self.seconds:.1f} s",
+            *(f"next     {step}" for step in self._next()),
+        ]
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of the summary, for programs."""
+        served = self.written.served
+        return {
+            "folder": str(self.written.folder),
+            "platform": self.written.platform,
+            "max_batch_size": served.batch,
+            "is_stateful": served.is_stateful,
+            "inputs": {value.name: list(served.of_request(value)) for value in served.inputs},
+            "outputs": {value.name: list(served.of_request(value)) for value in served.outputs},
+            "needs_plan": self.written.needs_plan,
+            "seconds": round(self.seconds, 3),
+            "manifest": dict(self.written.manifest),
+        }
+
+    def _next(self) -> Iterator[str]:
+        """What is left to do until the server runs."""
+        if self.written.needs_plan:
+            yield f"run {self.written.script} in the container of Triton: it builds the plan"
+        if self.written.platform == "python":
+            extra = "gpu" if "plan" in self.written.manifest else "onnx"
+            yield f"install prototrt with its extra {extra} in the Python of Triton"
+        yield f"tritonserver --model-repository={Path(self.repository).resolve()}"
+
+
+def _requests(served: Served) -> str:
+    if not served.batch:
+        return f"requests one by one, because {served.unbatched}"
+    what = "requests"
+    if served.is_stateful:
+        what = "sequences, whose state the server keeps; give sequence_id, sequence_start and sequence_end"
+    return f"up to {served.batch} {what}"
 
 
 def state_line(after: str, before: str, shape: Shape, axes: Sequence[str | None] = ()) -> str:

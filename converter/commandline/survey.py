@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.common.wording import worded
 from prototrt.converter.commandline.options.common import verbosity
-from prototrt.converter.commandline.progress import bar_when_known
+from prototrt.converter.commandline.progress import bar_of_parts
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.commandline.wording import command_line_words, in_command_line_words
 from prototrt.converter.writing.json_text import result_text
@@ -24,7 +24,7 @@ def ask_about(paths: Sequence[str], quiet: bool) -> Survey:
     from prototrt.caffe_proto.common.errors import NetError
     from prototrt.converter.survey.survey import survey
 
-    with bar_when_known(quiet) as progress:
+    with bar_of_parts(quiet) as progress:
         report = survey(paths, progress)
     if not report.nets:
         raise NetError(
@@ -85,6 +85,6 @@ def _counted(verdict: Verdict, count: int) -> str:
 
 def _first_line(net: SurveyedNet) -> str:
     """The first line of the message, without the name of the file, which is in the row already."""
-    told = worded(net.message, command_line_words).partition("\n")[0].removeprefix(f"{net.file}:").lstrip()
-    number, colon, rest = told.partition(": ")
-    return f"line {number}{colon}{rest}" if number.isdigit() else told
+    message = worded(net.message, command_line_words).partition("\n")[0].removeprefix(f"{net.file}:").lstrip()
+    number, colon, rest = message.partition(": ")
+    return f"line {number}{colon}{rest}" if number.isdigit() else message

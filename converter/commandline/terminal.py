@@ -1,11 +1,115 @@
-"""What reaches the user's terminal."""
+"""What reaches the user's terminal: text that is safe to show, and a line that tells that a command works."""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
 
 from prototrt.caffe_proto.common.visible import visible
-from prototrt.converter.commandline.waiting import held_back
+
+_DELAY = 0.1
+"""Seconds before the line is drawn. A command that takes less shows none, and seems to take no time."""
+_PAUSE = 0.1
+_SIGNS = "|/-\\"
+_ERASE = "\r\x1b[2K"
+
+
+class WaitingLine:
+    """``| prototrt convert: working for 3 s``, redrawn by a thread of its own, and erased for other output."""
+
+    def __init__(self, text: str, stream: TextIO) -> None:
+        self._text, self._stream = text, stream
+        self._began = time.monotonic()
+        self._count = 0
+        self._held = 0
+        self._is_drawn = False
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._redraw, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._erase()
+
+    def draw(self) -> None:
+        """Draw the line, unless other output holds it back."""
+        with self._lock:
+            if not self._held:
+                seconds = int(time.monotonic() - self._began)
+                self._write(
+                    f"{_ERASE}{_SIGNS[self._count % len(_SIGNS)]} {self._text}: working for {seconds} s"
+                )
+                self._count += 1
+                self._is_drawn = True
+
+    @contextmanager
+    def held_back(self) -> Iterator[None]:
+        """Erase the line, and do not draw it within the block."""
+        with self._lock:
+            self._held += 1
+            self._erase()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held -= 1
+
+    def _redraw(self) -> None:
+        pause = _DELAY
+        while not self._ended.wait(pause):
+            self.draw()
+            pause = _PAUSE
+
+    def _erase(self) -> None:
+        if self._is_drawn:
+            self._write(_ERASE)
+            self._is_drawn = False
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:  # a terminal that is gone; the command may end without it
+            self._ended.set()
+
+
+_lines: list[WaitingLine] = []
+"""The line of the running command. Whoever prints must erase it, wherever that is."""
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Within the block, tell on the terminal that the command works. Elsewhere than on a terminal, do nothing."""
+    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield
+        return
+    line = WaitingLine(text, sys.stderr)
+    _lines.append(line)
+    line.start()
+    try:
+        yield
+    finally:
+        _lines.remove(line)
+        line.stop()
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Within the block, something else is shown on the terminal."""
+    if not _lines:
+        yield
+        return
+    with _lines[-1].held_back():
+        yield
 
 
 def show(text: str = "", *, err: bool = False, end: str = "\n") -> None:

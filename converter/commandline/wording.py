@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from prototrt.caffe_proto.common.wording import Command, Option, OptionValue, Varying, command_words, worded
-from prototrt.surgery.ir import Graph
 
 
 def command_line_words(named: Option | Command) -> str:
@@ -39,11 +38,6 @@ def in_command_line_words(facts: Any) -> Any:
     if isinstance(facts, Sequence):
         return [in_command_line_words(fact) for fact in facts]
     return facts
-
-
-def graph_in_command_line_words(graph: Graph) -> Graph:
-    """The graph with warnings that suit a user of the command line, wherever they are written."""
-    return graph.in_words_of(command_line_words)
 
 
 def _parameters() -> Iterator[click.Parameter]:

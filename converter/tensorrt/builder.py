@@ -17,7 +17,7 @@ from prototrt.caffe_proto.common.options import takes_options
 from prototrt.caffe_proto.common.subjects import refuse_other
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter import black_box
-from prototrt.converter.builder_options import refuse_for, refuse_without_gpu, stated
+from prototrt.converter.builder_options import chosen_options, refuse_for, refuse_without_gpu
 from prototrt.converter.companions.manifest import describe, graph_facts, refuse_changed
 from prototrt.converter.companions.signing import Signer
 from prototrt.converter.options import BuildOptions, Progress, TileLowering
@@ -190,7 +190,11 @@ class _PlanBuild:
                 "flavour": self.network.backend.name,
                 "version": self.network.backend.version,
                 "tf32": self.options.tf32,
-                **{option.name: value for option, value in stated(self.options) if option.is_of_the_engine},
+                **{
+                    option.name: value
+                    for option, value in chosen_options(self.options)
+                    if option.is_of_the_engine
+                },
                 **_place(self.network.backend),
             },
             "plan": {"build_seconds": round(self.seconds, 3)},

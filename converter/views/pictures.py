@@ -29,11 +29,11 @@ PAGE = ".html"
 RENDERED = (".svg", ".png", ".pdf")
 """What the program ``dot`` makes."""
 _CELLS: Mapping[str, Callable[[object], bool]] = {
-    **dict.fromkeys(("way", "against", "blob"), lambda found: isinstance(found, str)),
-    "layer": lambda found: found is None or isinstance(found, str),
-    "holds": lambda found: isinstance(found, bool),
+    **dict.fromkeys(("way", "against", "blob"), lambda value: isinstance(value, str)),
+    "layer": lambda value: value is None or isinstance(value, str),
+    "holds": lambda value: isinstance(value, bool),
     **dict.fromkeys(
-        ("max_abs", "max_rel", "rms", "cosine"), lambda found: found is None or isinstance(found, float)
+        ("max_abs", "max_rel", "rms", "cosine"), lambda value: value is None or isinstance(value, float)
     ),
 }
 """What a page shows of each comparison; numbers that are not finite are null in JSON."""
@@ -41,7 +41,7 @@ _GIVE_VERIFICATION = Worded("give the JSON of `{}`", Command("verify"))
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class NetPicture:
     """What was drawn: in Graphviz's language, unless it went into a file."""
 
     dot: str | None
@@ -55,14 +55,14 @@ def draw(
     stage: ShownStage,
     verification: str | None = None,
     surface: Surface = python_words,
-) -> Drawing:
+) -> NetPicture:
     """Draw the net, or the graph of the stage, into a file, if there is one.
 
     ``verification`` is a file of what ``verify`` prints as JSON, for pages. A page has the warnings in the
     ``surface``'s words. Raises ``OptionsError`` for a suffix of no format.
     """
     if target is None:
-        return Drawing(*_dot_text(model, options, stage, None))
+        return NetPicture(*_dot_text(model, options, stage, None))
     refuse_other_formats(target)
     suffix = _suffix(target)
     if is_page(target):
@@ -72,7 +72,7 @@ def draw(
         content = rendered(text, suffix, target) if suffix in RENDERED else text.encode()
     with atomic_write(target) as stream:
         stream.write(content)
-    return Drawing(None, warnings)
+    return NetPicture(None, warnings)
 
 
 def _dot_text(
@@ -123,11 +123,11 @@ def rendered(text: str, suffix: str, target: str) -> bytes:
         )
     made = subprocess.run([program, f"-T{suffix[1:]}"], input=text.encode(), capture_output=True, check=False)
     if made.returncode:
-        told = made.stderr.decode(errors="replace").strip().splitlines()
+        messages = made.stderr.decode(errors="replace").strip().splitlines()
         raise ConversionError(
             f"Graphviz's program dot failed with exit code {made.returncode}",
             where=target,
-            because=told[-1] if told else None,
+            because=messages[-1] if messages else None,
             fix="write .dot, and open it with another program",
         )
     return made.stdout
@@ -156,20 +156,20 @@ def _page(
 def read_verification(path: str) -> Mapping[str, Any]:
     """What ``verify`` has printed as JSON."""
     try:
-        found = value_from_json(read_text(path, "the output of verify as JSON", _GIVE_VERIFICATION))
+        facts = value_from_json(read_text(path, "the output of verify as JSON", _GIVE_VERIFICATION))
     except ValueError as error:
         raise UnreadableFileError(
             f"cannot be read as JSON: {error}", where=path, fix=_GIVE_VERIFICATION
         ) from error
-    if not _is_verification(found):
+    if not _is_verification(facts):
         raise UnreadableFileError("does not contain a verification", where=path, fix=_GIVE_VERIFICATION)
-    return found  # type: ignore[no-any-return]  # a mapping, as was checked
+    return facts  # type: ignore[no-any-return]  # a mapping, as was checked
 
 
-def _is_verification(found: object) -> bool:
-    if not isinstance(found, dict) or not isinstance(found.get("holds"), bool):
+def _is_verification(facts: object) -> bool:
+    if not isinstance(facts, dict) or not isinstance(facts.get("holds"), bool):
         return False
-    rows = found.get("comparisons")
+    rows = facts.get("comparisons")
     return isinstance(rows, list) and all(map(_is_comparison, rows))
 
 

@@ -21,9 +21,9 @@ from prototrt.converter.builder_options import (
     COMPATIBILITY,
     POOLS,
     ProfilingVerbosity,
+    chosen_options,
     refuse_for,
     refuse_without_gpu,
-    stated,
     trtexec_words,
 )
 from prototrt.converter.conversion import Product
@@ -49,9 +49,11 @@ def test_every_option_is_in_the_table() -> None:
     names = [option.name for option in BUILDER_OPTIONS]
     assert names == [each.name for each in fields(BuildOptions) if each.name not in OF_PROTOTRT]
     assert {*names} == VALUES.keys()
-    assert list(stated(BuildOptions())) == []
+    assert list(chosen_options(BuildOptions())) == []
     for name in names:
-        assert (name, VALUES[name]) in [(option.name, value) for option, value in stated(options(name))]
+        assert (name, VALUES[name]) in [
+            (option.name, value) for option, value in chosen_options(options(name))
+        ]
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from prototrt.caffe_proto.common.visible import visible
 from prototrt.converter.batch.entry import Outcome
 from prototrt.converter.batch.runner import BatchProgress, Listener
 from prototrt.converter.commandline.progress import terminal
-from prototrt.converter.commandline.terminal import show
-from prototrt.converter.commandline.waiting import held_back
+from prototrt.converter.commandline.terminal import held_back, show
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +43,7 @@ def _bar(total: int, console: Console) -> Iterator[Listener]:
 
         def hear(outcome: Outcome) -> None:
             if not outcome.status.is_good:
-                console.print(visible(_told(outcome)), markup=False, highlight=False, emoji=False)
+                console.print(visible(_failure_line(outcome)), markup=False, highlight=False, emoji=False)
             bars.update(task, advance=1, description=visible(f"{outcome.entry.name}: {outcome.status.value}"))
 
         yield hear
@@ -65,8 +64,8 @@ class _Lines:
             line = f"{outcome.entry.name}: {outcome.status.value}, {outcome.seconds:.1f} s"
             show(f"{count} {line}", err=True)
         if not outcome.status.is_good:
-            show(_told(outcome), err=True)
+            show(_failure_line(outcome), err=True)
 
 
-def _told(outcome: Outcome) -> str:
+def _failure_line(outcome: Outcome) -> str:
     return f"{outcome.entry.name}: {outcome.status.value}: {outcome.message}"

@@ -26,13 +26,13 @@ from prototrt.converter.commandline.options.serving import triton_options
 from prototrt.converter.commandline.options.stages import print_after_option, printing_after
 from prototrt.converter.commandline.printing import (
     print_result,
+    report_graph,
     tell,
     tell_summary,
     tell_written,
     warn,
     write_text,
 )
-from prototrt.converter.commandline.steps import report_graph
 from prototrt.converter.options import NO_SUFFIX, BuildOptions, ConversionOptions, TritonOptions
 from prototrt.surgery.options import RewriteOptions
 
@@ -109,7 +109,7 @@ def triton(
     the state of each sequence and gives cont: clients send the other inputs.
     """
     from prototrt.converter import steps
-    from prototrt.converter.commandline.serving import ModelFolder
+    from prototrt.converter.commandline.summaries import ModelFolder
     from prototrt.converter.conversion import load_with_weights
 
     began = time.perf_counter()

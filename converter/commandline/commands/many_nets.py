@@ -34,9 +34,9 @@ def batch(models: str, options: BatchOptions, dry_run: bool, as_json: bool) -> N
     from prototrt.converter.commandline.survey import print_survey
 
     if dry_run:
-        found = prototrt.survey_batch(models, options=options)
-        print_result(found, as_json, print_survey)
-        click.get_current_context().exit(0 if found.is_whole else 3)
+        report = prototrt.survey_batch(models, options=options)
+        print_result(report, as_json, print_survey)
+        click.get_current_context().exit(0 if report.is_whole else 3)
     with stoppable(), display(verbosity().quiet) as progress:
         result = prototrt.convert_batch(models, options=replace(options, progress=progress))
     warn(result.warnings, insist=result.warnings_of_left_out)
@@ -80,7 +80,7 @@ def survey(nets: tuple[str, ...], target: str | None, as_json: bool) -> None:
     """
     from prototrt.converter.commandline.survey import ask_about, print_survey, written
 
-    found = ask_about(nets, verbosity().quiet)
+    report = ask_about(nets, verbosity().quiet)
     if target is not None:
-        write_text(target, written(found, target))
-    print_result(found, as_json, print_survey)
+        write_text(target, written(report, target))
+    print_result(report, as_json, print_survey)

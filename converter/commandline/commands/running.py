@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
 
 import click
 
+import prototrt
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.commandline.frame import Guarded
 from prototrt.converter.commandline.options.calibrating import KnownScales, ScalesFiles, calibrate_options
 from prototrt.converter.commandline.options.common import common_options, json_option, verbosity
 from prototrt.converter.commandline.options.groups import gathered
 from prototrt.converter.commandline.options.loading import model_options
+from prototrt.converter.commandline.options.refusals import refuse_options_beside
 from prototrt.converter.commandline.options.rewriting import preprocess_option, rewrite_options
 from prototrt.converter.commandline.options.running import (
     CallOptions,
@@ -20,10 +23,13 @@ from prototrt.converter.commandline.options.running import (
     running_options,
 )
 from prototrt.converter.commandline.options.verifying import verify_options
-from prototrt.converter.commandline.printing import print_result, tell_summary, warn, write_text
-from prototrt.converter.commandline.steps import report_graph, rewritten, session_of
-from prototrt.converter.options import MOST_CALLS, CalibrateOptions, DataOptions, VerifyOptions
+from prototrt.converter.commandline.printing import print_result, report_graph, tell_summary, warn, write_text
+from prototrt.converter.options import MOST_CALLS, CalibrateOptions, DataOptions, VerifyOptions, Way
 from prototrt.surgery.options import RewriteOptions
+
+if TYPE_CHECKING:
+    from prototrt.converter.sessions.session import Session
+    from prototrt.surgery.ir import Graph
 
 
 @click.command(cls=Guarded, short_help="Run a net or an ONNX model on the CPU, or an engine on a GPU.")
@@ -59,10 +65,10 @@ def run(
     data.refuse_no_source()
     with session_of(model, loading, asked.watching(rewriting), asked.on, running) as session:
         picture = None if asked.draw is None else BoxPicture(asked.draw, session.signature)
-        given = some_calls(data, session.signature, asked.calls)
-        warn(given.warnings)
+        inputs = some_calls(data, session.signature, asked.calls)
+        warn(inputs.warnings)
         results, drawn = [], []
-        for call in given.calls():
+        for call in inputs.calls():
             if call.starts_anew:
                 session.reset()
             results.append(session.run(call.feeds))
@@ -105,7 +111,6 @@ def bench(
     "queued" is the time until Python continues while the GPU works.
     """
     from prototrt.converter.commandline.report import print_benchmark
-    from prototrt.converter.conversion import load_with_weights
     from prototrt.converter.machines.benchmark import bench
     from prototrt.converter.runtime.plan_file import is_plan
 
@@ -114,7 +119,7 @@ def bench(
             result = bench(session, calls, profile=profile)
     else:
         running.refuse_for_net(model)
-        result = bench(rewritten(load_with_weights(model, loading), rewriting), calls, profile=profile)
+        result = bench(rewritten(model, loading, rewriting), calls, profile=profile)
     warn(result.notes)
     print_result(result, as_json, print_benchmark)
 
@@ -138,13 +143,13 @@ def verify(
     If a tolerance is exceeded, the first offending layer is named, and the exit code is 5.
     With int8 or fp8, two tables show what that costs: each output, and each layer quantized alone.
     """
-    from prototrt.converter.commandline.progress import bar_when_known
+    from prototrt.converter.commandline.progress import bar_of_parts
     from prototrt.converter.commandline.report import print_verification
     from prototrt.converter.conversion import load_with_weights
     from prototrt.converter.steps import verify
 
     net = load_with_weights(model, loading)
-    with bar_when_known(verbosity().quiet) as progress:
+    with bar_of_parts(verbosity().quiet) as progress:
         options = replace(verifying, rewriting=rewriting, progress=progress)
         verification = verify(net, options, report_graph)
     print_result(verification, as_json, print_verification)
@@ -161,7 +166,7 @@ def verify(
     loading=LoadOptions,
     rewriting=RewriteOptions,
     calibrating=CalibrateOptions,
-    known=KnownScales,
+    sources=KnownScales,
     written=ScalesFiles,
 )
 def calibrate(
@@ -169,7 +174,7 @@ def calibrate(
     loading: LoadOptions,
     rewriting: RewriteOptions,
     calibrating: CalibrateOptions,
-    known: KnownScales,
+    sources: KnownScales,
     written: ScalesFiles,
     as_json: bool,
 ) -> None:
@@ -180,9 +185,48 @@ def calibrate(
     """
     from prototrt.converter.commandline.calibrating import scales_of
 
-    known.refuse_beside(calibrating)
-    found = scales_of(model, loading, rewriting, calibrating, known, written)
-    warn(found.warnings)
-    for target, text in found.texts.items():
+    sources.refuse_beside(calibrating)
+    scales = scales_of(model, loading, rewriting, calibrating, sources, written)
+    warn(scales.warnings)
+    for target, text in scales.texts.items():
         write_text(target, text)
-    print_result(found, as_json, tell_summary)
+    print_result(scales, as_json, tell_summary)
+
+
+def rewritten(model: str, loading: LoadOptions, rewriting: RewriteOptions) -> Graph:
+    """The graph of a net with weights; its warnings are printed."""
+    from prototrt.converter.conversion import load_with_weights
+
+    return report_graph(prototrt.rewrite(load_with_weights(model, loading), options=rewriting))
+
+
+def session_of(
+    model: str, loading: LoadOptions, rewriting: RewriteOptions, on: Way | None, running: RunningOptions
+) -> Session:
+    """A session on a net with its weights, on a plan, or on the file of an ONNX model.
+
+    Raises ``UsageError`` for options that are for one of the others.
+    """
+    from prototrt.converter.machines.memory import refuse_large_values
+    from prototrt.converter.runtime.plan_file import is_plan
+    from prototrt.converter.sessions.session import is_onnx_file
+
+    data = [field.name for field in fields(DataOptions)]
+    of_a_call = (*data, "target", "on", "calls", "draw")
+    if is_onnx_file(model):
+        running.refuse_for_net(model)
+        _refuse_other_ways(on, "onnx", model, "an ONNX model")
+        refuse_options_beside(model, "an ONNX model", "as_json", *of_a_call)
+        return prototrt.Session(model, cut=True)
+    if not is_plan(model):
+        running.refuse_for_net(model)
+        graph = rewritten(model, loading, rewriting)
+        refuse_large_values(graph, rewriting)
+        return prototrt.Session(graph, on=on, cut=True)
+    _refuse_other_ways(on, "engine", model, "an engine")
+    return running.session(model, *of_a_call)
+
+
+def _refuse_other_ways(on: Way | None, own: Way, file: str, kind: str) -> None:
+    if on not in (None, own):
+        raise click.UsageError(f"--on {on} is for nets, but {file} is {kind}\n  fix: leave it out")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,16 +20,19 @@ from prototrt.converter.commandline.options.rewriting import rewrite_options
 from prototrt.converter.commandline.options.stages import (
     inspection_stage_options,
     print_after_option,
+    printing_after,
     refuse_idle_reader,
     refuse_rewriting_options,
     split_stages,
     stage_options,
 )
 from prototrt.converter.commandline.printing import print_json, print_result, tell_written, warn
-from prototrt.converter.commandline.steps import print_graphs
 from prototrt.converter.commandline.terminal import show
 from prototrt.converter.views.stages import Reader, ShownStage
 from prototrt.surgery.options import RewriteOptions
+
+if TYPE_CHECKING:
+    from prototrt.caffe_proto import Model
 
 
 @click.command(cls=Guarded, short_help="Show layers, shapes, parameters and multiply-adds.")
@@ -98,7 +104,6 @@ def dot(
     Nodes made by surgery are dashed, the body of a Scan has a frame, and state that is
     fed back is a red, dashed arrow.
     """
-    from prototrt.converter.commandline.browser import open_in_browser
     from prototrt.converter.commandline.wording import command_line_words
     from prototrt.converter.views.pictures import TEXT, draw, is_page, refuse_other_formats
 
@@ -146,3 +151,27 @@ def doctor(as_json: bool) -> None:
     from prototrt.converter.machines.doctor import diagnose
 
     print_result(diagnose(), as_json, print_diagnosis)
+
+
+def print_graphs(
+    net: Model, options: RewriteOptions, stage: ShownStage, print_after: Sequence[str], as_json: bool
+) -> None:
+    """Print the graph of a stage as text, and the graphs after the named passes."""
+    from prototrt.converter.commandline.wording import command_line_words
+
+    if as_json:
+        raise click.UsageError("--json is for the table of layers: leave out --stage and --print-after")
+    with printing_after(print_after):
+        graph = prototrt.rewrite(net, options=replace(options, require_weights=False))
+        shown = graph if stage.name == "rewritten" else stage.lowered(graph)
+    if stage.name != "parsed":
+        show(shown.text(), end="")
+    warn(graph.in_words_of(command_line_words).warnings)
+
+
+def open_in_browser(file: str) -> None:
+    """Show the file. If there is no browser, as on a server, a warning says so: the file is written."""
+    import webbrowser
+
+    if not webbrowser.open(Path(file).resolve().as_uri()):
+        warn([f"no browser was found: open {file} yourself"])

@@ -73,7 +73,7 @@ def test_a_bar_begins_when_the_work_is_known(monkeypatch: pytest.MonkeyPatch) ->
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=80)
     monkeypatch.setattr(progress, "terminal", lambda: console)
-    with progress.bar_when_known(quiet=False) as started:
+    with progress.bar_of_parts(quiet=False) as started:
         assert screen.getvalue() == ""
         started(3)()
     assert "1/3" in screen.getvalue()
