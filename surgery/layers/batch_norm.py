@@ -50,7 +50,7 @@ def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         return [_of_batch(build, x, param.eps)]
     (stored,) = factor.array
     share = 0.0 if stored == 0 else 1.0 / float(stored)
-    return [_normalized(build, x, _Statistics(mean, variance, float(param.eps), share))]
+    return [_normalized(build, x, _ChannelStatistics(mean, variance, float(param.eps), share))]
 
 
 def _with_scale_and_bias(build: LayerBuilder, layer: Layer, x: Value) -> Value:
@@ -64,7 +64,7 @@ def _with_scale_and_bias(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     scale = build.parameter(layer, channels, "scale", filler=scale_filler, kind="scale").array
     bias = build.parameter(layer, channels, "bias", filler=bias_filler, kind="bias").array
     eps = max(float(param.eps), LEAST_EPS_OF_NVIDIA)
-    return _normalized(build, x, _Statistics(mean, variance, eps), scale, bias)
+    return _normalized(build, x, _ChannelStatistics(mean, variance, eps), scale, bias)
 
 
 def _statistics(build: LayerBuilder, layer: Layer, x: Value) -> tuple[Array, Array]:
@@ -75,7 +75,7 @@ def _statistics(build: LayerBuilder, layer: Layer, x: Value) -> tuple[Array, Arr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Statistics:
+class _ChannelStatistics:
     """Stored ``mean`` and ``variance`` (C,), both to be multiplied by ``share``; ``eps`` is added to the variance."""
 
     mean: Array
@@ -85,7 +85,11 @@ class _Statistics:
 
 
 def _normalized(
-    build: LayerBuilder, x: Value, of: _Statistics, slope: Array | None = None, bias: Array | None = None
+    build: LayerBuilder,
+    x: Value,
+    of: _ChannelStatistics,
+    slope: Array | None = None,
+    bias: Array | None = None,
 ) -> Value:
     """``(x - share * mean) / sqrt(share * variance + eps) * slope + bias``, as one Affine; arrays (C,)."""
     with np.errstate(all="ignore"):  # Caffe goes on with infinity and NaN
@@ -144,7 +148,7 @@ def _bn_of_pspnet(build: LayerBuilder, layer: Layer, x: Value) -> Value:
         _per_channel(build, layer, x, index, name, fillers.get(name), kind)
         for index, (name, kind) in enumerate(names.items())
     )
-    return _normalized(build, x, _Statistics(mean, variance, float(layer.param.eps)), slope, bias)
+    return _normalized(build, x, _ChannelStatistics(mean, variance, float(layer.param.eps)), slope, bias)
 
 
 def _bn_of_segnet(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:

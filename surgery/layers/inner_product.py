@@ -8,12 +8,13 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Worded
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
 from prototrt.surgery.building.layer_rules import which_fork
 from prototrt.surgery.ir import DType, OpenSize, Value, open_count
 from prototrt.surgery.ir.range_words import one_size
 from prototrt.surgery.ir.uniform_constants import is_repeated
-from prototrt.surgery.ops import ADD, Cast, Gather
+from prototrt.surgery.ops import Cast, Gather
 
 
 @layer_rule("InnerProduct")
@@ -41,7 +42,7 @@ def inner_product(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     y = build.product(rows, weights, transpose=param.transpose)
     if param.bias_term:
         bias = build.parameter(layer, (outputs,), "bias", filler=stated(param, "bias_filler"), kind="bias")
-        y = build.add(ADD, y, build.aligned(bias, len(y.shape)))
+        y = (Expression(build, y) + build.aligned(bias, len(y.shape))).value
     return [build.reshape(y, (*x.shape[:axis], outputs))]
 
 
@@ -98,7 +99,7 @@ def embed(build: LayerBuilder, layer: Layer, ids: Value) -> list[Value]:
     y = build.add(Gather(), table, build.add(Cast(DType.INT32), ids))
     if param.bias_term:
         bias = build.parameter(layer, (outputs,), "bias", filler=stated(param, "bias_filler"), kind="bias")
-        y = build.add(ADD, y, build.aligned(bias, len(y.shape)))
+        y = (Expression(build, y) + build.aligned(bias, len(y.shape))).value
     return [y]
 
 

@@ -65,12 +65,12 @@ def pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     floor = param.round_mode == param.FLOOR or not param.ceil_mode
     dilation = _dilation(layer, windows)
     extents = tuple(step * (window - 1) + 1 for step, window in zip(dilation, windows, strict=True))
-    found = spans(x.shape, extents, strides, pads, floor=floor)
+    axis_spans = spans(x.shape, extents, strides, pads, floor=floor)
     if max(dilation) > 1:
-        return [_dilated_max_pool(build, x, found, windows, dilation)]
+        return [_dilated_max_pool(build, x, axis_spans, windows, dilation)]
     if param.pool == param.MAX and len(layer.tops) == 2:
-        return [_max_pool(build, x, *found), _max_pool_index(build, x, *found)]
-    return [pooled(build, param, x, *found)]
+        return [_max_pool(build, x, *axis_spans), _max_pool_index(build, x, *axis_spans)]
+    return [pooled(build, param, x, *axis_spans)]
 
 
 MOST_OF_HOLES = 256
@@ -137,14 +137,14 @@ def _dilation(layer: Layer, windows: Sizes) -> Sizes:
 
 
 def _dilated_max_pool(
-    build: LayerBuilder, x: Value, found: Sequence[Span], windows: Sizes, dilation: Sizes
+    build: LayerBuilder, x: Value, axis_spans: Sequence[Span], windows: Sizes, dilation: Sizes
 ) -> Value:
     """The largest element of windows with holes: for each axis, the largest of shifted images.
 
     Source: naibaf7/caffe ``src/caffe/layers/pooling_layer.cu``, ``MaxPoolForwardSK``.
     """
     lowest, spatial = float(np.finfo(np.float32).min), len(windows)
-    for place, (span, window, step) in enumerate(zip(found, windows, dilation, strict=True)):
+    for place, (span, window, step) in enumerate(zip(axis_spans, windows, dilation, strict=True)):
         if span.pad or span.beyond(span.pad):
             before = _along(2 + place, 2 + spatial, span.pad, 0)
             after = _along(2 + place, 2 + spatial, span.beyond(span.pad), 0)
@@ -165,23 +165,25 @@ def _along(axis: int, axes: int, size: int, others: int) -> Sizes:
     return tuple(size if place == axis else others for place in range(axes))
 
 
-def pooled(build: LayerBuilder, param: Any, x: Value, *found: Span) -> Value:
+def pooled(build: LayerBuilder, param: Any, x: Value, *axis_spans: Span) -> Value:
     """What ``pool`` asks for: the largest, the mean or a weighted mean element of each window."""
     pool = {param.MAX: _max_pool, param.AVE: _average_pool, param.STOCHASTIC: _stochastic_pool}
-    return pool[param.pool](build, x, *found)
+    return pool[param.pool](build, x, *axis_spans)
 
 
-def _max_pool(build: LayerBuilder, x: Value, *found: Span) -> Value:
+def _max_pool(build: LayerBuilder, x: Value, *axis_spans: Span) -> Value:
     """The largest element of each window, the lowest number where there is none."""
     lowest = float(np.finfo(np.float32).min)
-    return _with_empty(build, build.add(_windows(MaxPool, found), x), found, [lowest] * len(found))
+    return _with_empty(
+        build, build.add(_windows(MaxPool, axis_spans), x), axis_spans, [lowest] * len(axis_spans)
+    )
 
 
-def _max_pool_index(build: LayerBuilder, x: Value, *found: Span) -> Value:
-    op = _windows(MaxPoolIndex, found)
+def _max_pool_index(build: LayerBuilder, x: Value, *axis_spans: Span) -> Value:
+    op = _windows(MaxPoolIndex, axis_spans)
     is_open = any(isinstance(dim, OpenSize) for dim in x.shape[2:])
     y = _first_largest(build, x, op) if is_open else build.add(op, x)
-    return _with_empty(build, y, found, [-1] * len(found))
+    return _with_empty(build, y, axis_spans, [-1] * len(axis_spans))
 
 
 def _first_largest(build: LayerBuilder, x: Value, op: MaxPoolIndex) -> Value:
@@ -201,21 +203,21 @@ def _first_largest(build: LayerBuilder, x: Value, op: MaxPoolIndex) -> Value:
     places += right.reshape(1, 1, 1, 1, wide, columns)
     largest = seen.largest(2, 4)
     first = seen.equals(largest).chosen(places.cast(DType.FLOAT32), math.inf).smallest(2, 4)
-    found = (largest > float(np.finfo(np.float32).min)).chosen(first, -1)
-    return found.reshape(items, channels, rows, columns).value
+    index = (largest > float(np.finfo(np.float32).min)).chosen(first, -1)
+    return index.reshape(items, channels, rows, columns).value
 
 
-def _average_pool(build: LayerBuilder, x: Value, *found: Span) -> Value:
+def _average_pool(build: LayerBuilder, x: Value, *axis_spans: Span) -> Value:
     """The mean of each window: 0 for a window without elements, NaN for a window of size 0."""
-    inner = [span.without_empty for span in found]
-    if any(span.pad for span in found):
-        around = (0, 0, *(span.pad for span in found))
+    inner = [span.without_empty for span in axis_spans]
+    if any(span.pad for span in axis_spans):
+        around = (0, 0, *(span.pad for span in axis_spans))
         x = build.add(Pad(around, around), x)
     after = tuple(span.beyond(2 * span.pad) for span in inner)
-    window, stride = tuple(span.window for span in found), tuple(span.stride for span in found)
-    y = build.add(AveragePool(window, stride, (0,) * len(found), after), x)
-    y = _with_empty(build, y, found, [0.0 if span.empty_size else math.nan for span in found])
-    for axis, span in enumerate(found, 2):
+    window, stride = tuple(span.window for span in axis_spans), tuple(span.stride for span in axis_spans)
+    y = build.add(AveragePool(window, stride, (0,) * len(axis_spans), after), x)
+    y = _with_empty(build, y, axis_spans, [0.0 if span.empty_size else math.nan for span in axis_spans])
+    for axis, span in enumerate(axis_spans, 2):
         if span.has_empty and isinstance(span.size, OpenSize):
             y = _with_windows_of_size_0(build, y, axis, span)
     return y
@@ -228,16 +230,18 @@ def _with_windows_of_size_0(build: LayerBuilder, y: Value, axis: int, span: Span
     return is_empty.chosen(math.nan, Expression(build, y)).value
 
 
-def _stochastic_pool(build: LayerBuilder, x: Value, *found: Span) -> Value:
-    return _with_empty(build, build.add(_windows(StochasticPool, found), x), found, [0] * len(found))
+def _stochastic_pool(build: LayerBuilder, x: Value, *axis_spans: Span) -> Value:
+    return _with_empty(
+        build, build.add(_windows(StochasticPool, axis_spans), x), axis_spans, [0] * len(axis_spans)
+    )
 
 
 Windows = TypeVar("Windows", MaxPool, MaxPoolIndex, StochasticPool)
 
 
-def _windows(op: type[Windows], found: Sequence[Span]) -> Windows:
+def _windows(op: type[Windows], axis_spans: Sequence[Span]) -> Windows:
     """The windows that see something, over the image with its padding, which never counts."""
-    inner = [span.without_empty for span in found]
+    inner = [span.without_empty for span in axis_spans]
     return op(
         tuple(span.window for span in inner),
         tuple(span.stride for span in inner),
@@ -246,12 +250,12 @@ def _windows(op: type[Windows], found: Sequence[Span]) -> Windows:
     )
 
 
-def _with_empty(build: LayerBuilder, y: Value, found: Sequence[Span], empty: Sequence[float]) -> Value:
+def _with_empty(build: LayerBuilder, y: Value, axis_spans: Sequence[Span], empty: Sequence[float]) -> Value:
     """``y`` with one more element along each axis whose last windows see nothing: what is ``empty`` there."""
     none = (0,) * len(y.shape)
     edges = [
         (_along(2 + place, len(none), 1, 0), value, span)
-        for place, (value, span) in enumerate(zip(empty, found, strict=True))
+        for place, (value, span) in enumerate(zip(empty, axis_spans, strict=True))
     ]
     # Where row and column meet, NaN wins: it is written last.
     for after, value, span in sorted(edges, key=lambda edge: math.isnan(edge[1])):

@@ -12,6 +12,7 @@ from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     expect_axes,
@@ -31,7 +32,7 @@ from prototrt.surgery.ir import (
     symbols_of,
 )
 from prototrt.surgery.layers.usual_sizes import Sizes, meant_size
-from prototrt.surgery.ops import ADD, MULTIPLY, SUBTRACT, Cast, MatMul, Pad, Resize, Scatter, Tile
+from prototrt.surgery.ops import Cast, MatMul, Pad, Resize, Scatter, Tile
 from prototrt.surgery.ops.windows import larger_smallest, told_ranges
 
 LONGEST = 1 << 20
@@ -314,8 +315,8 @@ def stretched(build: Builder, x: Value, axis: int, out: int) -> Value:
         return resampled(build, x, axis, weights)
     before, after = (build.gathered(x, build.constant(index, "place"), axis) for index in (first, second))
     factor = build.aligned(build.constant(share.astype(np.float32), "share"), 4, axis)
-    step = build.add(MULTIPLY, build.add(SUBTRACT, after, before), factor, hint="step")
-    return build.add(ADD, before, step, hint="between")
+    step = ((Expression(build, after) - before) * factor).named("step")
+    return (before + step).named("between").value
 
 
 def refuse_length(out: int) -> None:

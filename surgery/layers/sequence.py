@@ -13,11 +13,6 @@ from prototrt.surgery.building.limits import refuse_too_many
 from prototrt.surgery.ir import DType, Size, Value, computable, fixed, range_of
 from prototrt.surgery.layers.recurrent.indicator import indicator
 from prototrt.surgery.ops import (
-    ABS,
-    ADD,
-    GREATER,
-    MULTIPLY,
-    SUBTRACT,
     Cast,
     Clip,
     MatMul,
@@ -28,7 +23,6 @@ from prototrt.surgery.ops import (
     ReverseSequence,
     Select,
     TopK,
-    Transpose,
 )
 from prototrt.surgery.recurrent.counting import numbered_steps, numbers
 
@@ -99,7 +93,7 @@ def reverse_time(build: LayerBuilder, layer: Layer, x: Value, lengths: Value) ->
     if layer.param.copy_remaining:
         return [y]
     row = build.reshape(count, (1, x.shape[1], 1), hint="lengths_row")
-    valid = build.add(GREATER, row, numbered_steps(build, x), hint="valid")
+    valid = (Expression(build, row) > numbered_steps(build, x)).named("valid").value
     inside = build.reshape(valid, (*x.shape[:2], *(1,) * (len(x.shape) - 2)), hint="inside")
     return [build.add(Select(), inside, y, build.scalar(0, len(y.shape)))]
 
@@ -119,54 +113,44 @@ def ctc_greedy_decoder(build: LayerBuilder, layer: Layer, x: Value) -> list[Valu
     )
     refuse_too_many(range_of(steps).max ** 2, (steps, steps), "what is compared, each step with each other")
     best = _best(build, x, classes)
-    said = _is_said(build, layer, best)
+    is_class = _is_class(layer, best)
     # The place of each class in its row is the number of classes before it. Sums of 0 and 1 are exact.
     number = numbers(build, steps, "steps")
-    is_before = build.add(GREATER, build.aligned(number, 3, 1), build.aligned(number, 3), hint="is_before")
-    before = build.add(Cast(DType.FLOAT32), is_before, hint="before")
-    place = build.add(MatMul(transpose_b=True), said, before, hint="place")
-    column = build.add(Cast(DType.FLOAT32), build.aligned(number, 3), hint="columns")
-    standing = _upright(build, place)
-    goes = _and(
-        build, _is_zero(build, build.add(SUBTRACT, standing, column, hint="apart")), _upright(build, said)
-    )
+    is_before = (Expression(build, build.aligned(number, 3, 1)) > build.aligned(number, 3)).named("is_before")
+    before = is_before.apply(Cast(DType.FLOAT32)).named("before")
+    place = is_class.apply(MatMul(transpose_b=True), before).named("place")
+    column = Expression(build, build.aligned(number, 3)).apply(Cast(DType.FLOAT32)).named("columns")
+    is_here = _is_zero((_upright(place) - column).named("apart")) * _upright(is_class)
     # The class plus 1, so that an empty place is 0.
-    shown = _upright(build, build.add(ADD, best, build.scalar(1, 3), hint="classes"))
-    row = build.add(Reduce(ReduceKind.SUM, (1,), keep=False), build.add(MULTIPLY, goes, shown, hint="moved"))
-    return [build.add(SUBTRACT, row, build.scalar(1, 2))]
+    moved = (is_here * _upright((best + 1).named("classes"))).named("moved")
+    return [(moved.apply(Reduce(ReduceKind.SUM, (1,), keep=False)) - 1).value]
 
 
-def _best(build: LayerBuilder, x: Value, classes: int) -> Value:
+def _best(build: LayerBuilder, x: Value, classes: int) -> Expression:
     """The class with the largest score, of equals the first, as floats (N, 1, T)."""
     _, index = build.add_all(TopK(2, 1), build.add(Reverse(2), x, hint="scores"), hint="best")
-    number = build.add(Cast(DType.FLOAT32), index, hint="index")
-    number = build.add(SUBTRACT, build.scalar(classes - 1, 3), number, hint="class")
-    return build.add(Transpose((1, 2, 0)), number, hint="class_rows")
+    number = Expression(build, index).apply(Cast(DType.FLOAT32)).named("index")
+    return (classes - 1 - number).named("class").transpose(1, 2, 0).named("class_rows")
 
 
-def _is_said(build: LayerBuilder, layer: Layer, best: Value) -> Value:
+def _is_class(layer: Layer, best: Expression) -> Expression:
     """1 where a class is neither blank nor a repetition, otherwise 0: (N, 1, T)."""
-    blank = build.add(SUBTRACT, best, build.scalar(int(layer.param.blank_index), 3), hint="from_blank")
-    said = _is_nonzero(build, blank)
+    is_class = _is_nonzero((best - int(layer.param.blank_index)).named("from_blank"))
     if not layer.param.ctc_merge_repeated:
-        return said
-    previous = build.add(Pad((0, 0, 1), (0, 0, -1), -1.0), best, hint="previous")
-    return _and(build, said, _is_nonzero(build, build.add(SUBTRACT, best, previous, hint="change")))
+        return is_class
+    previous = best.apply(Pad((0, 0, 1), (0, 0, -1), -1.0)).named("previous")
+    return is_class * _is_nonzero((best - previous).named("change"))
 
 
-def _upright(build: LayerBuilder, row: Value) -> Value:
+def _upright(row: Expression) -> Expression:
     """(N, 1, T) as (N, T, 1)."""
-    return build.reshape(row, (row.shape[0], row.shape[2], 1))
+    return row.reshape(row.shape[0], row.shape[2], 1)
 
 
-def _is_nonzero(build: LayerBuilder, x: Value) -> Value:
+def _is_nonzero(x: Expression) -> Expression:
     """1 for whole numbers other than 0, and 0 for 0."""
-    return build.add(Clip(0, 1), build.add(ABS, x))
+    return abs(x).apply(Clip(0, 1))
 
 
-def _is_zero(build: LayerBuilder, x: Value) -> Value:
-    return build.add(SUBTRACT, build.scalar(1, len(x.shape)), _is_nonzero(build, x))
-
-
-def _and(build: LayerBuilder, a: Value, b: Value) -> Value:
-    return build.add(MULTIPLY, a, b)
+def _is_zero(x: Expression) -> Expression:
+    return 1 - _is_nonzero(x)

@@ -109,7 +109,7 @@ def nd_pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Windows:
+class _VolumeWindows:
     """Sizes along the axes after the channels."""
 
     kernel: Sizes
@@ -134,10 +134,10 @@ def _param(layer: Layer, newer: str, older: str) -> Any:
     return getattr(layer.message, newer if layer.message.HasField(newer) else older)
 
 
-def _windows_of_c3d(param: Any, temporal_pad: int) -> _Windows:
+def _windows_of_c3d(param: Any, temporal_pad: int) -> _VolumeWindows:
     size, stride, pad = (_once(param, name, other) for name, other in _C3D_FIELDS)
     depth = int(param.kernel_depth)
-    return _Windows(
+    return _VolumeWindows(
         (depth, size, size), (int(param.temporal_stride), stride, stride), (temporal_pad, pad, pad)
     )
 
@@ -158,7 +158,7 @@ def _once(param: Any, name: str, other: int) -> int:
     return int(field[0]) if field else other
 
 
-def _windows_of_shapes(layer: Layer, x: Value) -> _Windows:
+def _windows_of_shapes(layer: Layer, x: Value) -> _VolumeWindows:
     param, axes = layer.param, len(x.shape) - 2
     if not param.HasField("kernel_shape"):
         raise NetError("states no kernel_shape", fix="set kernel_shape, with one dim for each axis")
@@ -172,11 +172,11 @@ def _windows_of_shapes(layer: Layer, x: Value) -> _Windows:
                 fix="state one dim for each of these axes",
             )
         sizes.append(tuple(found))
-    return _Windows(*sizes)
+    return _VolumeWindows(*sizes)
 
 
 def _convolved(
-    build: LayerBuilder, layer: Layer, param: Any, x: Value, windows: _Windows, group: int
+    build: LayerBuilder, layer: Layer, param: Any, x: Value, windows: _VolumeWindows, group: int
 ) -> Value:
     outputs, channels = int(param.num_output), fixed(x.shape[1], "axis 1 (channels)")
     if outputs < 1 or group < 1 or outputs % group or channels % group:
@@ -201,7 +201,7 @@ def _bias(build: LayerBuilder, layer: Layer, param: Any, outputs: int) -> Value:
     return build.reshape(stored, (outputs,))
 
 
-def _pooled(build: LayerBuilder, param: Any, x: Value, windows: _Windows, *, rounds_up: bool) -> Value:
+def _pooled(build: LayerBuilder, param: Any, x: Value, windows: _VolumeWindows, *, rounds_up: bool) -> Value:
     if param.pool == param.STOCHASTIC:
         raise NetError("pool is STOCHASTIC, expected MAX or AVE", fix="remove pool to use MAX")
     sizes = [fixed(dim, f"axis {axis}") for axis, dim in enumerate(x.shape[2:], 2)]

@@ -20,7 +20,7 @@ from prototrt.surgery.layers.detection.overlaps import Boxes, of_normalized_corn
 from prototrt.surgery.layers.detection.rows import beside, chosen_rows, detections
 from prototrt.surgery.layers.detection.suppression import (
     LOWEST,
-    Kept,
+    KeptBoxes,
     Suppression,
     numbers,
     picked,
@@ -35,7 +35,7 @@ _ALL = int(np.iinfo(np.int32).max)
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
+class _DetectionSizes:
     """N images, P priors, C classes, L classes of locations (1 if they are shared)."""
 
     images: Size
@@ -90,7 +90,7 @@ def detection_output(
     return _top(build, layer, kept, boxes, labels, sizes.images)
 
 
-def _sizes(layer: Layer, location: Value, confidence: Value, prior: Value) -> _Sizes:
+def _sizes(layer: Layer, location: Value, confidence: Value, prior: Value) -> _DetectionSizes:
     """The sizes that the bottoms have and the fields state; they must agree."""
     param = layer.param
     if not param.num_classes:
@@ -98,7 +98,7 @@ def _sizes(layer: Layer, location: Value, confidence: Value, prior: Value) -> _S
     priors = _prior_count(layer, prior)
     classes, locations = param.num_classes, 1 if param.share_location else param.num_classes
     images = computable(location.shape[0], "the number of images") if location.shape else 1
-    sizes = _Sizes(images, priors, classes, locations)
+    sizes = _DetectionSizes(images, priors, classes, locations)
     of_priors = f"there are {sizes.priors} priors"
     _refuse_misfit(
         layer,
@@ -136,7 +136,7 @@ def _prior_count(layer: Layer, prior: Value) -> Size:
 
 
 def _refuse_first_stage(
-    layer: Layer, sizes: _Sizes, confidence: Value | None, location: Value | None
+    layer: Layer, sizes: _DetectionSizes, confidence: Value | None, location: Value | None
 ) -> None:
     """RefineDet's first stage tells objects from background, and moves the priors, for all classes alike."""
     because = f"there are {sizes.priors} priors, and {{}} numbers of the first stage for each"
@@ -247,7 +247,7 @@ def _of_labels(x: Expression, labels: Sequence[int]) -> Expression:
 
 
 def _top(
-    build: LayerBuilder, layer: Layer, kept: Kept, boxes: Boxes, labels: Sequence[int], images: Size
+    build: LayerBuilder, layer: Layer, kept: KeptBoxes, boxes: Boxes, labels: Sequence[int], images: Size
 ) -> list[Value]:
     """The rows of the top: by image, then by class, then by falling score."""
     each = fixed(kept.score.shape[1], "the number of boxes")
@@ -267,7 +267,7 @@ def _top(
     return detections(build, layer, rows, beside(columns), images)
 
 
-def _best_of_images(kept: Kept, images: Size, size: int, most: int) -> Expression:
+def _best_of_images(kept: KeptBoxes, images: Size, size: int, most: int) -> Expression:
     """Which boxes are among the ``most`` best ones of the ``size`` boxes of their image."""
     lists, each = kept.score.shape
     scores = kept.is_kept.reshape(images, size).chosen(kept.score.reshape(images, size), LOWEST)

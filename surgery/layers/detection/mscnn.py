@@ -28,7 +28,7 @@ from prototrt.surgery.ir import (
 )
 from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
 from prototrt.surgery.layers.detection.overlaps import Boxes, of_corner_and_sides, of_pixel_corners_in
-from prototrt.surgery.layers.detection.rows import Rows, counted_tops, rows_of_images
+from prototrt.surgery.layers.detection.rows import DetectionRows, counted_tops, rows_of_images
 from prototrt.surgery.layers.detection.suppression import Suppression, picked, suppressed
 
 _COORDINATES = 4
@@ -37,7 +37,7 @@ _WITHOUT_BOX = np.array([[0, 1, 1, 10, 10, 0]], np.float32)
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidates:
+class _MscnnCandidates:
     """Boxes (N, n) of N images, their scores, and whether they are large enough to be candidates."""
 
     boxes: Boxes
@@ -71,7 +71,7 @@ def box_output(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> l
         of_corner_and_sides(param.nms_type),
         first_of_equals=False,
     )
-    return _proposed(build, layer, _Candidates(boxes, score, is_large), rule, _corners_of_sides)
+    return _proposed(build, layer, _MscnnCandidates(boxes, score, is_large), rule, _corners_of_sides)
 
 
 @layer_rule("BoxGroupOutput")
@@ -100,7 +100,7 @@ def box_group_output(
     )
     overlap = of_pixel_corners_in(param.nms_type)
     rule = Suppression(overlap_threshold(param.iou_thr, "iou_thr"), overlap)
-    return _proposed(build, layer, _Candidates(boxes, scores, is_large), rule, lambda box: box)
+    return _proposed(build, layer, _MscnnCandidates(boxes, scores, is_large), rule, lambda box: box)
 
 
 def _in_one_list(parts: Sequence[tuple[Boxes, Expression]]) -> tuple[Boxes, Expression]:
@@ -117,7 +117,7 @@ def _corners_of_sides(box: Boxes) -> Boxes:
 def _proposed(
     build: LayerBuilder,
     layer: Layer,
-    given: _Candidates,
+    given: _MscnnCandidates,
     rule: Suppression,
     corners_of: Callable[[Boxes], Boxes],
 ) -> list[Value]:
@@ -312,7 +312,7 @@ def _as_learned(layer: Layer, moves: list[Expression]) -> list[Expression]:
     ]
 
 
-def _tops(build: LayerBuilder, layer: Layer, rows: Rows, table: Expression) -> list[Value]:
+def _tops(build: LayerBuilder, layer: Layer, rows: DetectionRows, table: Expression) -> list[Value]:
     """The regions, and perhaps the regions with their scores; where there is none, the fork invents one."""
     size = fixed(table.shape[0], "the number of rows")
     is_any = rows.count > 0

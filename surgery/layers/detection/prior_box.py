@@ -63,7 +63,7 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
 
 
 @dataclass(frozen=True, slots=True)
-class _Boxes:
+class _BoxesOfPlace:
     """The boxes at one place, (P, 2) each: width and height, and how far from the place their middles are along
     x and y, in steps and in pixels. ``is_cut`` is whether boxes end where the image ends.
     """
@@ -73,14 +73,14 @@ class _Boxes:
     pixels: Array
     is_cut: bool = False
 
-    def along(self, axis: int) -> _Boxes:
+    def along(self, axis: int) -> _BoxesOfPlace:
         """Only the numbers (P,) along y (axis 0) or x."""
         sides, steps, pixels = (part[:, 1 - axis] for part in (self.sides, self.steps, self.pixels))
-        return _Boxes(sides, steps, pixels, self.is_cut)
+        return _BoxesOfPlace(sides, steps, pixels, self.is_cut)
 
 
 def _edges(
-    build: LayerBuilder, places: Size, pixels: Size, step: float | None, boxes: _Boxes, offset: float
+    build: LayerBuilder, places: Size, pixels: Size, step: float | None, boxes: _BoxesOfPlace, offset: float
 ) -> Value:
     """Where the boxes (P,) begin and end at each place of an axis, relative to the image: (places, P, 2).
 
@@ -113,18 +113,18 @@ def _constant(build: LayerBuilder, numbers: Array, hint: str) -> Expression:
     return Expression(build, build.constant(numbers.astype(np.float32)[None], hint))
 
 
-def _boxes(param: Any, fork: Fork | None) -> _Boxes:
+def _boxes(param: Any, fork: Fork | None) -> _BoxesOfPlace:
     """The boxes at one place, in the order of the fork."""
     if param.fixed_size or param.density or param.fixed_ratio:
         return _dense_boxes(param)
     boxes = _sparse_boxes(param)
     if fork == "textboxes":  # each one again, half a step below
         below = np.tile([[0, 0], [0, 0.5]], (len(boxes.sides), 1))
-        return _Boxes(np.repeat(boxes.sides, 2, axis=0), below, np.repeat(boxes.pixels, 2, axis=0))
+        return _BoxesOfPlace(np.repeat(boxes.sides, 2, axis=0), below, np.repeat(boxes.pixels, 2, axis=0))
     return boxes if fork != "faceboxes" else _of_faceboxes(boxes, param)
 
 
-def _sparse_boxes(param: Any) -> _Boxes:
+def _sparse_boxes(param: Any) -> _BoxesOfPlace:
     """Boxes around the place itself."""
     least, most = [*param.min_size], [*param.max_size]
     _refuse_sizes(least, "min_size")
@@ -147,12 +147,12 @@ def _sparse_boxes(param: Any) -> _Boxes:
     return _around_place(sides)
 
 
-def _around_place(sides: list[tuple[float, float]]) -> _Boxes:
+def _around_place(sides: list[tuple[float, float]]) -> _BoxesOfPlace:
     exact = np.array(sides, np.float32).astype(np.float64)  # as the fork holds them
-    return _Boxes(exact, np.zeros_like(exact), np.zeros_like(exact))
+    return _BoxesOfPlace(exact, np.zeros_like(exact), np.zeros_like(exact))
 
 
-def _of_faceboxes(boxes: _Boxes, param: Any) -> _Boxes:
+def _of_faceboxes(boxes: _BoxesOfPlace, param: Any) -> _BoxesOfPlace:
     """Squares are one pixel smaller. Those of 32 and 64 pixels stand 8 and 16 pixels apart, 4 x 4 and 2 x 2 of them."""
     sides: list[tuple[float, float]] = []
     pixels: list[tuple[float, float]] = []
@@ -169,10 +169,10 @@ def _of_faceboxes(boxes: _Boxes, param: Any) -> _Boxes:
             because="FaceBoxes expects the sizes 32, 64 and 128, or one larger size, and no max_size",
             fix=Worded("leave {} out, if the net is not FaceBoxes", Option("fork", "faceboxes")),
         )
-    return _Boxes(np.array(sides), np.zeros((len(sides), 2)), np.array(pixels))
+    return _BoxesOfPlace(np.array(sides), np.zeros((len(sides), 2)), np.array(pixels))
 
 
-def _dense_boxes(param: Any) -> _Boxes:
+def _dense_boxes(param: Any) -> _BoxesOfPlace:
     """For each size and ratio, density x density boxes side by side around the place."""
     if param.min_size or param.max_size:
         raise NetError(
@@ -205,7 +205,7 @@ def _dense_boxes(param: Any) -> _Boxes:
             pixels += [(across, down) for down in of_row for across in of_row]
             sides += [(width, height)] * density**2
     boxes = _around_place(sides)
-    return _Boxes(boxes.sides, boxes.steps, np.array(pixels), is_cut=True)
+    return _BoxesOfPlace(boxes.sides, boxes.steps, np.array(pixels), is_cut=True)
 
 
 def _refuse_sizes(sizes: list[float], name: str) -> None:

@@ -54,7 +54,7 @@ class Proposals:
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidates:
+class _ProposalCandidates:
     """All boxes of each image (N, H W A), their scores, and which of them count."""
 
     scores: Expression
@@ -99,7 +99,7 @@ def best_boxes(
 
 def _candidates(
     build: LayerBuilder, layer: Layer, score: Value, move: Value, info: Value, how: Proposing
-) -> _Candidates:
+) -> _ProposalCandidates:
     images, height, width = _refuse_misfits(layer, score, move, info, how)
     number = len(how.anchors)
     count = height * width * number
@@ -119,7 +119,7 @@ def _candidates(
         is_candidate = scores > LOWEST
     else:
         is_candidate = is_large & _scores_enough(build, scores, how, count)
-    return _Candidates(scores, is_candidate, boxes)
+    return _ProposalCandidates(scores, is_candidate, boxes)
 
 
 def _refuse_misfits(

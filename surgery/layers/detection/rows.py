@@ -13,7 +13,7 @@ from prototrt.surgery.building.expression import Expression, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import DType, OpenSize, Size, Value, computable, fixed, open_count, range_of
 from prototrt.surgery.layers.detection.overlaps import Boxes
-from prototrt.surgery.layers.detection.suppression import Kept, gathered, lengthened
+from prototrt.surgery.layers.detection.suppression import KeptBoxes, gathered, lengthened
 from prototrt.surgery.ops import TopK
 
 _MOST_PLACES = 1 << 24
@@ -21,7 +21,7 @@ _MOST_PLACES = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class DetectionRows:
     """Where the rows of a result are in a longer list, in order.
 
     ``places`` (K,) are indices into the list; ``is_row`` (K,) is true for the first ``count`` (1,) of them,
@@ -44,7 +44,7 @@ def beside(columns: Sequence[Expression]) -> Expression:
     return concatenated([column.reshape(size, 1) for column in columns], 1)
 
 
-def rows_of_images(kept: Kept, corners: Boxes, most: int) -> tuple[Rows, Expression]:
+def rows_of_images(kept: KeptBoxes, corners: Boxes, most: int) -> tuple[DetectionRows, Expression]:
     """The boxes (N, n) that are kept of N images, at most ``most`` of each: their places, and the table they are in.
 
     The table (N n, 6) has a row for each box: image, corners, score.
@@ -58,7 +58,7 @@ def rows_of_images(kept: Kept, corners: Boxes, most: int) -> tuple[Rows, Express
     return rows, beside([image, *corners.parts, kept.score])
 
 
-def chosen_rows(is_chosen: Expression, most: int) -> Rows:
+def chosen_rows(is_chosen: Expression, most: int) -> DetectionRows:
     """The first ``most`` places of a list (L,) where this is true, in their order."""
     build = is_chosen.build
     size = computable(is_chosen.shape[0], "the length of a list")
@@ -81,7 +81,7 @@ def chosen_rows(is_chosen: Expression, most: int) -> Rows:
     is_row = found > -largest
     places = is_row.chosen(0 - found, 0).cast(DType.INT32)
     count = is_row.cast(DType.FLOAT32).sum(0).cast(DType.INT32)
-    return Rows(places, is_row, count)
+    return DetectionRows(places, is_row, count)
 
 
 def counted_tops(
@@ -92,7 +92,9 @@ def counted_tops(
     return [build.counted(top, axis, name) for top in tops]
 
 
-def detections(build: LayerBuilder, layer: Layer, rows: Rows, table: Expression, images: Size) -> list[Value]:
+def detections(
+    build: LayerBuilder, layer: Layer, rows: DetectionRows, table: Expression, images: Size
+) -> list[Value]:
     """The top of a layer that detects, (1, 1, K, 7): these rows of a table (L, 7).
 
     Where nothing is found, the forks give one row for each image: its number, and six times -1.

@@ -52,7 +52,7 @@ class Suppression:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptBoxes:
     """What is left of each list of boxes: (lists, most), by falling score, in places from 0 on.
 
     ``index`` counts in the list; where ``is_kept`` is false, a place is free, and its index is any.
@@ -71,7 +71,7 @@ def suppressed(
     *,
     before: int,
     most: int,
-) -> Kept:
+) -> KeptBoxes:
     """Suppress in every list by itself: scores, candidates and the parts of boxes are (lists, n).
 
     Only the best ``before`` candidates of a list enter, only the first ``most`` are looked for.
@@ -92,9 +92,9 @@ def suppressed(
     sorted_boxes = boxes.map(lambda part: picked(part, places))
     if is_small:
         decide = _natively if is_native else _fixed_point
-        return Kept(places, best, _first(decide(best > LOWEST, sorted_boxes, rule), most))
+        return KeptBoxes(places, best, _first(decide(best > LOWEST, sorted_boxes, rule), most))
     kept = _one_by_one(best, sorted_boxes, replace(rule, first_of_equals=True), most)
-    return Kept(picked(places, kept.index), kept.score, kept.is_kept)
+    return KeptBoxes(picked(places, kept.index), kept.score, kept.is_kept)
 
 
 def picked(rows: Expression, index: Expression) -> Expression:
@@ -188,7 +188,7 @@ def _product(kept: Expression, matrix: Expression) -> Expression:
     return Expression(kept.build, kept.build.add(MatMul(), kept.value, matrix.value))
 
 
-def _one_by_one(scores: Expression, boxes: Boxes, rule: Suppression, most: int) -> Kept:
+def _one_by_one(scores: Expression, boxes: Boxes, rule: Suppression, most: int) -> KeptBoxes:
     """The best candidate of each list, then the best of those that no kept one suppresses, and so on."""
     lists, size = (computable(dim, "the number of boxes") for dim in scores.shape)
     build = scores.build
@@ -225,7 +225,7 @@ def _one_by_one(scores: Expression, boxes: Boxes, rule: Suppression, most: int) 
     loop = While(inner.graph("round", [*(result.value for result in results), goes_on.reshape().value]))
     _, _, places, values = build.add_all(loop, *(outer.value for outer in outside), hint="kept")
     found = Expression(build, values)
-    return Kept(Expression(build, places), found, found > LOWEST)
+    return KeptBoxes(Expression(build, places), found, found > LOWEST)
 
 
 def _filled(build: Builder, shape: tuple[Size, Size], number: np.generic, hint: str) -> Value:

@@ -21,13 +21,13 @@ from prototrt.surgery.layers.detection.suppression import Suppression, gathered,
 from prototrt.surgery.ops import Softmax
 
 MOST_DETECTIONS = 1000
-"""Rows that a result has at most. The forks give all rows; a batch may have hundreds of thousands."""
+"""DetectionRows that a result has at most. The forks give all rows; a batch may have hundreds of thousands."""
 _ROW = 5
 """Numbers of a box before its classes: x, y, width, height, objectness."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidates:
+class _YoloCandidates:
     """One column each: centre, sides, label and score of boxes, and whether they are candidates at all."""
 
     boxes: Boxes
@@ -111,7 +111,9 @@ def _refuse_too_few(layer: Layer, field: str, count: int, expected: int, each: s
         )
 
 
-def _of_best_class(build: LayerBuilder, layer: Layer, index: int, x: Value, anchors: Array) -> _Candidates:
+def _of_best_class(
+    build: LayerBuilder, layer: Layer, index: int, x: Value, anchors: Array
+) -> _YoloCandidates:
     """YOLO v2: the width of a map is used for both sides, and only the best class of a box counts."""
     maps = _numbers_of_boxes(build, layer, index, x)
     images, boxes, _, height, width = (computable(dim) for dim in maps.shape)
@@ -132,7 +134,7 @@ def _of_best_class(build: LayerBuilder, layer: Layer, index: int, x: Value, anch
     best, label = top(shares, 1, first_of_equals=True)
     located = _located(square, anchors, (width, width))
     score = square.slice(2, 4).sigmoid().reshape(places, 1) * best
-    return _Candidates(
+    return _YoloCandidates(
         located.map(lambda part: part.reshape(places, 1)),
         label.cast(DType.FLOAT32),
         score,
@@ -142,7 +144,7 @@ def _of_best_class(build: LayerBuilder, layer: Layer, index: int, x: Value, anch
 
 def _of_all_classes(
     build: LayerBuilder, layer: Layer, index: int, x: Value, anchors: Array, scale: int
-) -> _Candidates:
+) -> _YoloCandidates:
     """YOLO v3: each class is a separate candidate; anchors are in pixels of the net's input."""
     maps = _numbers_of_boxes(build, layer, index, x)
     images, boxes, _, height, width = (computable(dim) for dim in maps.shape)
@@ -154,7 +156,7 @@ def _of_all_classes(
     label = build.broadcast(build.aligned(numbers, 5, 2), (images, boxes, classes, height, width), "label")
     every = Expression(build, build.constant(np.ones((1, 1, classes, 1, 1), np.float32), "every_class"))
     score = score.reshape(count, 1)
-    return _Candidates(
+    return _YoloCandidates(
         _located(maps, anchors, net).map(lambda part: (part * every).reshape(count, 1)),
         Expression(build, label).reshape(count, 1),
         score,
@@ -207,7 +209,9 @@ def _places(build: Builder, size: Size, hint: str, axis: int) -> Expression:
     return Expression(build, build.aligned(build.counted_numbers(size, hint, dtype=DType.FLOAT32), 5, axis))
 
 
-def _detected(build: LayerBuilder, layer: Layer, parts: Sequence[_Candidates], images: Size) -> list[Value]:
+def _detected(
+    build: LayerBuilder, layer: Layer, parts: Sequence[_YoloCandidates], images: Size
+) -> list[Value]:
     """The top: the candidates of all bottoms in one list."""
     rule = Suppression(
         overlap_threshold(layer.param.nms_threshold, "nms_threshold"), of_centres, drops_equal=True

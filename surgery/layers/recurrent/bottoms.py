@@ -25,7 +25,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bottoms:
+class RecurrentBottoms:
     """``x`` (T, N, ...), ``cont`` (T, N), static inputs (N, ...), ``lengths`` (N,), exposed initial states."""
 
     layer: Layer
@@ -137,7 +137,7 @@ def read_bottoms(
     others: Sequence[Value],
     expected: Expected,
     drops_cont: bool = False,
-) -> Bottoms:
+) -> RecurrentBottoms:
     """Identify the bottoms after x and cont: static inputs, sequence lengths, initial states.
 
     A cont that is dropped may have any shape: that of a net that computes it does not vary with T.
@@ -155,7 +155,7 @@ def read_bottoms(
         raise _wrong_count(layer, first, expected)
     statics = rest[: len(rest) - len(expected.states)]
     initial = rest[len(statics) :]
-    found = Bottoms(
+    found = RecurrentBottoms(
         layer,
         x,
         cont,
@@ -201,7 +201,7 @@ def _wrong_count(layer: Layer, first: int, expected: Expected) -> NetError:
     )
 
 
-def _expect_static(found: Bottoms, place: int, index: int, value: Value) -> None:
+def _expect_static(found: RecurrentBottoms, place: int, index: int, value: Value) -> None:
     if found.varies(place) or (len(value.shape) > 1 and value.shape[0] == found.streams):
         return
     raise ShapeError(

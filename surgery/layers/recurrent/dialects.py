@@ -31,7 +31,7 @@ def lstm_of_forks(build: LayerBuilder, layer: Layer, x: Value, clip: Value | Non
     """Long short-term memory of junhyukoh, CTPN and caffe_ocr; what its GPU code computes.
 
     Becomes: MatMul, Add; Reshape and Tile of clip; Scan; with clip, state inputs and outputs.
-    Bottoms: x (T*N, ...), N is batch_size, or with three axes (T, N, D); clip, T*N elements.
+    RecurrentBottoms: x (T*N, ...), N is batch_size, or with three axes (T, N, D); clip, T*N elements.
     Without clip every call starts at zero. Tops: h, (T*N, H) or (T, N, H).
     Blobs: W_x (4H, D), W_h (4H, H), b (4H,); gates i, f, o, g. clipping_threshold is for gradients.
     Source: junhyukoh/caffe-lstm ``src/caffe/layers/lstm_layer.cu``.
@@ -94,7 +94,7 @@ def lstm_controller(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *o
     """LSTM whose ``W_xc x + b_c`` is also multiplied by cont. From JEDDi-Net.
 
     Becomes: MatMul, Add, Multiply; Reshape and Tile of cont; Scan; state inputs and outputs.
-    Bottoms, tops and blobs: as of LSTM.
+    RecurrentBottoms, tops and blobs: as of LSTM.
     Source: VisionLearningGroup/JEDDi-Net, caffe3d.
     """
     return recurrent(build, layer, x, cont, others)
@@ -105,7 +105,7 @@ def lstm_topic(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others
     """LSTM with two static inputs, the second one a topic. From JEDDi-Net.
 
     Becomes: MatMul, Add; Reshape and Tile of cont; Scan; state inputs and outputs.
-    Bottoms and tops: as of LSTM, with x_topic (N, ...) or (T, N, ...) after x_static.
+    RecurrentBottoms and tops: as of LSTM, with x_topic (N, ...) or (T, N, ...) after x_static.
     Blobs: W_xc, b_c, W_xc_static, W_xc_topic, W_hc.
     Source: VisionLearningGroup/JEDDi-Net, caffe3d.
     """
@@ -117,7 +117,7 @@ def lstm_unit_of_forks(build: LayerBuilder, layer: Layer, x: Value, memory: Valu
     """One step of an LSTM with its weights, but without bias. From apollocaffe and ReInspect.
 
     Becomes: MatMul, Slice, Sigmoid, TanH, Multiply, Add.
-    Bottoms: x and h as one (N, K), memory (N, C). Tops: h and memory, (N, C).
+    RecurrentBottoms: x and h as one (N, K), memory (N, C). Tops: h and memory, (N, C).
     Blobs: input value, input gate, forget gate, output gate, (1, C, 1, K) each. With
     tie_output_forget the forget gate is ``sigmoid(-output)``; without tanh_hidden h is ``o c'``.
     Source: Russell91/apollocaffe ``src/caffe/layers/lstm_unit_layer.cpp``.
@@ -155,7 +155,7 @@ def gru_unit(
     """``h' = (1 - z) tanh(n) + z h``, z = sigmoid(update): the end of a step of a GRU, as in Caffe2.
 
     Becomes: Slice, Sigmoid, TanH, Multiply, Add.
-    Bottoms: h (1, N, H), gates r, z, n (1, N, 3H); r is not read, because n includes it;
+    RecurrentBottoms: h (1, N, H), gates r, z, n (1, N, 3H); r is not read, because n includes it;
     optionally cont (1, N), which multiplies h. Top: h' (1, N, H).
     Source: caffe2 ``operators/gru_unit_op.h``.
     """

@@ -9,7 +9,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Value, element_count
-from prototrt.surgery.layers.recurrent.bottoms import Bottoms, Expected, read_bottoms
+from prototrt.surgery.layers.recurrent.bottoms import Expected, RecurrentBottoms, read_bottoms
 from prototrt.surgery.layers.recurrent.indicator import fitted_indicator
 from prototrt.surgery.layers.recurrent.options import (
     check_options,
@@ -31,7 +31,7 @@ def lstm(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others: Valu
     """Long short-term memory over T steps of N streams.
 
     Becomes: MatMul, Add; Reshape and Tile of cont; Scan; state inputs and outputs.
-    Bottoms: x (T, N, ...), cont (T, N), optionally x_static (N, ...), with sequence_lengths
+    RecurrentBottoms: x (T, N, ...), cont (T, N), optionally x_static (N, ...), with sequence_lengths
     lengths (N,), and with expose_hidden h_0, c_0 (1, N, H). Tops: h (T, N, H), and with expose_hidden
     h_T, c_T (1, N, H).
     Blobs: W_xc (4H, D), b_c (4H,), [W_xc_static (4H, S)], W_hc (4H, H), [peephole (3, H)],
@@ -50,7 +50,7 @@ def rnn(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others: Value
     """Plain recurrence: ``h' = tanh(W_xh x + W_hh h + b_h)``, top ``tanh(W_ho h' + b_o)``.
 
     Becomes: MatMul, Add; Reshape and Tile of cont; Scan; MatMul, Add, TanH; a state input and output.
-    Bottoms and tops: as of LSTM, with h_0 and h_T alone.
+    RecurrentBottoms and tops: as of LSTM, with h_0 and h_T alone.
     Blobs: W_xh (H, D), b_h (H,), [W_xh_static (H, S)], W_hh (H, H), W_ho (H, H), b_o (H,).
     Source: caffe ``src/caffe/layers/recurrent_layer.cpp``, ``rnn_layer.cpp``.
     """
@@ -64,7 +64,7 @@ def gru(
     """Gated recurrent unit; ``linear_before_reset`` resets after the product, as cuDNN does.
 
     Becomes: MatMul, Add; Reshape and Tile of cont; Scan; a state input and output.
-    Bottoms and tops: as of LSTM, with h_0 and h_T alone; cont may be left out if nothing follows it.
+    RecurrentBottoms and tops: as of LSTM, with h_0 and h_T alone; cont may be left out if nothing follows it.
     Blobs: W_xc (3H, D), b_c (3H,), [W_xc_static (3H, S)], W_hc (3H, H), with linear_before_reset
     b_hc (3H,); gates r, z, n.
     Source: docs/recurrent.md.
@@ -79,7 +79,7 @@ def vanilla_rnn(
     """``h' = tanh(W_xc x + W_hc h + b_c)``, which is the top; ``candidate_activation`` replaces tanh.
 
     Becomes: MatMul, Add; Reshape and Tile of cont; Scan; a state input and output.
-    Bottoms and tops: as of LSTM, with h_0 and h_T alone; cont may be left out if nothing follows it.
+    RecurrentBottoms and tops: as of LSTM, with h_0 and h_T alone; cont may be left out if nothing follows it.
     Blobs: W_xc (H, D), b_c (H,), [W_xc_static (H, S)], W_hc (H, H).
     Source: docs/recurrent.md.
     """
@@ -103,7 +103,7 @@ def recurrent(
     return [ran.top, *layer_states.leave(ran.states)]
 
 
-def _stack(blobs: StoredBlobs, recurrent_type: RecurrentType, bottoms: Bottoms) -> Stack:
+def _stack(blobs: StoredBlobs, recurrent_type: RecurrentType, bottoms: RecurrentBottoms) -> Stack:
     """The layers and directions, with the stored weights of each."""
     param, layers = blobs.param, []
     inputs = element_count(bottoms.x.shape[2:], "an axis of x")
@@ -120,7 +120,7 @@ def _stack(blobs: StoredBlobs, recurrent_type: RecurrentType, bottoms: Bottoms) 
     return Stack(layers, adds_up, recurrent_type.resets_input, holds_past_end=param.past_end == param.HOLD)
 
 
-def _check_initial(bottoms: Bottoms, stack: Stack) -> None:
+def _check_initial(bottoms: RecurrentBottoms, stack: Stack) -> None:
     """Refuse exposed initial states that do not fit."""
     for index, (value, sizes) in enumerate(zip(bottoms.initial, stack.state_sizes.values(), strict=False)):
         if len(set(sizes)) > 1:
