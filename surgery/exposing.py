@@ -19,7 +19,7 @@ class Exposed:
     outputs: Mapping[str, str]
 
 
-def exposed(graph: Graph, wanted: Collection[str]) -> Exposed:
+def exposed(graph: Graph, targets: Collection[str]) -> Exposed:
     """Make outputs of the values with these names; of a value in the body of a Scan, all steps.
 
     Before: ``y = ReLU(x)``, ``z = Scan(y)`` with ``p = MatMul(s, const w)`` in its body; ``return z``
@@ -28,12 +28,12 @@ def exposed(graph: Graph, wanted: Collection[str]) -> Exposed:
     Left alone: inputs of the graph, which the caller knows, constants, and values in the body of a While, which
     runs as often as the data want.
     """
-    return _Exposing(names_in(graph), wanted).of(graph)
+    return _Exposing(names_in(graph), targets).of(graph)
 
 
 class _Exposing:
-    def __init__(self, taken: set[str], wanted: Collection[str]) -> None:
-        self.names, self.wanted = Names(taken), set(wanted)
+    def __init__(self, taken: set[str], targets: Collection[str]) -> None:
+        self.names, self.targets = Names(taken), set(targets)
 
     def of(self, graph: Graph) -> Exposed:
         nodes: list[Node] = []
@@ -44,7 +44,7 @@ class _Exposing:
             nodes.append(node)
             shown |= stacked
             for value in node.outputs:
-                if value.name in self.wanted:
+                if value.name in self.targets:
                     shown[value.name] = self._copied(value, node, nodes) if value in states else value
         own = [value for value in graph.outputs if value not in states]
         further = [value for value in shown.values() if value not in own]
@@ -74,7 +74,7 @@ class _Exposing:
         inner = self.of(body)
         values = {value.name: value for value in inner.graph.outputs}
         shown = {name: values[output] for name, output in inner.outputs.items()}
-        shown |= {value.name: value for value in body.inputs if value.name in self.wanted}
+        shown |= {value.name: value for value in body.inputs if value.name in self.targets}
         outputs = (*body.outputs, *shown.values())
         return replace(inner.graph, outputs=outputs), shown
 

@@ -233,9 +233,9 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
     if options.is_quantized and (options.scales or options.calibration_cache):
         from prototrt.surgery.scales.given import given_scales
 
-        given = given_scales(model, options.scales, options.calibration_cache, names_in(graph))
-        graph = replace(graph, warnings=(*graph.warnings, *given.warnings))
-        options = replace(options, ranges=given.ranges)
+        calibrated = given_scales(model, options.scales, options.calibration_cache, names_in(graph))
+        graph = replace(graph, warnings=(*graph.warnings, *calibrated.warnings))
+        options = replace(options, ranges=calibrated.ranges)
     graph = run(graph, _precision_lists(options), sound)
     if precision_of(graph) != options.precision:
         warning = f"{model.file}: {options.precision} has no effect: {_without_effect(options)}"
@@ -249,8 +249,8 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
 
 def laid_out(graph: Graph, layout: LayoutName, file: str, sound: set[Hashable] | None = None) -> Graph:
     """A graph of Caffe's layout, with inputs, outputs and states in this layout. It knows which axes are N and T."""
-    known = replace(graph, layout=Layout(layout, caffe_layout(graph)))
-    moved = run(known, [LAYOUTS[layout]], sound)
+    original = replace(graph, layout=Layout(layout, caffe_layout(graph)))
+    moved = run(original, [LAYOUTS[layout]], sound)
     if layout == "caffe" or (warning := _without_batch(moved)) is None:
         return moved
     return replace(moved, warnings=(*moved.warnings, f"{file}: {warning}"))

@@ -60,11 +60,11 @@ def run(graph: Graph, lists: Sequence[PassList], sound: set[Hashable] | None = N
     Raises ``InvalidGraphError`` if the given graph is invalid, and ``PassError`` if a pass fails, returns
     an invalid graph, or changes more of its border than it declares: see ``surgery/ir/border.py``.
     """
-    known: set[Hashable] = set() if sound is None else sound
-    graph.verify(known)
+    verified: set[Hashable] = set() if sound is None else sound
+    graph.verify(verified)
     for each in lists:
         for change in each.passes:
-            graph = _after(change, graph, each, known)
+            graph = _after(change, graph, each, verified)
     return graph
 
 

@@ -27,11 +27,11 @@ class Settings:
 
     def number(self, name: str, default: float | None = None) -> float:
         """A number. Without a default it must be stated."""
-        stated = self.stated.get(name, default)
+        setting = self.stated.get(name, default)
         try:
-            return float(stated)
+            return float(setting)
         except (TypeError, ValueError) as error:
-            raise _unsuited(name, stated, "a number") from error
+            raise _unsuited(name, setting, "a number") from error
 
     def whole(self, name: str, default: int | None = None) -> int:
         """A whole number. Without a default it must be stated."""
@@ -53,12 +53,12 @@ class Settings:
 def _read(file: str) -> Mapping[str, Any]:
     fix = 'write an object, as in {"RPN_POST_NMS_TOP_N": 100}'
     try:
-        found = value_from_json(read_text(file, "a JSON file", fix))
+        settings = value_from_json(read_text(file, "a JSON file", fix))
     except ValueError as error:
         raise UnreadableFileError("is not JSON", where=file, because=str(error), fix=fix) from error
-    if not isinstance(found, dict):
+    if not isinstance(settings, dict):
         raise UnreadableFileError("holds no settings by name", where=file, fix=fix)
-    return found
+    return settings
 
 
 def _unsuited(name: str, stated: object, expected: str) -> NetError:

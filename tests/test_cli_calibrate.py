@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from prototrt.surgery.scales.scales_file import Record, Scales, read_scales
+from prototrt.surgery.scales.scales_file import Scales, ValueScale, read_scales
 from prototrt.tests.command_line import DEPLOY, DIGITS, WEIGHTS, done, run
 from prototrt.tests.npz import write_npz
 
@@ -178,7 +178,7 @@ def test_an_empty_folder(net: str, tmp_path: Path) -> None:
 
 def test_scales_of_another_model(tmp_path: Path) -> None:
     file, out = tmp_path / "scales.json", tmp_path / "out"
-    file.write_text(Scales({"data": Record(1.0)}, sources={"weights": {"sha256": "0" * 64}}).text())
+    file.write_text(Scales({"data": ValueScale(1.0)}, sources={"weights": {"sha256": "0" * 64}}).text())
     result = run("calibrate", DEPLOY, WEIGHTS, "--scales", str(file), "--export-cache", str(out))
     assert result.exit_code == 3
     assert result.stderr.startswith(f"error: {file}: is for another model\n")
@@ -196,7 +196,7 @@ def test_ctrl_c_writes_nothing(net: str, tmp_path: Path) -> None:
 
 def test_no_file_is_read_and_written(tmp_path: Path) -> None:
     file = tmp_path / "scales.json"
-    file.write_text(Scales({"data": Record(1.0)}).text())
+    file.write_text(Scales({"data": ValueScale(1.0)}).text())
     result = run("calibrate", DEPLOY, WEIGHTS, "--scales", str(file), "-o", str(file))
     assert result.exit_code == 2
     assert f'-o would overwrite "{file}", which is read' in result.stderr

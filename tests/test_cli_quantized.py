@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from prototrt.caffe_proto.weights import sha256_of
 from prototrt.cli import main
-from prototrt.surgery.scales.scales_file import Record, Scales
+from prototrt.surgery.scales.scales_file import Scales, ValueScale
 from prototrt.tests.command_line import DEPLOY, DIGITS, WEIGHTS, done, run
 
 STRIPS = str(DIGITS / "strips_in.npz")
@@ -92,7 +92,9 @@ def test_a_batch_quantizes_where_the_matrix_says_so(
 
 def test_blobs_without_a_scale_leave_their_layers_in_float(tmp_path: Path) -> None:
     file = tmp_path / "scales.json"
-    file.write_text(Scales({"pool1": Record(0.04), "pool2": Record(0.0), "gone": Record(1.0)}).text())
+    file.write_text(
+        Scales({"pool1": ValueScale(0.04), "pool2": ValueScale(0.0), "gone": ValueScale(1.0)}).text()
+    )
     result = run("inspect", DEPLOY, "--stage", "rewritten", "--precision", "int8", "--scales", str(file))
     assert result.exit_code == 0
     assert result.stderr.splitlines()[:2] == [
@@ -106,7 +108,14 @@ def test_blobs_without_a_scale_leave_their_layers_in_float(tmp_path: Path) -> No
 
 def test_verify_names_values_that_the_scales_clip(tmp_path: Path) -> None:
     file = tmp_path / "scales.json"
-    small = Scales({"pool1": Record(1.0), "pool2": Record(0.001), "ip1": Record(1.0), "lstm1": Record(1.0)})
+    small = Scales(
+        {
+            "pool1": ValueScale(1.0),
+            "pool2": ValueScale(0.001),
+            "ip1": ValueScale(1.0),
+            "lstm1": ValueScale(1.0),
+        }
+    )
     file.write_text(small.text())
     arguments = ["--inputs", STRIPS, "--precision", "int8", "--scales", str(file), "--on", "onnx"]
     result = run("verify", DEPLOY, WEIGHTS, *arguments)

@@ -27,7 +27,7 @@ from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.passes.quantization_placement import quantized_values
 from prototrt.surgery.pipeline import quantizable, rewrite
 from prototrt.surgery.scales.given import given_scales
-from prototrt.surgery.scales.scales_file import INT8, Counts, DataSet, Record, Scales, read_scales
+from prototrt.surgery.scales.scales_file import INT8, Counts, DataSet, Scales, ValueScale, read_scales
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def adopted(
     graph = quantizable(model, options=rewriting or RewriteOptions())
     given = given_scales(model, scales, cache, names_in(graph))
     known = read_scales(scales) if scales is not None else Scales({}, method="table")
-    records = {name: known.records.get(name, Record(scale)) for name, scale in given.scales.items()}
+    records = {name: known.records.get(name, ValueScale(scale)) for name, scale in given.scales.items()}
     wanted = [name for name in _quantized(graph) if name not in given.scales]
     told = [f"{given.file}: no scale, and therefore not quantized: {listed(wanted)}"] if wanted else []
     found = replace(known, records=records, network=model.name, sources=provenance(graph))
@@ -103,11 +103,11 @@ def _quantized(graph: Graph) -> list[str]:
     return quantized_values(graph, RewriteOptions(quantize_all=True))
 
 
-def _record(histogram: Histogram, method: Method) -> Record:
+def _record(histogram: Histogram, method: Method) -> ValueScale:
     limit = method.range_of(histogram)
     counts = Counts(histogram.width, tuple(histogram.used.tolist()))
     clipped = histogram.beyond(limit) / max(histogram.total, 1)
-    return Record(limit / INT8, histogram.largest, float(f"{clipped:.4g}"), counts)
+    return ValueScale(limit / INT8, histogram.largest, float(f"{clipped:.4g}"), counts)
 
 
 def doubts(scales: Scales) -> list[str]:

@@ -17,12 +17,12 @@ from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Graph, Shape
 from prototrt.surgery.ir.shapes import sizes
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.scales.scales_file import Record, read_scales
+from prototrt.surgery.scales.scales_file import ValueScale, read_scales
 from prototrt.surgery.views.dot import drawing_of_graph, drawing_of_model
 from prototrt.surgery.views.drawing import CONSTANT, Drawing, DrawnFrame, Item, Part, wrapped
 from prototrt.surgery.views.fields import fields_of
 from prototrt.surgery.views.inspection import LayerFacts, inspection_of
-from prototrt.surgery.views.statistics import Statistics, statistics_of, statistics_of_counts
+from prototrt.surgery.views.statistics import Distribution, statistics_of, statistics_of_counts
 
 _FLOAT32 = 4  # bytes
 
@@ -94,7 +94,7 @@ def _cost(layer: LayerFacts) -> dict[str, Any]:
 
 
 def _layer(
-    model: Model, layer: Layer, shapes: Mapping[str, Shape], seen: Mapping[str, Record]
+    model: Model, layer: Layer, shapes: Mapping[str, Shape], seen: Mapping[str, ValueScale]
 ) -> dict[str, Any]:
     """A layer by its fields and blobs.
 
@@ -136,7 +136,7 @@ def _learned(model: Model, layer: Layer) -> Iterator[tuple[str, StoredBlob]]:
             yield f"blobs[{position}]", blob
 
 
-def _data(name: str, shape: Shape | None, record: Record | None) -> dict[str, Any]:
+def _data(name: str, shape: Shape | None, record: ValueScale | None) -> dict[str, Any]:
     """A blob that a call computes, with the distribution of its magnitudes if a calibration counted them."""
     found = None
     if record is not None and record.histogram is not None:
@@ -153,7 +153,7 @@ def _blob(name: str, blob: StoredBlob) -> dict[str, Any]:
     return {"name": name, "shape": _text(blob.shape)} | _distribution(found)
 
 
-def _distribution(found: Statistics | None) -> dict[str, Any]:
+def _distribution(found: Distribution | None) -> dict[str, Any]:
     if found is None:
         return {}
     return {"low": found.low, "high": found.high, "counts": found.counts, "step": found.step}

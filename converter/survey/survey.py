@@ -24,7 +24,7 @@ from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.net.shape_examples import example_shape
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.options import Started, without_progress
-from prototrt.surgery.expansion.expand import Expansion, Refusal, attempt
+from prototrt.surgery.expansion.expand import Expansion, UnexpandedNet, attempt
 from prototrt.surgery.ir import LeftOut
 from prototrt.surgery.options import RewriteOptions
 
@@ -121,7 +121,7 @@ def surveyed(
             model = load(file, options=loading or LoadOptions())
         fed = _without_inputs(model)
         result = attempt(model, replace(options, shapes={**(options.shapes or {}), **_invented(fed)}))
-        shapes = {**fed, **(result.shapes if isinstance(result, Refusal) else {})}
+        shapes = {**fed, **(result.shapes if isinstance(result, UnexpandedNet) else {})}
         if shapes:
             result = attempt(model, replace(options, shapes={**(options.shapes or {}), **_invented(shapes)}))
     except ConversionError as error:

@@ -373,8 +373,8 @@ class Builder:
 
     def fresh(self, hint: str) -> str:
         """An unused name, for something that is not in the prototxt."""
-        wanted = f"__{self.origin.layer}_{hint}" if self.origin.layer else f"__{hint}"
-        return self._names.free(wanted, self._layers)
+        name = f"__{self.origin.layer}_{hint}" if self.origin.layer else f"__{hint}"
+        return self._names.free(name, self._layers)
 
 
 def _copied(x: Value, dim: OpenSize | DataSize) -> OpenSize | Axis:

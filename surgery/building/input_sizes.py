@@ -25,14 +25,14 @@ def stated_ranges(options: RewriteOptions) -> dict[str, Range]:
 def open_shapes(options: RewriteOptions) -> Mapping[str, Shape]:
     """The shapes in which names stand. Raises ``OptionsError`` for those that say nothing, and for unused names."""
     ranges = stated_ranges(options)
-    found = {
+    shapes = {
         name: tuple(_size(name, dim, ranges) for dim in shape)
         for name, shape in (options.shapes or {}).items()
         if any(isinstance(dim, str) for dim in shape)
     }
     used = {
         word
-        for name in found
+        for name in shapes
         for dim in (options.shapes or {})[name]
         if isinstance(dim, str)
         for word in _WORD.findall(dim)
@@ -43,14 +43,14 @@ def open_shapes(options: RewriteOptions) -> Mapping[str, Shape]:
                 Worded("{} has a range for {}, but no shape has that size", Option("sizes"), name),
                 fix=f"write {name} into a shape, or leave its range out",
             )
-    _refuse_two_ranges(options, found)
-    return found
+    _refuse_two_ranges(options, shapes)
+    return shapes
 
 
-def _refuse_two_ranges(options: RewriteOptions, found: Mapping[str, Shape]) -> None:
+def _refuse_two_ranges(options: RewriteOptions, formulas: Mapping[str, Shape]) -> None:
     """Raise ``OptionsError`` for an open shape that also has a smallest, usual or largest shape."""
     profile = (options.min_shapes, options.opt_shapes, options.max_shapes)
-    for name in found:
+    for name in formulas:
         if any(name in (shapes or ()) for shapes in profile):
             raise OptionsError(
                 Worded('{} names sizes of "{}", which also has a range of shapes', Option("shapes"), name),
@@ -60,10 +60,10 @@ def _refuse_two_ranges(options: RewriteOptions, found: Mapping[str, Shape]) -> N
 
 def refuse_untold_sizes(graph: Graph) -> None:
     """Raise ``ShapeError`` for a size that no input of the graph tells."""
-    told = symbol_sources(graph.inputs)
+    sources = symbol_sources(graph.inputs)
     for value in graph.inputs:
         for dim in value.shape:
-            missing = [name for name in symbols_of(dim) if name not in told]
+            missing = [name for name in symbols_of(dim) if name not in sources]
             if missing:
                 raise ShapeError(
                     f'input "{value.name}" has the shape {shown(value.shape)}, from which'

@@ -91,11 +91,11 @@ class LayerBuilder(Builder):
 
     def shape_of_input(self, name: str, stated: tuple[int, ...] | None) -> Shape:
         """The shape of an input from the file or the user. Sizes that may vary become symbols."""
-        known = self.known_inputs.formulas.get(name)
-        if known is not None:
-            for dim in known:
+        formula = self.known_inputs.formulas.get(name)
+        if formula is not None:
+            for dim in formula:
                 self.symbols |= symbols_of(dim)
-            return known
+            return formula
         return self.size_names.symbolic(name, self.known_inputs.ranges(name, stated), self.symbols)
 
     def leave_unread(self, count: int) -> None:

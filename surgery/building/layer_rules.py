@@ -21,7 +21,7 @@ from prototrt.surgery.building.layer_builder import LayerBuilder, LayerRule, lay
 from prototrt.surgery.ir.registry import Registry
 
 
-class _Bottoms(NamedTuple):
+class _Signature(NamedTuple):
     """The bottoms that a rule takes: their names, and how many; ``most`` is None where there is no limit."""
 
     names: tuple[str, ...]
@@ -56,13 +56,13 @@ def check_bottoms(rule: LayerRule, layer: Layer) -> None:
 
 
 @cache
-def _bottoms_of(rule: LayerRule) -> _Bottoms:
+def _bottoms_of(rule: LayerRule) -> _Signature:
     """Read once for each rule: a net has many layers of few types."""
     _, _, *parameters = inspect.signature(rule).parameters.values()
     named = [item for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
     least = sum(item.default is item.empty for item in named)
     most = len(named) if len(named) == len(parameters) else None
-    return _Bottoms(tuple(item.name for item in named), least, most)
+    return _Signature(tuple(item.name for item in named), least, most)
 
 
 python_rule: Registry[str, LayerRule] = Registry("Python layer rule")
@@ -94,21 +94,21 @@ def python_parameters(layer: Layer) -> dict[str, Any]:
     if not text.startswith("{"):
         text = "{" + ",".join(line for line in text.splitlines() if line.strip()) + "}"
     try:
-        found = ast.literal_eval(text)
+        parameters = ast.literal_eval(text)
     except (SyntaxError, ValueError) as error:
-        found = error
-    if not isinstance(found, dict):
+        parameters = error
+    if not isinstance(parameters, dict):
         raise NetError(
             f"param_str cannot be read: {layer.param.param_str!r}",
             because="it is not a list of KEY: VALUE",
             fix="write it as {'feat_stride': 16, 'scales': [8, 16, 32]}",
         )
-    return found
+    return parameters
 
 
 _WRITE_THEM = "write it as docs/forks.md shows"
 _lock = Lock()
-_known: dict[tuple[Path, bytes], UserRules] = {}
+_cache: dict[tuple[Path, bytes], UserRules] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,9 @@ def rules_of(file: str) -> UserRules:
     content = read_text(file, "a Python file with rules", _WRITE_THEM)
     path = Path(file).resolve()
     with _lock:
-        if (path, content) not in _known:
-            _known[path, content] = _registered(file, content)
-        return _known[path, content]
+        if (path, content) not in _cache:
+            _cache[path, content] = _registered(file, content)
+        return _cache[path, content]
 
 
 def _registered(file: str, content: bytes) -> UserRules:

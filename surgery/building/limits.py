@@ -45,15 +45,15 @@ def refuse_oversized(layer: Layer, index: int, value: Value, symbols: Mapping[st
 def refuse_overflow(layer: Layer) -> None:
     """Raise ``NetError`` for a number among the layer's parameters that Caffe's ints cannot hold."""
     for field in parameter_fields(layer.type):
-        for known, value in getattr(layer.message, field).ListFields():
-            if not _is_unsigned(known):
+        for descriptor, value in getattr(layer.message, field).ListFields():
+            if not _is_unsigned(descriptor):
                 continue
-            numbers = value if is_repeated(known) else [value]
+            numbers = value if is_repeated(descriptor) else [value]
             if max(numbers) > MOST_ELEMENTS:
                 raise NetError(
-                    f"{known.name} is {max(numbers)}, expected at most {MOST_ELEMENTS}",
+                    f"{descriptor.name} is {max(numbers)}, expected at most {MOST_ELEMENTS}",
                     because="Caffe counts with 32-bit integers",
-                    fix=f"set {known.name} in {field}",
+                    fix=f"set {descriptor.name} in {field}",
                 )
 
 
@@ -79,8 +79,8 @@ class MemoryLimit:
     """
 
     def __init__(self, options: RewriteOptions) -> None:
-        stated = options.max_memory
-        self.most = usual_limit() if stated is None else bytes_from_text(stated)
+        limit = options.max_memory
+        self.most = usual_limit() if limit is None else bytes_from_text(limit)
         self._taken = 0
 
     def take(self, count: int, blob: str) -> None:

@@ -75,9 +75,9 @@ class Caffe(Framework):
     def usual_outputs(
         self, model: Model, left_over: Sequence[str]
     ) -> tuple[Sequence[str], Sequence[LeftOut]]:
-        found = self._before_code(model, left_over)
+        outputs = self._before_code(model, left_over)
         self._refuse_layers_without_tops(model)
-        return found
+        return outputs
 
     def with_inputs(self, model: Model, names: Collection[str]) -> Model:
         """Blobs that no layer writes, and blobs that DummyData fills, become inputs if the user states a shape."""
@@ -112,13 +112,13 @@ class Caffe(Framework):
         ]
         if not missing:
             return []
-        told = listed([f'"{layer.top_blob(index)}" (line {layer.origin.line})' for layer, index in missing])
+        names = listed([f'"{layer.top_blob(index)}" (line {layer.origin.line})' for layer, index in missing])
         shapes = {
             layer.tops[index]: example_shape(layer.tops[index], layers, model.sizes)
             for layer, index in missing
         }
         what = "inputs" if len(missing) > 1 else "input"
-        problem = Worded("the file states no shape for the {} {}", what, told)
+        problem = Worded("the file states no shape for the {} {}", what, names)
         return [MissingShapesError(problem, where=model.file, because=None, shapes=shapes)]
 
     def stated_shapes(self, layers: Sequence[Layer]) -> Mapping[str, tuple[int, ...]]:

@@ -59,14 +59,14 @@ def _with_rows(axes: dict[str, list[str]], stated: Mapping[str, Sizes]) -> list[
     They state as many rows as the sequences have steps and streams together.
     """
     steps, streams = _steps_and_streams(axes, stated)
-    found = [
+    rows = [
         name
         for name, letters in axes.items()
         if letters[:1] == ["N"] and steps > 1 and stated[name][0] == steps * streams
     ]
-    for name in found:
+    for name in rows:
         axes[name][0] = _ROWS
-    return found
+    return rows
 
 
 def _steps_and_streams(axes: Mapping[str, Sequence[str]], stated: Mapping[str, Sizes]) -> Sizes:

@@ -60,7 +60,7 @@ class Expansion:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class UnexpandedNet:
     """Why a net cannot be expanded, and the blobs at which to cut it; ``shapes`` are the missing shapes.
 
     ``left_out`` are layers that it would end before in any case.
@@ -84,9 +84,9 @@ def expand(model: Model, options: RewriteOptions) -> Expansion:
     is_auto = list(options.outputs or ()) == [AUTO] and AUTO not in model.blobs
     asked = replace(options, outputs=None) if is_auto else options
     result = attempt(model, asked)
-    if is_auto and isinstance(result, Refusal) and result.cut:
+    if is_auto and isinstance(result, UnexpandedNet) and result.cut:
         result = _cut(model, options, result)
-    if isinstance(result, Refusal):
+    if isinstance(result, UnexpandedNet):
         error = result.error()
         refuse_unsuited_shapes(
             model, asked, error, lambda changed: isinstance(attempt(model, changed), Expansion)
@@ -97,10 +97,10 @@ def expand(model: Model, options: RewriteOptions) -> Expansion:
     return result
 
 
-def _cut(model: Model, options: RewriteOptions, whole: Refusal) -> Expansion | Refusal:
+def _cut(model: Model, options: RewriteOptions, whole: UnexpandedNet) -> Expansion | UnexpandedNet:
     """The net up to the layers that cannot be converted; the graph lists them as left out."""
     result = attempt(model, replace(options, outputs=whole.cut))
-    if isinstance(result, Refusal):
+    if isinstance(result, UnexpandedNet):
         return result
     cut = [
         LeftOut(error.origin, Worded("the net ends before this layer: {}", error.text))
@@ -112,7 +112,7 @@ def _cut(model: Model, options: RewriteOptions, whole: Refusal) -> Expansion | R
     return replace(result, graph=replace(result.graph, warnings=warnings, left_out=left_out))
 
 
-def attempt(model: Model, options: RewriteOptions) -> Expansion | Refusal:
+def attempt(model: Model, options: RewriteOptions) -> Expansion | UnexpandedNet:
     """The expansion, or the failure. Raises ``ConversionError`` if no part of the net can be expanded."""
     shaped = {*given_shapes(options), *profile_of(options).names()}
     framework = framework_named(model.framework)
@@ -161,19 +161,19 @@ def _failure(
     expanded: Collection[Layer],
     blocked: Mapping[Layer, Sequence[ConversionError]],
     errors: Sequence[ConversionError],
-) -> Refusal:
+) -> UnexpandedNet:
     """All errors, in the order of the file."""
-    of_layers = [error for found in blocked.values() for error in found]
-    found = sorted(
+    of_layers = [error for each in blocked.values() for error in each]
+    errors_in_order = sorted(
         (*model.problems, *of_layers, *errors), key=lambda error: error.origin.line if error.origin else 0
     )
     shapeless = [error for error in errors if isinstance(error, MissingShapesError)]
-    in_the_way = [error for error in found if error not in shapeless]
+    in_the_way = [error for error in errors_in_order if error not in shapeless]
     if model.problems or not can_be_avoided(in_the_way):
-        return Refusal(found, (), left_out=part.left_out)
+        return UnexpandedNet(errors_in_order, (), left_out=part.left_out)
     shapes = {name: sizes for error in shapeless for name, sizes in error.shapes.items()}
     cut = last_computable(part.layers, expanded, part.wanted)
-    return Refusal(found, cut, shapes, part.left_out)
+    return UnexpandedNet(errors_in_order, cut, shapes, part.left_out)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,18 +55,18 @@ def _fields_told_once(blocked: Mapping[Layer, list[ConversionError]]) -> dict[La
         for error in errors
         if isinstance(error, UnsupportedLayerError)
     )
-    told: dict[Layer, list[ConversionError]] = {}
+    reported: dict[Layer, list[ConversionError]] = {}
     seen: set[str] = set()
     for layer, errors in blocked.items():
-        told[layer] = []
+        reported[layer] = []
         for error in errors:
             name = error.lacking if isinstance(error, UnsupportedLayerError) else None
             if name is None or lacking[name] == 1:
-                told[layer].append(error)
+                reported[layer].append(error)
             elif name not in seen:
                 seen.add(name)
-                told[layer].append(_with_others(error, name, lacking[name] - 1))
-    return told
+                reported[layer].append(_with_others(error, name, lacking[name] - 1))
+    return reported
 
 
 def _with_others(error: ConversionError, lacking: str, others: int) -> ConversionError:
@@ -138,14 +138,14 @@ def refuse_left_out(graph: Graph) -> None:
     )
 
 
-def refuse_states_of_nothing(model: Model, given: Mapping[str, Array], known: Collection[str]) -> None:
+def refuse_states_of_nothing(model: Model, given: Mapping[str, Array], states: Collection[str]) -> None:
     for name in given:
-        if name not in known:
+        if name not in states:
             raise NetError(
                 f'an initial state is given for "{name}", which is not a state',
                 where=model.file,
-                fix=Worded("name one of the states: {}", listed(sorted(known)))
-                if known
+                fix=Worded("name one of the states: {}", listed(sorted(states)))
+                if states
                 else "remove it: the net has no states",
             )
 
@@ -205,12 +205,12 @@ def _omitting(options: RewriteOptions, names: Mapping[str, Sizes]) -> RewriteOpt
 
 def _stated(model: Model) -> Sequence[tuple[str, tuple[Layer, Sizes]]]:
     """The inputs whose shapes the file states."""
-    found = []
+    shapes_by_top = []
     for layer in model.layers if model.framework == "caffe" else ():
         shapes = layer.message.input_param.shape if layer.type == "Input" else ()
         for index, top in enumerate(layer.tops if len(shapes) else ()):
-            found.append((top, (layer, tuple(shapes[min(index, len(shapes) - 1)].dim))))
-    return found
+            shapes_by_top.append((top, (layer, tuple(shapes[min(index, len(shapes) - 1)].dim))))
+    return shapes_by_top
 
 
 def _without(names: Mapping[str, Sizes], sizes: Mapping[str, Sizes]) -> dict[str, Sizes]:

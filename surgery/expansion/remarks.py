@@ -50,11 +50,11 @@ def remarks_on_states(model: Model, graph: Graph, options: RewriteOptions) -> It
 
 def _without_inputs(model: Model) -> str:
     """The warning that the net has no inputs. It says how to turn a blob that DummyData fills into an input."""
-    told = f"{model.file}: the net has no inputs: its outputs are always the same"
+    warning = f"{model.file}: the net has no inputs: its outputs are always the same"
     dummies = [top for layer in model.layers if layer.type == "DummyData" for top in layer.tops]
     if not dummies:
-        return told
-    return Worded("{}; {} makes an input", told, shape_option(dummies[0], model.layers))
+        return warning
+    return Worded("{}; {} makes an input", warning, shape_option(dummies[0], model.layers))
 
 
 def sources_of(model: Model, framework: Framework, build: LayerBuilder) -> tuple[Source, ...]:
@@ -64,9 +64,9 @@ def sources_of(model: Model, framework: Framework, build: LayerBuilder) -> tuple
     sources = [Source(net, model.file, partial(sha256_of, model.file))]
     if weights.file is not None:
         sources.append(Source(stored, weights.file, lambda: weights.sha256))
-    given = {"rules": options.rules, "settings": options.settings}
+    files_of_options = {"rules": options.rules, "settings": options.settings}
     if options.is_quantized:
-        given |= {"scales": options.scales, "calibration_cache": options.calibration_cache}
-    files = [*(("mean", file) for file in build.mean_files), *given.items()]
+        files_of_options |= {"scales": options.scales, "calibration_cache": options.calibration_cache}
+    files = [*(("mean", file) for file in build.mean_files), *files_of_options.items()]
     sources += [Source(role, file, partial(sha256_of, file)) for role, file in files if isinstance(file, str)]
     return tuple(replace(source, identity=identity_of(source.file)) for source in sources)

@@ -86,8 +86,8 @@ def _refuse_changed_origins(before: Graph, after: Graph, declared: Sequence[Bord
 
 def _without(nodes: Sequence[Node], others: Sequence[Node]) -> list[Node]:
     """The nodes that are not among the others, and those in their bodies."""
-    known = set(others)
-    changed = [node for node in nodes if node not in known]
+    excluded = set(others)
+    changed = [node for node in nodes if node not in excluded]
     return [*changed, *(inner for node in changed for inner in _inside(node))]
 
 

@@ -249,17 +249,17 @@ def _independent(terms: Products) -> Products:
 
     ``_shortest`` reads better, but a product in it need not have the terms of its factors.
     """
-    found = terms
-    while last := next(((monomial, each) for monomial in found for each in _last_quotients(monomial)), None):
+    result = terms
+    while last := next(((monomial, each) for monomial in result for each in _last_quotients(monomial)), None):
         monomial, (others, whole, divisor) = last
-        factor = found[monomial]
+        factor = result[monomial]
         quotients = [
             ((*others, Quotient(_plus(whole, place), divisor)), -factor) for place in range(divisor - 1)
         ]
         products = [((*others, *each), factor * number) for each, number in whole.terms]
         sums = [(_product(*atoms), number) for atoms, number in quotients + products]
-        found = _sum([*found.items(), (monomial, -factor), *sums])
-    return found
+        result = _sum([*result.items(), (monomial, -factor), *sums])
+    return result
 
 
 def _last_quotients(monomial: Monomial) -> Iterator[tuple[Monomial, OpenSize, int]]:
@@ -302,11 +302,11 @@ def _size(terms: Iterable[tuple[Monomial, int]], *parts: Size) -> Size:
     if not any(kept):
         return kept.get((), 0)
     names = {name for monomial in kept for atom in monomial for name in _names(atom)}
-    known = {
+    spans = {
         name: span for part in parts if isinstance(part, OpenSize) for name, span in part.symbols.items()
     }
     ordered = sorted(kept.items(), key=lambda term: _order(term[0]))
-    return OpenSize(tuple(ordered), {name: span for name, span in known.items() if name in names})
+    return OpenSize(tuple(ordered), {name: span for name, span in spans.items() if name in names})
 
 
 def _shortest(terms: Products) -> Products:

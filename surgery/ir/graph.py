@@ -62,9 +62,11 @@ class Op:
 
     def at(self, sizes: Mapping[str, int]) -> Op:
         """This primitive with numbers for the open sizes among its attributes, and in its bodies."""
-        found = {item.name: getattr(self, item.name) for item in fields(self)}
-        known = {name: _known(attribute, sizes) for name, attribute in found.items()}
-        changed = {name: attribute for name, attribute in known.items() if attribute is not found[name]}
+        attributes = {item.name: getattr(self, item.name) for item in fields(self)}
+        numbers = {name: _at_sizes(attribute, sizes) for name, attribute in attributes.items()}
+        changed = {
+            name: attribute for name, attribute in numbers.items() if attribute is not attributes[name]
+        }
         return replace(self, **changed) if changed else self
 
     def multiply_adds(self, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
@@ -206,12 +208,12 @@ class Graph:
         return tuple(name for name in self.net_inputs if name not in read)
 
     def __repr__(self) -> str:
-        def told(values: Sequence[Value], states: Sequence[Value]) -> str:
+        def summary(values: Sequence[Value], states: Sequence[Value]) -> str:
             shown = [f"{value.name} {sizes(value.shape)}" for value in values if value not in states]
             return ", ".join(shown) or "none"
 
         pairs = f", {len(self.recurrences)} recurrent pairs" if self.recurrences else ""
-        inputs, outputs = told(self.inputs, self.state_inputs), told(self.outputs, self.state_outputs)
+        inputs, outputs = summary(self.inputs, self.state_inputs), summary(self.outputs, self.state_outputs)
         name = self.name or "(no name)"
         return f"<Graph {name}: {len(self.nodes)} nodes, inputs {inputs}, outputs {outputs}{pairs}>"
 
@@ -316,19 +318,23 @@ def _rounded(array: Array, value: Value) -> Array:
     return array.astype(value.dtype.numpy) if value.dtype in HALVES else array
 
 
-def _known(attribute: Any, sizes: Mapping[str, int]) -> Any:
+def _at_sizes(attribute: Any, sizes: Mapping[str, int]) -> Any:
     """An attribute of a primitive with numbers for its open sizes; itself if it has none."""
     if isinstance(attribute, OpenSize | Graph):
         return attribute.at(sizes)
     if isinstance(attribute, tuple) and any(isinstance(item, OpenSize) for item in attribute):
-        return tuple(_known(item, sizes) for item in attribute)
+        return tuple(_at_sizes(item, sizes) for item in attribute)
     return attribute
 
 
 def symbols_in(op: Op) -> frozenset[str]:
     """The symbols of the open sizes among an op's attributes."""
     attributes = [getattr(op, item.name) for item in fields(op)]
-    sizes = [size for found in attributes for size in (found if isinstance(found, tuple) else (found,))]
+    sizes = [
+        size
+        for attribute in attributes
+        for size in (attribute if isinstance(attribute, tuple) else (attribute,))
+    ]
     return frozenset(symbol for size in sizes if isinstance(size, OpenSize) for symbol in size.symbols)
 
 

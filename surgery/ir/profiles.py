@@ -36,8 +36,8 @@ class Profile:
 
         ``example`` returns one for a name.
         """
-        known = (self.opt.get(name, stated), self.max.get(name), self.min.get(name))
-        usual = next((shape for shape in known if shape is not None), None)  # () is the shape of one number
+        shapes = (self.opt.get(name, stated), self.max.get(name), self.min.get(name))
+        usual = next((shape for shape in shapes if shape is not None), None)  # () is the shape of one number
         if usual is None:
             fix = Worded("give one: {}", example(name))
             raise ShapeError("the file states no shape", blob=f'top "{name}"', fix=fix)
@@ -118,7 +118,7 @@ class SizeNames:
             if not span.varies:
                 shape.append(span.max)
                 continue
-            same = [symbol for symbol, known in symbols.items() if known == span and symbol not in shape]
+            same = [symbol for symbol, other in symbols.items() if other == span and symbol not in shape]
             same.sort(key=lambda symbol: self._places.get(symbol) != axis)
             symbol = same[0] if same else self._new(name, axis, ranges, symbols)
             self._places.setdefault(symbol, axis)
@@ -132,8 +132,8 @@ class SizeNames:
         if len(ranges) == len(_IMAGE) and "T" not in first and axis > 1:
             own.append(_IMAGE[axis])
         claimed = self._claimed.get(ranges[axis])
-        known = set(taken)
-        letters = (letter for letter in (claimed, *own) if letter and letter not in known)
+        names = set(taken)
+        letters = (letter for letter in (claimed, *own) if letter and letter not in names)
         # The name also stands in sums and products, where - and * have a meaning.
         plain = f"{re.sub(r'[^A-Za-z0-9_]', '_', name)}.{axis}"
-        return next(letters, None) or Names(known).free(plain)
+        return next(letters, None) or Names(names).free(plain)

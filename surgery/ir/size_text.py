@@ -13,7 +13,7 @@ _TOKEN = re.compile(r"//|[-+*()]|[A-Za-z0-9_.]+")
 def size_from_text(text: str, symbols: Mapping[str, Range]) -> Size:
     """The size of a text such as ``(H+1)//2``. Raises ``ValueError`` if it is none, or names another symbol."""
     tokens = _TOKEN.findall(text)
-    reader = _Reader(tokens[::-1], symbols)
+    reader = _SizeParser(tokens[::-1], symbols)
     try:
         size = reader.sum()
     except IndexError:
@@ -23,7 +23,7 @@ def size_from_text(text: str, symbols: Mapping[str, Range]) -> Size:
     return size
 
 
-class _Reader:
+class _SizeParser:
     """Reads sums of products, token by token, as Python reads them."""
 
     def __init__(self, tokens: list[str], symbols: Mapping[str, Range]) -> None:

@@ -33,12 +33,12 @@ class SymbolSource:
 
 def symbol_sources(inputs: Iterable[Value]) -> dict[str, SymbolSource]:
     """A source for each symbol that can be read: the first axis that is as long as it says, or else any."""
-    found: dict[str, SymbolSource] = {}
+    sources: dict[str, SymbolSource] = {}
     for value in inputs:
         for axis, dim in enumerate(value.shape):
             line = dim.line if isinstance(dim, OpenSize) else None
             if line is not None:
                 source = SymbolSource(value, axis, *line[1:])
-                if line[0] not in found or (source.is_plain and not found[line[0]].is_plain):
-                    found[line[0]] = source
-    return found
+                if line[0] not in sources or (source.is_plain and not sources[line[0]].is_plain):
+                    sources[line[0]] = source
+    return sources

@@ -51,8 +51,8 @@ def _numpy(kind: DType) -> np.dtype[Any]:
         except ImportError as error:
             raise ConversionError(f"computing in {name} needs ml_dtypes", fix=pip_install("bf16")) from error
         name = getattr(ml_dtypes, name)
-    found: np.dtype[Any] = np.dtype(name)
-    return found
+    dtype: np.dtype[Any] = np.dtype(name)
+    return dtype
 
 
 FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)

@@ -26,13 +26,13 @@ def verify(graph: Graph, sound: set[Hashable] | None = None) -> None:
     Graphs and nodes are immutable: what is checked of a graph in ``sound`` was verified before, and so were the
     types of a node in it. What is verified now is added. Names, writers and scopes of new nodes are always checked.
     """
-    known: set[Hashable] = set() if sound is None else sound
+    verified: set[Hashable] = set() if sound is None else sound
     checked = (graph.inputs, graph.outputs, graph.nodes, graph.recurrences, frozenset(graph.symbols))
-    if checked in known:
+    if checked in verified:
         return
-    _Scopes(graph.symbols, known).enter(graph)
+    _Scopes(graph.symbols, verified).enter(graph)
     _check_recurrences(graph)
-    known.add(checked)
+    verified.add(checked)
 
 
 @dataclass(slots=True)
@@ -95,8 +95,8 @@ def check_types(node: Node) -> None:
                 f"{_named(node)}: the constant {value} holds {value.data.dtype}{[*value.data.shape]}"
             )
     expected = _types_by_rule(node)
-    found = [(value.dtype, value.shape) for value in node.outputs]
-    if found != expected:
+    types = [(value.dtype, value.shape) for value in node.outputs]
+    if types != expected:
         rule = ", ".join(_text(dtype, shape) for dtype, shape in expected)
         raise InvalidGraphError(
             f"{_named(node)} writes {', '.join(map(str, node.outputs))}, but its rule gives {rule}"

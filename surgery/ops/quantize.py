@@ -22,8 +22,8 @@ class Scaled(Op):
     axis: int | None
 
     def shape(self, x: Shape, scale: Shape) -> list[Shape]:
-        wanted = () if self.axis is None else (x[self.axis],)
-        assert scale == wanted, f"a scale of {scale} for {x}, expected {wanted}"
+        expected = () if self.axis is None else (x[self.axis],)
+        assert scale == expected, f"a scale of {scale} for {x}, expected {expected}"
         return [x]
 
     def _aligned(self, scale: Array, x: Array) -> Array:

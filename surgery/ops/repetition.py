@@ -73,9 +73,9 @@ class While(Repeating):
             yield f"{results.another_round} says whether another round is needed, expected bool[]"
 
     def evaluate(self, *inputs: Array) -> list[Array]:
-        given = self.named_inputs(inputs)
+        values = self.named_inputs(inputs)
         while True:
-            results = self.round_outputs(self.body.evaluate(*given))
+            results = self.round_outputs(self.body.evaluate(*values))
             if not results.another_round:
                 return [*results.states]
-            given = WhileInputs(results.states, given.invariants)
+            values = WhileInputs(results.states, values.invariants)

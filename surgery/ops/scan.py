@@ -104,14 +104,14 @@ class Scan(Repeating):
         return [value.dtype for value in self.body.outputs]
 
     def _faults_of_operands(self, inputs: Sequence[Value]) -> Iterator[str]:
-        given, inside = self.named_inputs(inputs), self.named_inputs(self.body.inputs)
+        outside, inside = self.named_inputs(inputs), self.named_inputs(self.body.inputs)
         after = self.named_outputs(self.body.outputs).states
-        steps = given.sequences[0].shape[0]
-        for outer, inner in zip(given.sequences, inside.sequences, strict=True):
+        steps = outside.sequences[0].shape[0]
+        for outer, inner in zip(outside.sequences, inside.sequences, strict=True):
             if (outer.dtype, outer.shape) != (inner.dtype, (steps, *inner.shape)):
                 yield f"the body reads {inner} of the sequence {outer}, T is {steps}"
         for outer, inner in zip(
-            (*given.states, *given.invariants), (*inside.states, *inside.invariants), strict=True
+            (*outside.states, *outside.invariants), (*inside.states, *inside.invariants), strict=True
         ):
             if (outer.dtype, outer.shape) != (inner.dtype, inner.shape):
                 yield f"{outer} is {inner} in the body"
@@ -120,11 +120,11 @@ class Scan(Repeating):
                 yield f"a step makes the state {end} of {before}"
 
     def evaluate(self, *inputs: Array) -> list[Array]:
-        given = self.named_inputs(inputs)
-        states, steps = given.states, range(len(given.sequences[0]))
+        values = self.named_inputs(inputs)
+        states, steps = values.states, range(len(values.sequences[0]))
         written: dict[int, tuple[Array, ...]] = {}
         for t in reversed(steps) if self.reverse else steps:
-            here = ScanInputs(states, tuple(sequence[t] for sequence in given.sequences), given.invariants)
+            here = ScanInputs(states, tuple(sequence[t] for sequence in values.sequences), values.invariants)
             results = self.named_outputs(self.body.evaluate(*here))
             states, written[t] = results.states, results.stacked
         outputs = zip(*(written[t] for t in steps), strict=True)

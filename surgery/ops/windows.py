@@ -19,8 +19,8 @@ def sizes_of(size: Size) -> str:
 def told_ranges(*sizes: Size) -> str | None:
     """The ranges of the symbols in these sizes, as a reason; None if no size varies."""
     symbols = {name: span for size in sizes for name, span in symbols_of(size).items()}
-    told = [f"{name} is {span.min} to {span.max}" for name, span in symbols.items()]
-    return " and ".join(told) or None
+    texts = [f"{name} is {span.min} to {span.max}" for name, span in symbols.items()]
+    return " and ".join(texts) or None
 
 
 def larger_smallest(size: Size, otherwise: str) -> Worded | str:

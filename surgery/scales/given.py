@@ -43,19 +43,19 @@ def given_scales(model: Model, scales: str | None, cache: str | None, values: It
     return _of_file(model, scales, read_scales(scales), values)
 
 
-def _of_file(model: Model, file: str, found: Scales, values: Iterable[str]) -> GivenScales:
+def _of_file(model: Model, file: str, scales: Scales, values: Iterable[str]) -> GivenScales:
     """The weights tell whose scales they are: ranges change with each training."""
-    stated = found.weights.get("sha256")
+    expected = scales.weights.get("sha256")
     actual = model.weights.sha256 if model.weights.file is not None else None
-    if stated is not None and actual is not None and stated != actual:
+    if expected is not None and actual is not None and expected != actual:
         raise NetError(
             "is for another model",
             where=file,
-            because=f"it was made with {found.weights.get('file', 'other weights')}, whose SHA-256 is"
-            f" {str(stated)[:8]}..., but that of {model.weights.file} is {actual[:8]}...",
+            because=f"it was made with {scales.weights.get('file', 'other weights')}, whose SHA-256 is"
+            f" {str(expected)[:8]}..., but that of {model.weights.file} is {actual[:8]}...",
             fix=Worded("calibrate this model, and give the new file with {}", Option("scales")),
         )
-    return _matched(model, {name: each.scale for name, each in found.records.items()}, {}, file, values)
+    return _matched(model, {name: each.scale for name, each in scales.records.items()}, {}, file, values)
 
 
 def _of_table(model: Model, file: str, values: Iterable[str]) -> GivenScales:
@@ -70,8 +70,8 @@ def _of_table(model: Model, file: str, values: Iterable[str]) -> GivenScales:
         else:
             scales[value] = max(entry.scale, scales.get(value, 0.0))
     for group in same_tensors(model):
-        stated = [scales[name] for name in group if name in scales]
-        scales |= {name: scales.get(name, max(stated)) for name in group if stated}
+        group_scales = [scales[name] for name in group if name in scales]
+        scales |= {name: scales.get(name, max(group_scales)) for name in group if group_scales}
     return _matched(model, scales, strangers, file, values)
 
 
@@ -94,10 +94,10 @@ def _matched(
     values: Iterable[str],
 ) -> GivenScales:
     """The scales of values that there are. Raises ``NetError`` where there is none."""
-    known = {*values, *(top for layer in model.layers for top in layer.tops)}
-    unknown = [*strangers, *(name for name in scales if name not in known)]
-    zero = [name for name, scale in scales.items() if not scale and name in known]
-    usable = {name: scale for name, scale in scales.items() if scale and name in known}
+    names = {*values, *(top for layer in model.layers for top in layer.tops)}
+    unknown = [*strangers, *(name for name in scales if name not in names)]
+    zero = [name for name, scale in scales.items() if not scale and name in names]
+    usable = {name: scale for name, scale in scales.items() if scale and name in names}
     if not usable:
         blobs = [top for layer in model.layers for top in layer.tops]
         raise NetError(

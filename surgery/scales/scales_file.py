@@ -28,7 +28,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ValueScale:
     """What the file says of a value. ``scale`` is what one step of int8 stands for; 0 if the value was always zero.
 
     ``largest`` is the largest magnitude that was seen, ``clipped`` the share of numbers beyond the scale's range.
@@ -57,7 +57,7 @@ class DataSet:
 class Scales:
     """A file of scales. ``sources`` are names and hashes of the model's files, by role, as in a manifest."""
 
-    records: Mapping[str, Record]
+    records: Mapping[str, ValueScale]
     network: str = ""
     method: str = ""
     sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Scales:
         return "{\n" + ",\n".join(members) + "\n}\n"
 
 
-def _facts(record: Record) -> dict[str, float]:
+def _facts(record: ValueScale) -> dict[str, float]:
     facts = {"scale": record.scale, "largest": record.largest, "clipped": record.clipped}
     return {name: fact for name, fact in facts.items() if fact is not None}
 
@@ -114,7 +114,7 @@ def read_scales(file: str) -> Scales:
     except UnicodeDecodeError as error:
         raise UnreadableFileError("is not a file of scales", where=file, fix=_WRITE_IT) from error
     try:
-        found = value_from_json(text)
+        facts = value_from_json(text)
     except ValueError as error:
         fix: str = _WRITE_IT
         if not text.lstrip().startswith("{"):
@@ -122,46 +122,46 @@ def read_scales(file: str) -> Scales:
         raise UnreadableFileError(
             "is not a file of scales", where=file, because=f"it is not JSON: {error}", fix=fix
         ) from error
-    return _Reading(file).scales(found)
+    return _ScalesReader(file).scales(facts)
 
 
-class _Reading:
+class _ScalesReader:
     """JSON becomes scales. All problems name the file."""
 
     def __init__(self, file: str) -> None:
         self.file = file
 
-    def scales(self, found: Any) -> Scales:
-        version = found.get("format") if isinstance(found, dict) else None
-        blobs = found.get("blobs") if isinstance(found, dict) else None
+    def scales(self, facts: Any) -> Scales:
+        version = facts.get("format") if isinstance(facts, dict) else None
+        blobs = facts.get("blobs") if isinstance(facts, dict) else None
         if not isinstance(blobs, dict):
             raise self.error('has no "blobs"', _WRITE_IT)
         if version != FORMAT:
             raise self.error(
                 f'"format" is {json.dumps(version)}, expected {FORMAT}', "install a newer prototrt"
             )
-        histograms = self.mapping(found, "histograms")
+        histograms = self.mapping(facts, "histograms")
         records = {name: self.record(name, facts, histograms.get(name)) for name, facts in blobs.items()}
         sources = {
-            role: facts for role, facts in self.mapping(found, "sources").items() if isinstance(facts, dict)
+            role: file for role, file in self.mapping(facts, "sources").items() if isinstance(file, dict)
         }
         return Scales(
             records,
-            str(found.get("network", "")),
-            str(found.get("method", "")),
+            str(facts.get("network", "")),
+            str(facts.get("method", "")),
             sources,
-            tuple(self.data(found.get("data", []))),
+            tuple(self.data(facts.get("data", []))),
         )
 
-    def mapping(self, found: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-        member = found.get(key, {})
+    def mapping(self, facts: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+        member = facts.get(key, {})
         if not isinstance(member, dict):
             raise self.error(f'"{key}" is not an object', _WRITE_IT)
         return member
 
-    def record(self, name: str, facts: Any, histogram: Any) -> Record:
+    def record(self, name: str, facts: Any, histogram: Any) -> ValueScale:
         given = facts if isinstance(facts, dict) else {}
-        return Record(
+        return ValueScale(
             self.number(name, "scale", given.get("scale")),
             self.number(name, "largest", given["largest"]) if "largest" in given else None,
             self.number(name, "clipped", given["clipped"]) if "clipped" in given else None,
@@ -189,8 +189,8 @@ class _Reading:
             )
         return Counts(width, tuple(counts or ()))
 
-    def data(self, found: Any) -> Iterator[DataSet]:
-        for each in found if isinstance(found, list) else []:
+    def data(self, facts: Any) -> Iterator[DataSet]:
+        for each in facts if isinstance(facts, list) else []:
             if isinstance(each, dict) and isinstance(each.get("samples"), int):
                 yield DataSet(each["samples"], str(each.get("sha256", "")))
 

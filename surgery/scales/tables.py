@@ -91,33 +91,33 @@ def _entries(file: str, text: str) -> Iterator[TableScale]:
 
 def _of_cache(file: str, lines: Sequence[tuple[int, str]]) -> Iterator[TableScale]:
     for number, line in lines:
-        found = _CACHE_LINE.fullmatch(line)
-        if found is not None:
-            (scale,) = struct.unpack(">f", bytes.fromhex(found["bits"].zfill(8)))
-            yield TableScale(found["name"], scale, number, Named.TENSOR)
+        match = _CACHE_LINE.fullmatch(line)
+        if match is not None:
+            (scale,) = struct.unpack(">f", bytes.fromhex(match["bits"].zfill(8)))
+            yield TableScale(match["name"], scale, number, Named.TENSOR)
         elif number != lines[0][0]:  # the header
             raise _bad_line(file, number, line, "expected TENSOR: HEX, as in data: 3c010a14")
 
 
 def _of_json(file: str, text: str) -> Iterator[TableScale]:
     try:
-        found = value_from_json(text)
+        facts = value_from_json(text)
     except ValueError as error:
         raise _stranger(file, f"it is not JSON: {error}") from error
-    if "blobs" in found:
+    if "blobs" in facts:
         raise UnreadableFileError(
             "is a file of scales, not a table of another program",
             where=file,
             fix=Worded("use {}", Option("scales", file)),
         )
-    named = Named.TENSOR if any(name.startswith(UNNAMED) for name in found) else Named.TOP
-    for name, facts in found.items():
-        scale = _nvdla_scale(facts) if isinstance(facts, dict) else None
+    named = Named.TENSOR if any(name.startswith(UNNAMED) for name in facts) else Named.TOP
+    for name, entry in facts.items():
+        scale = _nvdla_scale(entry) if isinstance(entry, dict) else None
         if scale is None:
             raise _stranger(file, f'"{name}" has no scale')
-        if facts.get("offset"):
+        if entry.get("offset"):
             raise ConversionError(
-                f'"{name}" has the offset {facts["offset"]}, expected 0',
+                f'"{name}" has the offset {entry["offset"]}, expected 0',
                 where=file,
                 because="int8 is symmetric here",
                 fix="calibrate with offsets of 0",
@@ -133,8 +133,8 @@ def _nvdla_scale(facts: Mapping[str, Any]) -> float | None:
     return max(abs(low), abs(high)) / INT8 if _is_number(low) and _is_number(high) else None
 
 
-def _is_number(found: Any) -> TypeGuard[float]:
-    return isinstance(found, (int, float)) and not isinstance(found, bool)
+def _is_number(number: Any) -> TypeGuard[float]:
+    return isinstance(number, (int, float)) and not isinstance(number, bool)
 
 
 def _line_of(name: str, text: str) -> int:
@@ -152,7 +152,7 @@ def _of_ncnn(file: str, lines: Sequence[tuple[int, str]]) -> Iterator[TableScale
             raise _bad_line(file, number, line, "expected a name and numbers, as in conv1 0.84") from error
         if not words:
             raise _bad_line(file, number, line, "expected a name and numbers, as in conv1 0.84")
-    weights = {found["layer"] for _, name, _ in rows if (found := _WEIGHTS.fullmatch(name))}
+    weights = {match["layer"] for _, name, _ in rows if (match := _WEIGHTS.fullmatch(name))}
     others = [row for row in rows if not _WEIGHTS.fullmatch(row[1])]
     named = Named.BOTTOM if all(name in weights for _, name, _ in others) else Named.BLOB
     for number, name, numbers in others:

@@ -177,8 +177,8 @@ def _edge_line(edge: DrawnEdge) -> str:
 
 
 def _attributes(attributes: Mapping[str, str]) -> str:
-    given = ", ".join(f"{key}={quoted(setting)}" for key, setting in attributes.items() if setting)
-    return f" [{given}]" if given else ""
+    text = ", ".join(f"{key}={quoted(setting)}" for key, setting in attributes.items() if setting)
+    return f" [{text}]" if text else ""
 
 
 def quoted(text: str) -> str:

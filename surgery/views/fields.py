@@ -22,7 +22,7 @@ _LONGEST = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class LayerField:
     """A field by its path, as in ``weight_filler.type``, and its value as a prototxt has it.
 
     ``text`` is empty for a field that has neither a value nor a default. A default is not stated.
@@ -33,22 +33,22 @@ class Field:
     is_stated: bool
 
 
-def fields_of(layer: Layer) -> list[Field]:
+def fields_of(layer: Layer) -> list[LayerField]:
     """The parameters of the layer's type, defaults among them, and what else the layer states.
 
     An operator of Caffe2 has its arguments; its schema knows no defaults.
     """
     if isinstance(layer, Operator):
-        return [Field(each.name, _argument(each), True) for each in layer.message.arg]
+        return [LayerField(each.name, _argument(each), True) for each in layer.message.arg]
     own, usual = parameter_fields(layer.type), parameter_field(layer.type)
-    found: list[Field] = []
-    others: list[Field] = []
-    for known in layer.message.DESCRIPTOR.fields:
-        if known.name in own and (known.name == usual or layer.message.HasField(known.name)):
-            found += _of_message(getattr(layer.message, known.name))
-        elif known.name not in _ELSEWHERE and _is_stated(layer.message, known):
-            others += _of_field(layer.message, known)
-    return [*found, *others]
+    fields: list[LayerField] = []
+    others: list[LayerField] = []
+    for descriptor in layer.message.DESCRIPTOR.fields:
+        if descriptor.name in own and (descriptor.name == usual or layer.message.HasField(descriptor.name)):
+            fields += _of_message(getattr(layer.message, descriptor.name))
+        elif descriptor.name not in _ELSEWHERE and _is_stated(layer.message, descriptor):
+            others += _of_field(layer.message, descriptor)
+    return [*fields, *others]
 
 
 def settings_of(layer: Layer) -> list[str]:
@@ -66,57 +66,57 @@ def settings_of(layer: Layer) -> list[str]:
 
 
 def _settings(param: Message) -> Iterator[str]:
-    for known, value in param.ListFields():
-        if known.name in _WITHOUT_EFFECT:
+    for descriptor, value in param.ListFields():
+        if descriptor.name in _WITHOUT_EFFECT:
             continue
-        if known.message_type is None:
-            yield f"{known.name} {_text(known, value)}"
-        elif known.message_type.name != "FillerParameter" and not is_repeated(known):
+        if descriptor.message_type is None:
+            yield f"{descriptor.name} {_text(descriptor, value)}"
+        elif descriptor.message_type.name != "FillerParameter" and not is_repeated(descriptor):
             inner = [each for each in _of_message(value) if each.is_stated]
             if len(inner) == 1:
-                yield f"{known.name} {inner[0].text}"
+                yield f"{descriptor.name} {inner[0].text}"
 
 
-def _of_message(message: Message) -> Iterator[Field]:
-    for known in message.DESCRIPTOR.fields:
-        yield from _of_field(message, known)
+def _of_message(message: Message) -> Iterator[LayerField]:
+    for descriptor in message.DESCRIPTOR.fields:
+        yield from _of_field(message, descriptor)
 
 
-def _of_field(message: Message, known: FieldDescriptor) -> Iterator[Field]:
-    is_stated = _is_stated(message, known)
-    value = getattr(message, known.name)
-    if known.message_type is None:
-        has_text = is_stated or known.has_default_value
-        yield Field(known.name, _text(known, value) if has_text else "", is_stated)
+def _of_field(message: Message, descriptor: FieldDescriptor) -> Iterator[LayerField]:
+    is_stated = _is_stated(message, descriptor)
+    value = getattr(message, descriptor.name)
+    if descriptor.message_type is None:
+        has_text = is_stated or descriptor.has_default_value
+        yield LayerField(descriptor.name, _text(descriptor, value) if has_text else "", is_stated)
     elif not is_stated:
-        yield Field(known.name, "", False)
-    elif is_repeated(known):
+        yield LayerField(descriptor.name, "", False)
+    elif is_repeated(descriptor):
         for position, each in enumerate(value):
-            yield from _below(f"{known.name}[{position}]", each)
+            yield from _below(f"{descriptor.name}[{position}]", each)
     else:
-        yield from _below(known.name, value)
+        yield from _below(descriptor.name, value)
 
 
-def _below(path: str, message: Message) -> Iterator[Field]:
+def _below(path: str, message: Message) -> Iterator[LayerField]:
     """The fields of a message in a message. Its defaults would outnumber all others."""
     for each in _of_message(message):
         if each.is_stated:
-            yield Field(f"{path}.{each.name}", each.text, True)
+            yield LayerField(f"{path}.{each.name}", each.text, True)
 
 
-def _is_stated(message: Message, known: FieldDescriptor) -> bool:
-    return bool(getattr(message, known.name)) if is_repeated(known) else bool(message.HasField(known.name))
+def _is_stated(message: Message, descriptor: FieldDescriptor) -> bool:
+    name = descriptor.name
+    return bool(getattr(message, name)) if is_repeated(descriptor) else bool(message.HasField(name))
 
 
-def _text(known: FieldDescriptor, value: Any) -> str:
-    if not is_repeated(known):
-        return _scalar(known, value)
-    return _scalar(known, value[0]) if len(value) == 1 else _list([_scalar(known, each) for each in value])
+def _text(descriptor: FieldDescriptor, value: Any) -> str:
+    texts = [_scalar(descriptor, each) for each in (value if is_repeated(descriptor) else [value])]
+    return texts[0] if len(texts) == 1 else _list(texts)
 
 
-def _scalar(known: FieldDescriptor, value: Any) -> str:
-    if known.enum_type is not None:
-        named = known.enum_type.values_by_number.get(value)
+def _scalar(descriptor: FieldDescriptor, value: Any) -> str:
+    if descriptor.enum_type is not None:
+        named = descriptor.enum_type.values_by_number.get(value)
         return str(named.name) if named else str(value)
     return _written(value)
 
@@ -137,10 +137,10 @@ def _list(texts: Sequence[str]) -> str:
 
 def _argument(argument: Message) -> str:
     """The value of an argument of Caffe2: one of several fields holds it."""
-    for known, value in argument.ListFields():
-        if known.name == "name":
+    for descriptor, value in argument.ListFields():
+        if descriptor.name == "name":
             continue
-        if known.message_type is not None:
-            return f"a {known.message_type.name}"
-        return _list(list(map(_written, value))) if is_repeated(known) else _written(value)
+        if descriptor.message_type is not None:
+            return f"a {descriptor.message_type.name}"
+        return _list(list(map(_written, value))) if is_repeated(descriptor) else _written(value)
     return "[]"

@@ -14,7 +14,7 @@ _MOST_COUNTED = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class Distribution:
     """``low`` and ``high`` are the smallest and the largest finite number, ``counts`` are those of equal bins between.
 
     In a large array, only each ``step``-th number is counted; its range is exact all the same.
@@ -26,7 +26,7 @@ class Statistics:
     step: int
 
 
-def statistics_of(array: Array) -> Statistics | None:
+def statistics_of(array: Array) -> Distribution | None:
     """The figures of an array of any shape; None if it holds no finite number."""
     flat = np.require(array, requirements=["ALIGNED"]).reshape(-1)
     low, high = _range(flat)
@@ -38,17 +38,17 @@ def statistics_of(array: Array) -> Statistics | None:
     step = -(-flat.size // _MOST_COUNTED)
     share = (flat[::step].astype(np.float64) - low) / ((high - low) or 1)
     counts = np.bincount(np.minimum(share * BINS, BINS - 1).astype(int), minlength=BINS)
-    return Statistics(low, high, tuple(map(int, counts)), step)
+    return Distribution(low, high, tuple(map(int, counts)), step)
 
 
-def statistics_of_counts(counts: Sequence[int], width: float) -> Statistics | None:
+def statistics_of_counts(counts: Sequence[int], width: float) -> Distribution | None:
     """The figures of magnitudes, of which ``counts[k]`` are in the bin from ``k * width``; None if there are none."""
     last = max((place for place, count in enumerate(counts) if count), default=-1)
     if last < 0:
         return None
     places = np.minimum(np.arange(last + 1) * BINS // (last + 1), BINS - 1)
     grouped = np.bincount(places, weights=counts[: last + 1], minlength=BINS)
-    return Statistics(0.0, (last + 1) * width, tuple(map(int, grouped)), 1)
+    return Distribution(0.0, (last + 1) * width, tuple(map(int, grouped)), 1)
 
 
 def _range(flat: Array) -> tuple[float, float]:

@@ -13,8 +13,8 @@ from prototrt import load
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.views.dot import boxes_of, drawing_of_model
 from prototrt.surgery.views.drawing import DrawnNode, wrapped
-from prototrt.surgery.views.fields import Field, fields_of, settings_of
-from prototrt.surgery.views.statistics import BINS, Statistics, statistics_of, statistics_of_counts
+from prototrt.surgery.views.fields import LayerField, fields_of, settings_of
+from prototrt.surgery.views.statistics import BINS, Distribution, statistics_of, statistics_of_counts
 
 INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }\n'
 
@@ -47,16 +47,16 @@ def test_fields(tmp_path: Path) -> None:
         ("engine", "CUDNN"),
         ("param[0].lr_mult", "2"),
     ]
-    assert Field("bias_term", "true", False) in found
-    assert Field("group", "1", False) in found
-    assert Field("kernel_h", "", False) in found
-    assert Field("bias_filler", "", False) in found
+    assert LayerField("bias_term", "true", False) in found
+    assert LayerField("group", "1", False) in found
+    assert LayerField("kernel_h", "", False) in found
+    assert LayerField("bias_filler", "", False) in found
 
 
 def test_defaults_of_a_layer_without_its_message(tmp_path: Path) -> None:
     assert fields_of(layer_of(tmp_path, 'type: "ReLU"')) == [
-        Field("negative_slope", "0", False),
-        Field("engine", "DEFAULT", False),
+        LayerField("negative_slope", "0", False),
+        LayerField("engine", "DEFAULT", False),
     ]
 
 
@@ -156,8 +156,8 @@ def test_every_finite_number_is_counted_between_the_smallest_and_the_largest(num
 
 
 def test_bins_divide_the_range_equally() -> None:
-    assert statistics_of(np.arange(2 * BINS)) == Statistics(0, 2 * BINS - 1, (2,) * BINS, 1)
-    assert statistics_of(np.full((2, 3), 4.0)) == Statistics(4, 4, (6, *(0,) * (BINS - 1)), 1)
+    assert statistics_of(np.arange(2 * BINS)) == Distribution(0, 2 * BINS - 1, (2,) * BINS, 1)
+    assert statistics_of(np.full((2, 3), 4.0)) == Distribution(4, 4, (6, *(0,) * (BINS - 1)), 1)
 
 
 def test_large_arrays_are_sampled_and_their_range_is_exact() -> None:

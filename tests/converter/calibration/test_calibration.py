@@ -14,7 +14,7 @@ from prototrt.converter.calibration.calibration import Calibration, adopted, cal
 from prototrt.converter.calibration.exporting import table_text
 from prototrt.converter.options import CalibrateOptions
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.scales.scales_file import Counts, DataSet, Record, Scales
+from prototrt.surgery.scales.scales_file import Counts, DataSet, Scales, ValueScale
 from prototrt.surgery.scales.tables import read_table
 from prototrt.tests.command_line import DEPLOY, DIGITS, STREAM, WEIGHTS
 from prototrt.tests.small_nets import failure, inputs_of, loaded, op, stored
@@ -134,7 +134,7 @@ def test_merging_is_calibrating_on_all_data(method: str, tmp_path: Path) -> None
     assert merged(files, "max").scales.records == on(tmp_path, *rows, method="max").scales.records
 
 
-RECORD = Record(1.0, 127.0, 0.0, Counts(0.0625, (0,) * 2032 + (3,)))
+RECORD = ValueScale(1.0, 127.0, 0.0, Counts(0.0625, (0,) * 2032 + (3,)))
 FILE = Scales({"z": RECORD}, "net", "max", {"weights": {"sha256": "a"}}, (DataSet(3, "data"),))
 SAME_MODEL = "fix: calibrate the same model with both"
 BAD_MERGES = {
@@ -151,7 +151,7 @@ BAD_MERGES = {
         '{b}: was made by the method mse, but {a} by max\n  fix: choose one with method="max"',
     ),
     "no histogram": (
-        replace(FILE, records={"z": Record(1.0)}),
+        replace(FILE, records={"z": ValueScale(1.0)}),
         '{b}: "z" has no histogram\n  fix: calibrate again',
     ),
 }

@@ -9,7 +9,7 @@ import numpy as np
 from prototrt import load, rewrite
 from prototrt.converter.page.facts import page_facts, with_constants_inside
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.scales.scales_file import Counts, Record, Scales
+from prototrt.surgery.scales.scales_file import Counts, Scales, ValueScale
 from prototrt.surgery.views.drawing import CONSTANT, FROM_CONSTANT, USER, Drawing, DrawnFrame, DrawnNode
 from prototrt.tests.command_line import DEPLOY, WEIGHTS
 
@@ -54,8 +54,8 @@ def test_facts_of_a_layer() -> None:
 
 def test_blobs_have_the_magnitudes_of_a_calibration(tmp_path: Path) -> None:
     scales = tmp_path / "scales.json"
-    record = Record(scale=0.01, largest=1.1, histogram=Counts(0.25, (3, 0, 1, 0, 4, 0)))
-    scales.write_text(Scales({"data": record, "pool1": Record(scale=0.5)}).text())
+    record = ValueScale(scale=0.01, largest=1.1, histogram=Counts(0.25, (3, 0, 1, 0, 4, 0)))
+    scales.write_text(Scales({"data": record, "pool1": ValueScale(scale=0.5)}).text())
     model = load(DEPLOY)
     options = RewriteOptions(scales=str(scales), require_weights=False)
     facts = page_facts(model, rewrite(model, options=options), options, None)

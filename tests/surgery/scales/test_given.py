@@ -13,7 +13,7 @@ from prototrt.surgery.building.builder import names_in
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.pipeline import quantizable
 from prototrt.surgery.scales.given import GivenScales, given_scales
-from prototrt.surgery.scales.scales_file import Record, Scales
+from prototrt.surgery.scales.scales_file import Scales, ValueScale
 from prototrt.surgery.scales.tensor_names import tensors_by_value, values_by_tensor
 from prototrt.tests.command_line import DEPLOY, WEIGHTS
 from prototrt.tests.small_nets import failure, inputs_of, loaded
@@ -140,14 +140,14 @@ def test_our_file_also_names_values_that_are_no_blobs(tmp_path: Path) -> None:
     model = prototrt.load(DEPLOY, WEIGHTS)
     names = names_in(quantizable(model))
     inside = next(name for name in names if name.endswith("_recurrent_product"))
-    file = write(tmp_path, Scales({inside: Record(0.5), "pool1": Record(1.0)}))
+    file = write(tmp_path, Scales({inside: ValueScale(0.5), "pool1": ValueScale(1.0)}))
     assert given_scales(model, file, None, names).scales == {inside: 0.5, "pool1": 1}
 
 
 def test_scales_of_other_weights(tmp_path: Path) -> None:
     model = prototrt.load(DEPLOY, WEIGHTS)
     other = {"weights": {"file": "other.caffemodel", "sha256": "0123456789abcdef"}}
-    file = write(tmp_path, Scales({"pool1": Record(1.0)}, sources=other))
+    file = write(tmp_path, Scales({"pool1": ValueScale(1.0)}, sources=other))
     actual = model.weights.sha256
     assert failure(lambda: given_scales(model, file, None, [])) == (
         f"{file}: is for another model\n"
@@ -156,12 +156,16 @@ def test_scales_of_other_weights(tmp_path: Path) -> None:
         "  fix: calibrate this model, and give the new file with scales"
     )
     same = {"weights": {"file": "renamed.caffemodel", "sha256": actual}}
-    assert given_scales(model, write(tmp_path, Scales({"pool1": Record(1.0)}, sources=same)), None, []).scales
+    assert given_scales(
+        model, write(tmp_path, Scales({"pool1": ValueScale(1.0)}, sources=same)), None, []
+    ).scales
 
 
 def test_scales_without_a_hash_are_taken_by_their_names(tmp_path: Path) -> None:
     model = loaded(tmp_path, NET)
-    assert given_scales(model, write(tmp_path, Scales({"c": Record(0.25)})), None, []).scales == {"c": 0.25}
+    assert given_scales(model, write(tmp_path, Scales({"c": ValueScale(0.25)})), None, []).scales == {
+        "c": 0.25
+    }
 
 
 def test_two_sources_of_scales() -> None:

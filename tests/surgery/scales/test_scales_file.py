@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prototrt.surgery.scales.scales_file import Counts, DataSet, Record, Scales, read_scales
+from prototrt.surgery.scales.scales_file import Counts, DataSet, Scales, ValueScale, read_scales
 from prototrt.tests.small_nets import failure
 
 POSITIVE = st.floats(min_value=0, allow_infinity=False, allow_nan=False)
@@ -19,7 +19,7 @@ COUNTS = st.builds(
     st.integers(-100, 100).map(lambda exponent: 2.0**exponent),
     st.lists(st.integers(0, 2**62), max_size=4).map(tuple),
 )
-RECORDS = st.builds(Record, POSITIVE, POSITIVE | st.none(), POSITIVE | st.none(), COUNTS | st.none())
+RECORDS = st.builds(ValueScale, POSITIVE, POSITIVE | st.none(), POSITIVE | st.none(), COUNTS | st.none())
 SCALES = st.builds(
     Scales,
     st.dictionaries(st.text(), RECORDS, max_size=3),
@@ -38,7 +38,7 @@ def test_what_is_written_can_be_read(scales: Scales, tmp_path_factory: pytest.Te
 
 
 def test_each_value_has_a_line() -> None:
-    text = Scales({"data": Record(0.5, 60.0, 0.0, Counts(0.25, (1, 2))), "fc": Record(2.0)}).text()
+    text = Scales({"data": ValueScale(0.5, 60.0, 0.0, Counts(0.25, (1, 2))), "fc": ValueScale(2.0)}).text()
     lines = text.splitlines()
     assert '    "data": {"scale": 0.5, "largest": 60.0, "clipped": 0.0},' in lines
     assert '    "fc": {"scale": 2.0}' in lines
@@ -46,13 +46,13 @@ def test_each_value_has_a_line() -> None:
 
 
 def test_a_range_is_127_steps() -> None:
-    assert Record(0.5).range == 63.5
+    assert ValueScale(0.5).range == 63.5
 
 
 def test_a_file_written_by_hand_needs_little(tmp_path: Path) -> None:
     path = tmp_path / "scales.json"
     path.write_text('{"format": 1, "blobs": {"data": {"scale": 1}}}')
-    assert read_scales(str(path)) == Scales({"data": Record(1.0)})
+    assert read_scales(str(path)) == Scales({"data": ValueScale(1.0)})
 
 
 def blobs(**members: Any) -> str:
