@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         triton,
         verify,
     )
+    from prototrt.converter.readers.names import ReaderName
     from prototrt.converter.runtime.device import DeviceName
     from prototrt.converter.sessions.session import Session
     from prototrt.converter.tensorrt.builder import Plan, build
@@ -129,6 +130,7 @@ __all__ = [
     "Problems",
     "ProfilingVerbosity",
     "Reader",
+    "ReaderName",
     "RewriteOptions",
     "Session",
     "ShapeError",
@@ -253,6 +255,7 @@ _HOMES = {
         ),
         "prototrt.converter.views.stages",
     ),
+    "ReaderName": "prototrt.converter.readers.names",
     "TargetName": "prototrt.converter.machines.targets",
     **dict.fromkeys(
         (

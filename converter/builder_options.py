@@ -17,6 +17,10 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 if TYPE_CHECKING:
     from prototrt.converter.options import BuildOptions
 
+Release: TypeAlias = tuple[int, int]
+"""A release of TensorRT: 8.6 is ``(8, 6)``."""
+_WITH_POOLS, _WITH_UNITS = (8, 4), (10, 0)
+"""The first releases whose trtexec has ``--memPoolSize``, and reads sizes with a unit."""
 POOLS = {
     "workspace": "WORKSPACE",
     "dlaSRAM": "DLA_MANAGED_SRAM",
@@ -71,6 +75,20 @@ def _pools(sizes: Mapping[str, str | int]) -> Sequence[str]:
     return _value("memPoolSize")(",".join(f"{pool}:{pool_bytes(sizes, pool)}B" for pool in sizes))
 
 
+def _pools_in_mebibytes(sizes: Mapping[str, str | int], release: Release) -> Sequence[str]:
+    """As trtexec before 10 reads them: without a unit; up to 8.2 with an option for the workspace alone."""
+    counts = {pool: f"{pool_bytes(sizes, pool) / (1 << 20):g}" for pool in sizes}
+    if release >= _WITH_POOLS:
+        return _value("memPoolSize")(",".join(f"{pool}:{count}" for pool, count in counts.items()))
+    if [*counts] != ["workspace"]:
+        raise OptionsError(
+            Worded("{} names other pools than workspace", Option("mem_pool_size")),
+            because=f"trtexec of TensorRT {release[0]}.{release[1]} limits the workspace alone",
+            fix=Worded("use {}", Option("mem_pool_size", "workspace:512MiB")),
+        )
+    return _value("workspace")(counts["workspace"])
+
+
 def _compatibility(level: str) -> Sequence[str]:
     spelling = {"same_compute_capability": "sameComputeCapability"}
     return _value("hardwareCompatibilityLevel")(spelling.get(level, level))
@@ -84,6 +102,9 @@ _ONE_GPU = Refusal(
     "TensorRT itself builds for the GPU that it finds",
     Worded("use {}", Option("hardware_compatibility_level", "ampere+")),
 )
+_OLD_JETSONS = ("jetpack4", "jetpack5", "jetpack6")
+_SINCE_8_6 = Refusal("TensorRT has that from 8.6 on", "leave it out")
+_SINCE_10 = Refusal("TensorRT has that from 10.0 on", "leave it out")
 _NO_JETSON = Refusal("TensorRT does not offer that on Jetson", "leave it out")
 
 _ONE_PROFILE = Refusal(
@@ -95,7 +116,7 @@ BUILDER_OPTIONS = (
     BuilderOption(
         "profiles",
         list,
-        dict.fromkeys(("datacenter", "jetson", "triton"), _ONE_PROFILE),
+        dict.fromkeys(("datacenter", "jetson", *_OLD_JETSONS, "triton"), _ONE_PROFILE),
         is_of_the_engine=True,
     ),
     BuilderOption(
@@ -111,11 +132,20 @@ BUILDER_OPTIONS = (
         },
     ),
     BuilderOption("mem_pool_size", _pools),
-    BuilderOption("builder_optimization_level", _value("builderOptimizationLevel")),
+    BuilderOption(
+        "builder_optimization_level",
+        _value("builderOptimizationLevel"),
+        dict.fromkeys(("jetpack4", "jetpack5"), _SINCE_8_6),
+    ),
     BuilderOption(
         "version_compatible",
         _flag("versionCompatible"),
-        {"rtx": Refusal("TensorRT for RTX comes without the lean runtime that this needs", _WITH_ENTERPRISE)},
+        {
+            "rtx": Refusal(
+                "TensorRT for RTX comes without the lean runtime that this needs", _WITH_ENTERPRISE
+            ),
+            **dict.fromkeys(("jetpack4", "jetpack5"), _SINCE_8_6),
+        },
         is_of_the_engine=True,
     ),
     BuilderOption(
@@ -126,17 +156,23 @@ BUILDER_OPTIONS = (
                 "engines of TensorRT for RTX run on all GPUs from compute capability 8.0 on as they are",
                 Worded("leave it out, or choose GPUs with {}", Option("compute_capabilities")),
             ),
-            "jetson": _NO_JETSON,
+            **dict.fromkeys(("jetson", *_OLD_JETSONS), _NO_JETSON),
         },
         is_of_the_engine=True,
     ),
     BuilderOption(
         "compute_capabilities",
         list,
-        dict.fromkeys(("enterprise", "datacenter", "jetson", "triton"), _ONE_GPU),
+        dict.fromkeys(("enterprise", "datacenter", "jetson", *_OLD_JETSONS, "triton"), _ONE_GPU),
         is_of_the_engine=True,
     ),
-    BuilderOption("strip_weights", _flag("stripWeights"), needs_gpu=("rtx",), is_of_the_engine=True),
+    BuilderOption(
+        "strip_weights",
+        _flag("stripWeights"),
+        dict.fromkeys(_OLD_JETSONS, _SINCE_10),
+        needs_gpu=("rtx",),
+        is_of_the_engine=True,
+    ),
     BuilderOption("refit", _flag("refit"), needs_gpu=("rtx",), is_of_the_engine=True),
     BuilderOption("profiling_verbosity", _value("profilingVerbosity")),
     BuilderOption("export_layer_info", _value("exportLayerInfo"), needs_gpu=("rtx", "enterprise")),
@@ -160,9 +196,15 @@ def chosen_options(building: BuildOptions) -> Iterator[tuple[BuilderOption, Any]
             yield option, value
 
 
-def trtexec_words(building: BuildOptions) -> list[str]:
-    """The builder's options as trtexec spells them."""
-    return [word for option, value in chosen_options(building) for word in option.words(value)]
+def trtexec_words(building: BuildOptions, release: Release) -> list[str]:
+    """The builder's options as a release of trtexec spells them."""
+    words: list[str] = []
+    for option, value in chosen_options(building):
+        if option.name == "mem_pool_size" and release < _WITH_UNITS:
+            words += _pools_in_mebibytes(value, release)
+        else:
+            words += option.words(value)
+    return words
 
 
 def refuse_for(place: Option, building: BuildOptions) -> None:

@@ -173,12 +173,11 @@ class Product:
 
     def _written(self, graph: Graph, progress: Progress | None, truth: Graph | None) -> dict[str, Any]:
         if self.is_onnx:
-            from prototrt.converter.onnx.export import export_onnx
+            from prototrt.converter.onnx.export import write_onnx
 
             notes = self._next_steps(graph)
             notes |= self._checked(graph, "onnx-lstm" if self.exporting.onnx_lstm else "onnx", truth)
-            lstm, opset = self.exporting.onnx_lstm, self.exporting.opset
-            return export_onnx(graph, self.file, onnx_lstm=lstm, opset=opset, notes=notes, header=self.header)
+            return write_onnx(graph, self.file, self._exporting, notes, self.header)
         from prototrt.converter.companions.signing import Signer
         from prototrt.converter.tensorrt.builder import build_file
 
@@ -190,6 +189,12 @@ class Product:
         building = replace(self.building, progress=progress, backend=backend)
         return build_file(graph, self.file, building, notes, signer, self.header)
 
+    @property
+    def _exporting(self) -> ExportOptions:
+        """How the ONNX model is written, for the programs of the target."""
+        readers = () if self.target is None else self.target.readers
+        return replace(self.exporting, readers=readers)
+
     def _next_steps(self, graph: Graph) -> dict[str, Any]:
         """The manifest's record of how another machine makes an engine of the model. Raises if it cannot."""
         if self.target is None or not self.target.uses_trtexec:
@@ -199,7 +204,7 @@ class Product:
 
         refuse_beyond_tensorrt(graph)
         self.target.refuse_sizes(graph)
-        return {"trtexec": trtexec_command(graph, self.file, self.building)}
+        return {"trtexec": trtexec_command(graph, self.file, self.building, self.target.release)}
 
     def _checked(self, graph: Graph, way: Way, truth: Graph | None) -> dict[str, Any]:
         """The manifest's record of a verification on random inputs. Raises if a result is out of tolerance."""
@@ -210,7 +215,7 @@ class Product:
 
         feeds = seeded_feeds(truth or graph, CHECKED_CALLS)
         verification = verify(
-            graph, feeds, CompareOptions(ways=[way], opset=self.exporting.opset), truth=truth
+            graph, feeds, CompareOptions(ways=[way], exporting=self._exporting), truth=truth
         )
         verification.refuse()
         return {"verification": verification.as_dict()}

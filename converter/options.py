@@ -28,6 +28,7 @@ from prototrt.converter.builder_options import (
     refuse_contradictions,
 )
 from prototrt.converter.machines.targets import TargetName
+from prototrt.converter.readers.names import ReaderName
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
@@ -128,10 +129,12 @@ class ExportOptions(Options):
     """How an ONNX model is written.
 
     ``onnx_lstm``: with ONNX's own LSTM where a recurrence is exactly that. ``opset``: in this set of ONNX's operators.
+    ``readers``: for these programs, which a target has.
     """
 
     onnx_lstm: bool = False
     opset: int | None = at_least(OLDEST_OPSET)
+    readers: Sequence[ReaderName] = one_of(ReaderName, default=(), **ONLY_IN_PYTHON)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,13 +219,13 @@ class CompareOptions(Options):
     """The ways to compute a net, and how far their results may be apart.
 
     ``layers`` compares every blob that is left, not the outputs alone. A number may be off by ``atol`` plus ``rtol``
-    times the largest magnitude of its blob; each precision has usual numbers. ``opset`` is the set of ONNX's operators
-    for ``"onnx"`` and ``"onnx-lstm"``.
+    times the largest magnitude of its blob; each precision has usual numbers. ``exporting`` says how
+    the model for ``"onnx"`` and ``"onnx-lstm"`` is written.
     """
 
     ways: Sequence[Way] = one_of(Way, default=("network",))
     layers: bool = False
-    opset: int | None = only_in_python(None)
+    exporting: ExportOptions | None = only_in_python(None)
     atol: float | None = None
     rtol: float | None = None
 

@@ -42,6 +42,7 @@ CONTENTS = {
         "samples/cpp/README",
         "docs/coming-from-nvidias-caffe-parser",
         "docs/other-tools",
+        "docs/opencv",
     ],
     "Look up": [
         "docs/layers",

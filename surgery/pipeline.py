@@ -29,7 +29,7 @@ from prototrt.surgery.passes.elide_tiles import elide_tiles
 from prototrt.surgery.passes.fold_affines import fold_affines
 from prototrt.surgery.passes.fold_constant_outputs import fold_constant_outputs
 from prototrt.surgery.passes.fold_constants import fold_constants
-from prototrt.surgery.passes.fuse_lstms import fuse_lstms
+from prototrt.surgery.passes.fuse_lstms import fuse_forward_lstms, fuse_lstms
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
 from prototrt.surgery.passes.inline_single_steps import inline_single_steps
 from prototrt.surgery.passes.join_columns import join_columns
@@ -46,6 +46,8 @@ from prototrt.surgery.passes.sink_moves import sink_moves
 from prototrt.surgery.passes.sink_sums import sink_sums
 from prototrt.surgery.passes.stack_products import stack_products
 from prototrt.surgery.passes.stack_scans import stack_scans
+from prototrt.surgery.passes.suit_opencv import suit_opencv
+from prototrt.surgery.passes.suit_openvino import suit_openvino
 from prototrt.surgery.passes.turn_scans import turn_scans
 from prototrt.surgery.passes.unroll_scans import unroll_scans
 from prototrt.surgery.passes.widen_products import widen_products
@@ -125,6 +127,15 @@ LOWERINGS = {
     ),
     "onnx": PassList("ONNX"),
     "onnx-lstm": PassList("ONNX with its LSTM", (fuse_lstms, drop_unused)),
+    # The operator for a whole LSTM, and steps for all other Scans: neither program reads a Scan as it is meant.
+    "onnx-opencv": PassList(
+        "OpenCV",
+        (fuse_forward_lstms, unroll_scans, inside_bodies(fold_constants), drop_unused, suit_opencv),
+    ),
+    "onnx-openvino": PassList(
+        "OpenVINO",
+        (fuse_forward_lstms, unroll_scans, suit_openvino, inside_bodies(fold_constants), drop_unused),
+    ),
     "reference": PassList("the reference evaluator"),
 }
 """The last passes for each backend, just before it reads the rewritten graph."""
@@ -153,12 +164,12 @@ def pass_names() -> list[str]:
 
 
 def lowered(graph: Graph, backend: str) -> Graph:
-    """The graph that a backend reads: ``"tensorrt"``, ``"onnx"``, ``"onnx-lstm"`` or ``"reference"``."""
+    """The graph that a backend of ``LOWERINGS`` reads."""
     own, settled = LOWERINGS[backend], SETTLED[graph.layout.name]
     if backend == "reference":
         return run(graph, [own])
     # ONNX's LSTM is recognized among values that are as Caffe has them.
-    return run(graph, [own, settled] if backend == "onnx-lstm" else [settled, own])
+    return run(graph, [own, settled] if {fuse_lstms, fuse_forward_lstms} & {*own.passes} else [settled, own])
 
 
 def quantization(options: RewriteOptions) -> PassList:

@@ -26,6 +26,7 @@ PAGES = [
     "commands.md",
     "deploy.md",
     "how-it-works.md",
+    "opencv.md",
     "other-tools.md",
     "preprocessing.md",
     "sizes.md",

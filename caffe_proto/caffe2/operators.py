@@ -47,7 +47,7 @@ class Operator(Layer):
 
 
 @dataclass(frozen=True, slots=True)
-class StateBuffer:
+class State:
     """A buffer of a RecurrentNetwork, and which of the operator's inputs it starts with."""
 
     buffer: str
@@ -83,7 +83,7 @@ class RecurrentArguments:
 
     operators: tuple[Operator, ...]
     timestep: str
-    states: tuple[StateBuffer, ...]
+    states: tuple[State, ...]
     links: tuple[Link, ...]
     aliases: tuple[Alias, ...]
     written: dict[str, str]

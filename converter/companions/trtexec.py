@@ -10,22 +10,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.converter.builder_options import trtexec_words
+from prototrt.converter.builder_options import Release, trtexec_words
 from prototrt.converter.companions.script import plan_of
 from prototrt.converter.options import BuildOptions
 from prototrt.surgery.ir import Graph, Range, Value, computable, range_of
 from prototrt.surgery.passes.precision import precision_of
 
 
-def trtexec_command(graph: Graph, path: str | os.PathLike[str], building: BuildOptions) -> list[str]:
-    """The words that build the engine beside the model at ``path``. Raises ``ConversionError``."""
+def trtexec_command(
+    graph: Graph, path: str | os.PathLike[str], building: BuildOptions, release: Release
+) -> list[str]:
+    """The words that build the engine beside the model at ``path``, for a release of trtexec.
+
+    Raises ``ConversionError``.
+    """
     model = Path(path)
     words = ["trtexec", f"--onnx={model.name}", f"--saveEngine={plan_of(path)}"]
     if precision_of(graph) != "fp32":
         words.append("--stronglyTyped")  # the model says which number has which type
     if not building.tf32:
         words.append("--noTF32")
-    return [*words, *trtexec_words(building), *_shapes(graph)]
+    return [*words, *trtexec_words(building, release), *_shapes(graph)]
 
 
 def _shapes(graph: Graph) -> Iterator[str]:

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from prototrt.caffe_proto.common.errors import OptionsError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.converter.builder_options import Release
+from prototrt.converter.readers.names import ReaderName
 from prototrt.surgery.options import Precision
 
 if TYPE_CHECKING:
     from prototrt.converter.options import BackendName
     from prototrt.surgery.ir import Graph, Value
 
-TargetName: TypeAlias = Literal["rtx", "datacenter", "jetson", "triton", "onnx"]
+TargetName: TypeAlias = Literal[
+    "rtx",
+    "datacenter",
+    "jetson",
+    "jetpack4",
+    "jetpack5",
+    "jetpack6",
+    "triton",
+    "onnx",
+    "opencv",
+    "openvino",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +36,8 @@ class Target:
 
     ``backend`` builds its engine here. Where that is None the machine gets an ONNX model. ``uses_trtexec``: it builds
     an engine from that, with NVIDIA's program. ``because`` says why it takes no other ``precisions``. ``batches``: it
-    joins requests to batches, and so needs the batch first.
+    joins requests to batches, and so needs the batch first. ``readers`` are the programs that must read the model: see
+    ``converter/readers/``. ``release`` is that of its TensorRT.
     """
 
     name: TargetName
@@ -34,6 +48,8 @@ class Target:
     precisions: tuple[Precision, ...] = get_args(Precision)
     because: str = ""
     batches: bool = False
+    readers: tuple[ReaderName, ...] = ()
+    release: Release = (10, 0)
 
     @property
     def suffix(self) -> str:
@@ -74,7 +90,7 @@ class Target:
     def _why_no_backend(self) -> str:
         if self.uses_trtexec:
             return f"trtexec builds the engine from an ONNX model, on {self.machine}"
-        return "onnxruntime needs no engine"
+        return f"{self.runs_on} needs no engine"
 
     def refuse_precision(self, precision: Precision) -> None:
         """Raise ``OptionsError`` for what its GPUs or its TensorRT lack."""
@@ -82,7 +98,9 @@ class Target:
             raise OptionsError(
                 Worded("{} does not take {}", self.choice, Option("precision", precision)),
                 because=self.because,
-                fix=Worded("use {}", Option("precision", self.precisions[1])),
+                fix=Worded(
+                    "use {}", Option("precision", self.precisions[-1 if len(self.precisions) == 1 else 1])
+                ),
             )
 
     def refuse_sizes(self, graph: Graph) -> None:
@@ -113,6 +131,17 @@ class Target:
         )
 
 
+_JETPACKS: Sequence[tuple[TargetName, str, tuple[ReaderName, ...], Release]] = (
+    ("jetpack4", "TensorRT 8.2 on a Jetson, as in JetPack 4.6.1 and newer", ("tensorrt-8.2",), (8, 2)),
+    ("jetpack5", "TensorRT 8.5 on a Jetson, as in JetPack 5.1", ("tensorrt-8.5",), (8, 5)),
+    (
+        "jetpack6",
+        "TensorRT 8.6 or 10.3 on a Jetson, as in JetPack 6",
+        ("tensorrt-8.6", "tensorrt-10.1"),
+        (8, 6),
+    ),
+)
+
 TARGETS: Mapping[TargetName, Target] = {
     target.name: target
     for target in (
@@ -132,6 +161,19 @@ TARGETS: Mapping[TargetName, Target] = {
             because="a Jetson Orin has no float8, and the parser of its TensorRT 10.3 reads ONNX up to opset 20,"
             " which has no bfloat16",
         ),
+        *(
+            Target(
+                name,
+                "the Jetson",
+                runs_on,
+                uses_trtexec=True,
+                precisions=("fp32",),
+                because="its trtexec chooses the types itself: write float32, and build with sh FILE.sh --fp16",
+                readers=readers,
+                release=release,
+            )
+            for name, runs_on, readers, release in _JETPACKS
+        ),
         Target(
             "triton",
             "the machine with Triton",
@@ -140,5 +182,21 @@ TARGETS: Mapping[TargetName, Target] = {
             batches=True,
         ),
         Target("onnx", "any machine", "onnxruntime"),
+        Target(
+            "opencv",
+            "any machine",
+            "OpenCV 5",
+            precisions=("fp32",),
+            because="OpenCV reads float32, and converts it by itself where a target of cv::dnn asks for that",
+            readers=("opencv",),
+        ),
+        Target(
+            "openvino",
+            "any machine",
+            "OpenVINO",
+            precisions=("fp32", "fp16"),
+            because="the tests compare float32 and float16",
+            readers=("openvino",),
+        ),
     )
 }

@@ -15,6 +15,7 @@ from prototrt.converter.companions.stated import WRONG, no_manifest_of_ours, rea
 from prototrt.converter.onnx.api import imported
 from prototrt.converter.onnx.export import onnx_from_graph
 from prototrt.converter.onnx.file import write_model
+from prototrt.converter.options import ExportOptions
 from prototrt.converter.writing.publication import publication
 from prototrt.surgery.ir import Array, Graph
 
@@ -24,8 +25,8 @@ _ERRORS_ONLY = 3
 class OnnxEvaluator:
     """Runs the very file that is exported, written to a temporary folder."""
 
-    def __init__(self, graph: Graph, onnx_lstm: bool = False, opset: int | None = None) -> None:
-        model, lowered = onnx_from_graph(graph, onnx_lstm, opset)
+    def __init__(self, graph: Graph, exporting: ExportOptions | None = None) -> None:
+        model, lowered = onnx_from_graph(graph, exporting or ExportOptions())
         with tempfile.TemporaryDirectory(prefix="prototrt-") as folder:
             path = Path(folder) / "model.onnx"
             with publication(path, durable=False) as files:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,12 +16,14 @@ from prototrt.converter.onnx.api import element_type, imported
 from prototrt.converter.onnx.file import write_model
 from prototrt.converter.onnx.lowering import lower
 from prototrt.converter.onnx.model import OnnxModel, Proto
-from prototrt.converter.onnx.opset import ir_version_of, refuse_unknown_opset, refuse_unknown_types
+from prototrt.converter.onnx.opset import ir_version_of, opset_for, refuse_unknown_types
+from prototrt.converter.onnx.reading import refuse_unread
 from prototrt.converter.options import ExportOptions
+from prototrt.converter.readers.names import ReaderName
 from prototrt.converter.writing.publication import publication
 from prototrt.converter.writing.side_files import refuse_foreign
 from prototrt.surgery.ir import Graph
-from prototrt.surgery.pipeline import lowered
+from prototrt.surgery.pipeline import LOWERINGS, lowered
 
 _INLINE = 1 << 10
 """Bytes of an initializer that the checker sees: shape inference reads small vectors, not weights."""
@@ -33,24 +35,38 @@ def export_onnx(
     *,
     onnx_lstm: bool = ExportOptions.onnx_lstm,
     opset: int | None = ExportOptions.opset,
+    readers: Sequence[ReaderName] = (),
     notes: Mapping[str, Any] | None = None,
     header: str | os.PathLike[str] | None = None,
 ) -> dict[str, Any]:
     """Write a graph as an ONNX model, and its manifest as ``PATH.json``; return the manifest.
 
     ``onnx_lstm`` writes an LSTM operator where a recurrence is exactly that. ``opset`` is 11 or newer; by default
-    the oldest that the types of the graph need, but not below 17. ``notes`` are added to the manifest. ``header`` is
+    the oldest that the types of the graph need, but not below 17. ``readers`` are the programs that it is written for,
+    and refused if one does not read it. ``notes`` are added to the manifest. ``header`` is
     a file for constants of C++ with its content. More than 1 GiB of weights go to ``PATH.data``. Raises
     ``BuildError`` where onnx is not installed or its checker refuses the model, and ``UnsupportedLayerError`` for what
     an older opset does not have.
     """
     refuse_other("export_onnx", graph, Graph)
+    exporting = ExportOptions(onnx_lstm=onnx_lstm, opset=opset, readers=readers)
+    return write_onnx(graph, path, exporting, notes, header)
+
+
+def write_onnx(
+    graph: Graph,
+    path: str | os.PathLike[str],
+    exporting: ExportOptions,
+    notes: Mapping[str, Any] | None = None,
+    header: str | os.PathLike[str] | None = None,
+) -> dict[str, Any]:
+    """``export_onnx`` with the options as one object."""
     refuse_foreign(Option("path"), os.fspath(path))
     # The files are hashed while the model is written.
     with ThreadPoolExecutor(1) as background:
         facts = background.submit(graph_facts, graph)
-        model, weights = onnx_from_graph(graph, onnx_lstm, opset)
-        _check(model, weights, types=opset is not None)
+        model, weights = onnx_from_graph(graph, exporting)
+        _check(model, weights, exporting)
         with publication(path) as files:
             write_model(files, path, model, weights.weights)
             refuse_changed(graph)
@@ -61,14 +77,10 @@ def export_onnx(
     return manifest
 
 
-def onnx_from_graph(
-    graph: Graph, onnx_lstm: bool = False, opset: int | None = None
-) -> tuple[Proto, OnnxModel]:
+def onnx_from_graph(graph: Graph, exporting: ExportOptions) -> tuple[Proto, OnnxModel]:
     """The model without its initializers, and what holds them."""
-    if opset is not None:
-        refuse_unknown_opset(opset)
-    prepared = lowered(graph, "onnx-lstm" if onnx_lstm else "onnx")
-    written = lower(prepared, opset)
+    prepared = lowered(graph, _backend(exporting))
+    written = lower(prepared, opset_for(prepared, exporting))
     helper = written.helper
     values = [value for node in prepared.nodes for value in node.outputs if value not in prepared.outputs]
     body = helper.make_graph(
@@ -91,10 +103,19 @@ def onnx_from_graph(
     return model, written
 
 
-def _check(model: Proto, lowered: OnnxModel, *, types: bool) -> None:
+def _backend(exporting: ExportOptions) -> str:
+    """The list of passes for a model: a program of its own has one of its own."""
+    for reader in exporting.readers:
+        if f"onnx-{reader}" in LOWERINGS:
+            return f"onnx-{reader}"
+    return "onnx-lstm" if exporting.onnx_lstm else "onnx"
+
+
+def _check(model: Proto, lowered: OnnxModel, exporting: ExportOptions) -> None:
     """Run onnx's full checker: every type and shape that it infers must equal ours.
 
-    With ``types``, each operator must also read its types in the model's opset, which the checker does not ask.
+    In an opset that was asked for, each operator must also read its types, which the checker does not ask. So must
+    the programs that the model is for.
 
     Inputs of the same type and shape replace large weights: the checker does not need their numbers, and
     would copy them.
@@ -109,8 +130,9 @@ def _check(model: Proto, lowered: OnnxModel, *, types: bool) -> None:
         else:
             kind = element_type(array.dtype)
             checked.graph.input.append(lowered.helper.make_tensor_value_info(name, kind, array.shape))
-    if types:
+    if exporting.opset is not None:
         refuse_unknown_types(checked, lowered)
+    refuse_unread(checked, lowered, exporting.readers)
     try:
         onnx.checker.check_model(checked, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:

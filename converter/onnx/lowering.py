@@ -18,7 +18,7 @@ lowers: Registry[type[Op], Lowering] = Registry("ONNX lowering")
 lowers.found_in(__package__, (*FAMILIES, "lstm"), family_of)
 
 
-def lower(graph: Graph, opset: int | None = None) -> OnnxModel:
+def lower(graph: Graph, opset: int) -> OnnxModel:
     """The graph's nodes and weights as ONNX has them."""
     model = OnnxModel(graph, opset)
     for value in graph.outputs:

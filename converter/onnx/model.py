@@ -12,7 +12,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import Origin, UnsupportedLayerError
 from prototrt.caffe_proto.common.naming import Names
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.converter.onnx.api import ELEMENT_TYPES, default_opset, imported
+from prototrt.converter.onnx.api import ELEMENT_TYPES, imported
 from prototrt.converter.onnx.sizes import SizeName
 from prototrt.surgery.ir import Array, DType, Graph, Node, Shape, Size, Value, fixed, node_count
 from prototrt.surgery.ir.symbol_sources import symbol_sources
@@ -44,9 +44,9 @@ class OnnxModel:
     Arrays handed over are referenced, not copied; those that hold the same are one initializer.
     """
 
-    def __init__(self, graph: Graph, opset: int | None = None) -> None:
+    def __init__(self, graph: Graph, opset: int) -> None:
         self.helper = imported("onnx.helper")
-        self.opset = opset or default_opset(graph)
+        self.opset = opset
         self.primitives = node_count(graph)
         """The number of nodes, including those in bodies."""
         self.nodes: list[Proto] = []

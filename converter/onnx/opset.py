@@ -7,17 +7,35 @@ from collections.abc import Iterator, Mapping
 from prototrt.caffe_proto.common.errors import OptionsError, UnsupportedLayerError, raise_all
 from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.converter.onnx.api import imported
+from prototrt.converter.onnx.api import ELEMENT_TYPES, default_opset, imported
 from prototrt.converter.onnx.model import OnnxModel, Proto, opset_error
+from prototrt.converter.options import ExportOptions
+from prototrt.converter.readers.reader import reader_named
+from prototrt.surgery.ir import DType, Graph
 
 
-def refuse_unknown_opset(opset: int) -> None:
-    """Raise ``OptionsError`` for an opset that the installed onnx does not have."""
-    newest = imported("onnx.defs").onnx_opset_version()
+def opset_for(graph: Graph, exporting: ExportOptions) -> int:
+    """The opset that was asked for, or the default, but not above what the model's readers have.
+
+    Raises ``OptionsError`` for one that the installed onnx, or a reader, does not have.
+    """
+    readers = [*map(reader_named, exporting.readers)]
+    if exporting.opset is None:
+        return min((default_opset(graph), *(reader.opset for reader in readers)))
+    newest: int = imported("onnx.defs").onnx_opset_version()
+    installs = Worded("use {}, or: {}", Option("opset", newest), pip_install("onnx"))
+    _refuse_newer(exporting.opset, newest, "the installed onnx", installs)
+    for reader in readers:
+        leave_out = Worded("leave it out, or use {}", Option("opset", reader.opset))
+        _refuse_newer(exporting.opset, reader.opset, reader.program, leave_out)
+    return exporting.opset
+
+
+def _refuse_newer(opset: int, newest: int, program: str, fix: Worded) -> None:
     if opset > newest:
         raise OptionsError(
-            Worded("{} is newer than the installed onnx, which has up to {}", Option("opset", opset), newest),
-            fix=Worded("use {}, or: {}", Option("opset", newest), pip_install("onnx")),
+            Worded("{} is newer than {}, which has up to {}", Option("opset", opset), program, newest),
+            fix=fix,
         )
 
 
@@ -29,18 +47,26 @@ def ir_version_of(opset: int) -> int:
 
 def refuse_unknown_types(model: Proto, written: OnnxModel) -> None:
     """Raise ``UnsupportedLayerError`` for each layer with an operator that does not read its types in this opset."""
-    inferred = imported("onnx.shape_inference").infer_shapes(model)
-    names = {number: name for name, number in imported("onnx").TensorProto.DataType.items()}
     types = {
-        item.name: f"tensor({names[item.type.tensor_type.elem_type].lower()})"
-        for graph in _graphs(inferred.graph)
+        name: f"tensor({'float' if kind == 'float32' else kind})" for name, kind in types_in(model).items()
+    }
+    raise_all(list(_errors(model.graph, types, written)))
+
+
+def types_in(model: Proto) -> dict[str, str]:
+    """The types of the values in a model and in its bodies, as ``float32``, by name."""
+    inferred = imported("onnx.shape_inference").infer_shapes(model)
+    names = {number: name.lower() for name, number in imported("onnx").TensorProto.DataType.items()}
+    names[ELEMENT_TYPES[DType.FLOAT32]] = "float32"
+    return {
+        item.name: names[item.type.tensor_type.elem_type]
+        for graph in graphs_in(inferred.graph)
         for item in (*graph.input, *graph.output, *graph.value_info)
     }
-    raise_all(list(_errors(inferred.graph, types, written)))
 
 
 def _errors(graph: Proto, types: Mapping[str, str], written: OnnxModel) -> Iterator[UnsupportedLayerError]:
-    for node in (node for each in _graphs(graph) for node in each.node):
+    for node in (node for each in graphs_in(graph) for node in each.node):
         kinds = [types.get(name) for name in node.input]
         lowest = _first_opset(node.op_type, kinds, written.opset)
         if lowest != written.opset:
@@ -48,13 +74,13 @@ def _errors(graph: Proto, types: Mapping[str, str], written: OnnxModel) -> Itera
             yield opset_error(written.opset, lowest, what, written.origins.get(node.name))
 
 
-def _graphs(graph: Proto) -> Iterator[Proto]:
+def graphs_in(graph: Proto) -> Iterator[Proto]:
     """A graph and the bodies in it."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                yield from _graphs(attribute.g)
+                yield from graphs_in(attribute.g)
 
 
 def _first_opset(operator: str, types: list[str | None], opset: int) -> int:

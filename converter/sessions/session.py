@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard, overload
 
@@ -11,7 +12,7 @@ from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.options import narrowed
 from prototrt.caffe_proto.common.subjects import refuse_other
-from prototrt.converter.options import WAY_NAMES, Way
+from prototrt.converter.options import WAY_NAMES, ExportOptions, Way
 from prototrt.converter.sessions.counted import what_counts
 from prototrt.converter.sessions.evaluation import Evaluator, EvaluatorRunner
 from prototrt.converter.sessions.signature import Signature
@@ -78,16 +79,14 @@ def _network(graph: Graph) -> Evaluator:
     return NetworkInterpreter(network.trt, network.definition, owner=network)
 
 
-def _onnx(graph: Graph, opset: int | None = None) -> Evaluator:
+def _onnx(graph: Graph, exporting: ExportOptions | None = None) -> Evaluator:
     from prototrt.converter.onnx.evaluator import OnnxEvaluator
 
-    return OnnxEvaluator(graph, opset=opset)
+    return OnnxEvaluator(graph, exporting)
 
 
-def _onnx_lstm(graph: Graph, opset: int | None = None) -> Evaluator:
-    from prototrt.converter.onnx.evaluator import OnnxEvaluator
-
-    return OnnxEvaluator(graph, onnx_lstm=True, opset=opset)
+def _onnx_lstm(graph: Graph, exporting: ExportOptions | None = None) -> Evaluator:
+    return _onnx(graph, replace(exporting or ExportOptions(), onnx_lstm=True))
 
 
 def _is_prototxt(source: object) -> bool:
@@ -113,7 +112,7 @@ WAYS: dict[Way, Callable[..., Evaluator]] = {
     "onnx-lstm": _onnx_lstm,
 }
 """The ways to run a graph on the CPU; beside them there is ``ENGINE``."""
-_WITH_OPSET: tuple[Way, ...] = ("onnx", "onnx-lstm")
+_EXPORTED: tuple[Way, ...] = ("onnx", "onnx-lstm")
 
 ENGINE: Final = "engine"
 
@@ -133,7 +132,7 @@ class Session:
     With ``cut`` ``run()`` leaves out the rows that do not count, so that the results have the shapes of
     Caffe's; ``prepare()`` and ``run_steps()`` give all rows.
 
-    ``opset`` is the set of ONNX's operators that a graph is exported in for ``"onnx"`` and ``"onnx-lstm"``.
+    ``exporting`` says how a graph is written as an ONNX model for ``"onnx"`` and ``"onnx-lstm"``.
 
     What ``"engine"`` alone heeds: ``trust=True`` runs a plan that has no manifest; ``trust=KEYS``, a file with
     Ed25519 public keys or several, runs only plans that were signed with one of them. ``device`` is
@@ -154,7 +153,7 @@ class Session:
         on: Way | None = None,
         *,
         cut: bool = False,
-        opset: int | None = None,
+        exporting: ExportOptions | None = None,
         trust: bool | Keys = False,
         device: Device | DeviceName | None = None,
         stream: Any = None,
@@ -174,8 +173,8 @@ class Session:
         self._cut = cut
         self._runner: Runner
         if isinstance(source, Graph) and on in WAYS:
-            options = {"opset": opset} if on in _WITH_OPSET else {}
-            self._runner = EvaluatorRunner(Signature.of_graph(source), WAYS[on](source, **options))
+            options = [exporting] if on in _EXPORTED else []
+            self._runner = EvaluatorRunner(Signature.of_graph(source), WAYS[on](source, *options))
         elif not isinstance(source, Graph) and is_onnx_file(source):
             self._runner = _onnx_file(source)
         else:

@@ -88,7 +88,7 @@ def _located(
     """Where a way differs from the reference: the first blob that does, among all blobs."""
     lost = [part.way for part in parts if part.against == REFERENCE]
     every = (
-        _compared(watched, calls, CompareOptions(ways=lost, opset=options.opset), None, tolerance)
+        _compared(watched, calls, CompareOptions(ways=lost, exporting=options.exporting), None, tolerance)
         if lost
         else []
     )
@@ -171,7 +171,11 @@ def _each(
     origins = {value.name: node.origin for node in graph.nodes for value in node.outputs}
     sessions: dict[Way, Session] = {
         REFERENCE: Session(truth),
-        **{way: Session(graph, on=way, opset=options.opset) for way in options.ways if way != REFERENCE},
+        **{
+            way: Session(graph, on=way, exporting=options.exporting)
+            for way in options.ways
+            if way != REFERENCE
+        },
     }
     for call, (given, starts_anew) in enumerate(calls):
         for session in sessions.values() if starts_anew else ():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -42,17 +42,38 @@ def fuse_lstms(graph: Graph) -> Graph:
     Left alone: a recurrence that reads cont or a static input, which ONNX's LSTM lacks, and
     any other cell. The user asked for the operator, so a warning reports them.
     """
-    writers = {value: node for node in graph.nodes for value in node.outputs}
-    build = Builder(names_in(graph))
-    nodes = [_fused(build, node, writers) or node for node in graph.nodes]
+    nodes = _with_operators(graph)
     for node in nodes:
         if isinstance(node.op, Scan):
             log.warning(
                 "%s: stays a Scan: a cont, a static input, float16 or another cell does not fit ONNX's LSTM",
                 node.origin,
             )
-    changed = any(isinstance(node.op, FusedLSTM) for node in nodes)
-    return graph.with_nodes(nodes) if changed else graph
+    return _changed(graph, nodes)
+
+
+def fuse_forward_lstms(graph: Graph) -> Graph:
+    """``fuse_lstms`` for a reader that computes the last state of an LSTM backwards wrongly, as OpenCV 5.0 does.
+
+    Before: ``h, c, y = Scan[LSTM step](h0, c0, Add(MatMul(x, const W), const b))``
+    After:  ``h, c, y = FusedLSTM(h0, c0, x, const W, const R, const b)``
+    Left alone: what ``fuse_lstms`` leaves alone, and Scans that run backwards. Another pass writes them out.
+    """
+    pairs = zip(graph.nodes, _with_operators(graph), strict=True)
+    return _changed(
+        graph, [old if isinstance(old.op, Scan) and old.op.reverse else new for old, new in pairs]
+    )
+
+
+def _with_operators(graph: Graph) -> list[Node]:
+    writers = {value: node for node in graph.nodes for value in node.outputs}
+    build = Builder(names_in(graph))
+    return [_fused(build, node, writers) or node for node in graph.nodes]
+
+
+def _changed(graph: Graph, nodes: Sequence[Node]) -> Graph:
+    is_changed = any(isinstance(node.op, FusedLSTM) for node in nodes)
+    return graph.with_nodes(nodes) if is_changed else graph
 
 
 def _fused(build: Builder, node: Node, writers: Mapping[Value, Node]) -> Node | None:

@@ -75,7 +75,7 @@ def test_every_option_is_in_the_table() -> None:
     ],
 )
 def test_trtexec_is_told(given: dict[str, Any], words: list[str], tmp_path: Path) -> None:
-    assert trtexec_words(BuildOptions(**given)) == words
+    assert trtexec_words(BuildOptions(**given), (10, 0)) == words
     target: TargetName = "datacenter" if "hardware_compatibility_level" in given else "jetson"
     product = Product(
         file=str(tmp_path / "a.onnx"),
@@ -182,8 +182,35 @@ def test_tensorrt_has_these_names(listing: Path, kind: str, members: Any) -> Non
     assert {*members} - {*facts["names"][kind]["members"]} <= NEWER.get(facts["version"], set())
 
 
+@pytest.mark.parametrize(
+    ("sizes", "release", "words"),
+    [
+        ({"workspace": "512MiB"}, (8, 2), ["--workspace=512"]),
+        ({"workspace": "512MiB", "dlaSRAM": 1 << 19}, (8, 5), ["--memPoolSize=workspace:512,dlaSRAM:0.5"]),
+        ({"workspace": "1GiB"}, (8, 6), ["--memPoolSize=workspace:1024"]),
+        ({"workspace": "1KiB"}, (10, 0), ["--memPoolSize=workspace:1024B"]),
+    ],
+)
+def test_each_release_of_trtexec_reads_its_own_words(
+    sizes: dict[str, str | int], release: tuple[int, int], words: list[str]
+) -> None:
+    assert trtexec_words(BuildOptions(mem_pool_size=sizes), release) == words
+
+
+def test_an_old_trtexec_limits_one_pool() -> None:
+    building = BuildOptions(mem_pool_size={"workspace": "1MiB", "dlaSRAM": "1MiB"})
+    with pytest.raises(OptionsError) as error:
+        trtexec_words(building, (8, 2))
+    assert str(error.value) == (
+        "mem_pool_size names other pools than workspace\n"
+        "  because trtexec of TensorRT 8.2 limits the workspace alone\n"
+        '  fix: use mem_pool_size="workspace:512MiB"'
+    )
+
+
 # ---------------------------------------------------------------- refusals
 
+_OF_JETPACK_6 = {"profiles", "compute_capabilities", "hardware_compatibility_level", "strip_weights"}
 REFUSED = {
     "rtx": {
         "timing_cache_file",
@@ -196,6 +223,9 @@ REFUSED = {
     "datacenter": {"profiles", "compute_capabilities", "use_dla_core", "allow_gpu_fallback"},
     "triton": {"profiles", "compute_capabilities", "use_dla_core", "allow_gpu_fallback"},
     "jetson": {"profiles", "compute_capabilities", "hardware_compatibility_level"},
+    "jetpack4": {*_OF_JETPACK_6, "builder_optimization_level", "version_compatible"},
+    "jetpack5": {*_OF_JETPACK_6, "builder_optimization_level", "version_compatible"},
+    "jetpack6": _OF_JETPACK_6,
 }
 
 

@@ -36,6 +36,7 @@ from prototrt.tests.golden_cases import GOLDENS
 
 BEFORE = {
     "fuse_lstms": (hoist_invariants, drop_unused),
+    "fuse_forward_lstms": (hoist_invariants, drop_unused),
     "join_columns": (inline_single_steps, keep_unit_axes),
     "join_products": (inline_single_steps, keep_unit_axes),
     "keep_unit_axes": (inline_single_steps,),

@@ -223,6 +223,24 @@ def test_triton_has_a_command_of_its_own(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("target", "opset"), [("jetpack4", 13), ("jetpack5", 17), ("jetpack6", 17)])
+def test_a_model_for_an_old_jetson(target: str, opset: int, tmp_path: Path) -> None:
+    *_, printed = digits(tmp_path, "--target", target, "--mem-pool-size", "workspace:64MiB")
+    pool = "--workspace=64" if target == "jetpack4" else "--memPoolSize=workspace:64"
+    command = ["trtexec", "--onnx=digits.onnx", "--saveEngine=digits.plan", "--noTF32", pool]
+    assert printed == f"         it runs {shlex.join(command)}"
+    assert json.loads((tmp_path / "digits.onnx.json").read_text())["onnx"]["opset"] == opset
+
+
+@pytest.mark.parametrize("target", ["opencv", "openvino"])
+def test_a_model_for_another_program_has_no_loop(target: str, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    lines = digits(tmp_path, "--target", target, "--verify")
+    assert not any("trtexec " in line for line in lines if line.startswith("next"))
+    nodes = onnx.load(str(tmp_path / "digits.onnx")).graph.node
+    assert {"Scan", "Loop", "If"}.isdisjoint(node.op_type for node in nodes)
+
+
 BUILT_THERE = "because trtexec builds the engine from an ONNX model, on the"
 
 
@@ -276,6 +294,26 @@ BUILT_THERE = "because trtexec builds the engine from an ONNX model, on the"
             "  because a Jetson Orin has no float8, and the parser of its TensorRT 10.3 reads ONNX up to opset 20,"
             " which has no bfloat16\n"
             "  fix: use --precision fp16\n",
+        ),
+        (
+            "a.onnx",
+            ["--target", "jetpack5", "--precision", "fp16"],
+            "--target jetpack5 does not take --precision fp16\n"
+            "  because its trtexec chooses the types itself: write float32, and build with sh FILE.sh --fp16\n"
+            "  fix: use --precision fp32\n",
+        ),
+        (
+            "a.onnx",
+            ["--target", "jetpack4", "--builder-optimization-level", "3"],
+            "--builder-optimization-level is not for --target jetpack4\n"
+            "  because TensorRT has that from 8.6 on\n"
+            "  fix: leave it out\n",
+        ),
+        (
+            "a.onnx",
+            ["--target", "opencv", "--tf32"],
+            "--tf32 is for engines, but FILE ends in .onnx\n"
+            "  fix: choose a FILE that ends in .plan, or use --target datacenter for an engine elsewhere\n",
         ),
     ],
 )

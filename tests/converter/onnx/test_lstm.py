@@ -12,6 +12,7 @@ import pytest
 
 import prototrt
 from prototrt.converter.onnx.evaluator import OnnxEvaluator
+from prototrt.converter.options import ExportOptions
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.ops import Scan
 from prototrt.tests.golden_cases import Case, caffe_cases
@@ -51,7 +52,7 @@ def test_a_plain_lstm_is_one_operator(name: str, tmp_path: Path) -> None:
     found = kinds(graph, tmp_path / "model.onnx")
     assert (found["LSTM"], found["Scan"]) == (scans, 0)
     feeds = drawn(graph)
-    results = OnnxEvaluator(graph, onnx_lstm=True).run(feeds)
+    results = OnnxEvaluator(graph, ExportOptions(onnx_lstm=True)).run(feeds)
     for value, expected in zip(graph.outputs, graph.evaluate(*feeds.values()), strict=True):
         np.testing.assert_allclose(results[value.name], expected, rtol=1e-4, atol=1e-5)
 
@@ -65,7 +66,7 @@ def test_backwards(tmp_path: Path) -> None:
     graph = graph.with_nodes(nodes)
     assert kinds(graph, tmp_path / "model.onnx")["LSTM"] == 1
     feeds = drawn(graph)
-    results = OnnxEvaluator(graph, onnx_lstm=True).run(feeds)
+    results = OnnxEvaluator(graph, ExportOptions(onnx_lstm=True)).run(feeds)
     for value, expected in zip(graph.outputs, graph.evaluate(*feeds.values()), strict=True):
         np.testing.assert_allclose(results[value.name], expected, rtol=1e-4, atol=1e-5)
 

@@ -60,7 +60,7 @@ def assert_agrees(graph: Graph, arrays: dict[str, Array], opset: int, folder: Pa
     onnx.checker.check_model(model, full_check=True)
     feeds = feeds_of(graph, arrays)
     expected = OnnxEvaluator(graph).run(feeds)
-    for name, result in OnnxEvaluator(graph, opset=opset).run(feeds).items():
+    for name, result in OnnxEvaluator(graph, ExportOptions(opset=opset)).run(feeds).items():
         np.testing.assert_allclose(result, expected[name], 1e-5, 1e-5, err_msg=name)
 
 
@@ -154,11 +154,9 @@ def test_verification_runs_the_same_opset(tmp_path: Path, monkeypatch: pytest.Mo
     opsets: list[int | None] = []
     init = OnnxEvaluator.__init__
 
-    def recorded(
-        self: OnnxEvaluator, graph: Graph, onnx_lstm: bool = False, opset: int | None = None
-    ) -> None:
-        opsets.append(opset)
-        init(self, graph, onnx_lstm, opset)
+    def recorded(self: OnnxEvaluator, graph: Graph, exporting: ExportOptions) -> None:
+        opsets.append(exporting.opset)
+        init(self, graph, exporting)
 
     monkeypatch.setattr(OnnxEvaluator, "__init__", recorded)
     converting = ConvertOptions(verify=True)
