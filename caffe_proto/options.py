@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, TypeAlias
 
-from prototrt.caffe_proto.common.options import Names, Options, PathLike, at_least, one_of
+from prototrt.caffe_proto.common.options import Names, Options, PathLike, at_least, one_of, option
+from prototrt.caffe_proto.common.wording import Option, Worded
 
 FieldValue: TypeAlias = str | bool | int | float | Sequence[str | bool | int | float]
 """The value of a field as a file would have it; several for a repeated field, as a list or with commas between them."""
@@ -19,22 +20,25 @@ Definitions: TypeAlias = Mapping[str, str]
 
 @dataclass(frozen=True)
 class LoadOptions(Options):
-    """The choice of the net, and the source of its weights.
+    """The choice of the net, and the source of its weights."""
 
-    ``weights`` are a caffemodel, or an HDF5 or npz file; for a net of Caffe2 an init net. Its content
-    decides which one it is. ``random_weights`` is the seed of random weights that replace a file.
-    ``phase``, ``level`` and ``stages`` say which of the layers with include and exclude rules belong to
-    the net. ``allow_unknown`` makes warnings of unknown fields that only matter to training.
-    ``overrides`` set fields of layers, by ``LAYER.FIELD``. ``define`` holds the values of the
-    placeholders of a template, by their names.
-    """
-
-    weights: PathLike | None = None
+    weights: PathLike | None = option(
+        "A caffemodel, or an HDF5 or npz file; for a net of Caffe2 an init net. Its content decides which one it is."
+    )
     _: KW_ONLY
-    phase: Phase = one_of(Phase)  # it makes the field
-    level: int = 0
-    stages: Names = ()
-    random_weights: int | None = at_least(0)
-    allow_unknown: bool = False
-    overrides: Overrides | None = None
-    define: Definitions | None = None
+    phase: Phase = one_of(Phase, "The phase to read the net for; by default TEST.")  # a field
+    level: int = option("The NetState level to read the net for; by default 0.", 0)
+    stages: Names = option("The NetState stages to read the net for.", ())
+    random_weights: int | None = at_least(
+        0, "Use random weights, drawn from this seed, to test the topology."
+    )
+    allow_unknown: bool = option("Drop unknown fields that only matter to training, with a warning.", False)
+    overrides: Overrides | None = option(
+        Worded(
+            "Set fields of the layers whose names match, as in {}.",
+            Option("overrides", {"lstm*.recurrent_param.cell_activation": "ReLU"}),
+        )
+    )
+    define: Definitions | None = option(
+        Worded("Fill in placeholders of a template, as in {}.", Option("define", {"BATCH": "1"}))
+    )

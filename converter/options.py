@@ -6,18 +6,19 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.options import (
-    NOT_IN_LISTS,
-    ONLY_IN_PYTHON,
     Options,
     PathLike,
     at_least,
+    meaning,
     not_in_lists,
     one_of,
     only_in_python,
+    option,
+    same_as,
 )
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
@@ -30,9 +31,6 @@ from prototrt.converter.builder_options import (
 from prototrt.converter.machines.targets import TargetName
 from prototrt.converter.readers.names import ReaderName
 from prototrt.surgery.options import RewriteOptions
-
-if TYPE_CHECKING:
-    from prototrt.converter.batch.runner import BatchProgress
 
 O = TypeVar("O", bound=Options)  # noqa: E741  options
 
@@ -68,56 +66,67 @@ def without_progress(parts: int | None) -> Callable[[], object]:
 
 OLDEST_OPSET = 11
 """The first in which all that a model is made of exists."""
+BatchProgress: TypeAlias = Callable[[int], Callable[[Any], object]]
+"""Hears how many models there are; what it returns is called with the ``Outcome`` of each."""
 MOST_CALLS = 1_000_000
 """All outputs of ``prototrt run`` are in memory until they are written."""
 
 
 @dataclass(frozen=True)
 class BuildOptions(Options):
-    """How an engine is built.
+    """How an engine is built. Not every backend has each of TensorRT's options: see docs/building.md."""
 
-    - ``backend``: ``"rtx"``, ``"enterprise"``, or ``"auto"``: enterprise where it can build, else rtx.
-    - ``tf32``: lets float32 matrix products round their factors to 10 bits.
-    - ``tile``: what the Tiles in the graph become: ``"native"`` layers, or our ``"plugin"``, which RTX does not
-      load.
-    - ``progress``: is called with the progress of the build.
-
-    The others are options of TensorRT's builder. Not every backend has each of them: see docs/building.md.
-
-    - ``profiles``: ranges of sizes, each with its own kernels, as in ``{"N": (1, 1, 1)}``: smallest, usual,
-      largest.
-    - ``timing_cache_file``: a file of times of kernels; it is read and written.
-    - ``mem_pool_size``: limits for pools of memory, as in ``{"workspace": "512MiB"}``.
-    - ``builder_optimization_level``: 0 to 5; TensorRT's default is 3.
-    - ``version_compatible``: the engine runs with later releases of TensorRT.
-    - ``hardware_compatibility_level``: the engine runs on other GPUs, too.
-    - ``compute_capabilities``: the GPUs that TensorRT for RTX builds for.
-    - ``strip_weights``: leaves weights out; the application must put them back.
-    - ``refit``: lets the application replace weights.
-    - ``profiling_verbosity``: how much the engine records about its layers.
-    - ``export_layer_info``: a JSON file for the layers of the engine.
-    - ``use_dla_core``: builds for this core of a DLA.
-    - ``allow_gpu_fallback``: runs on the GPU what the DLA cannot.
-    """
-
-    backend: BackendName = one_of(BackendName)
+    backend: BackendName = one_of(
+        BackendName,
+        "rtx: TensorRT for RTX, which builds without a GPU, for GeForce and RTX GPUs. enterprise: TensorRT itself,"
+        " which needs a GPU of the kind that runs the engine. auto: enterprise if it can build here, else rtx.",
+    )
     _: KW_ONLY
-    tf32: bool = False
-    tile: TileLowering = one_of(TileLowering)
-    profiles: Profiles = ()
-    timing_cache_file: str | None = None
-    mem_pool_size: PoolSizes | None = None
-    builder_optimization_level: int | None = at_least(0, most=5)
-    version_compatible: bool = False
-    hardware_compatibility_level: HardwareCompatibility = one_of(HardwareCompatibility)
-    compute_capabilities: Sequence[ComputeCapability] = one_of(ComputeCapability, default=())
-    strip_weights: bool = False
-    refit: bool = False
-    profiling_verbosity: ProfilingVerbosity = one_of(ProfilingVerbosity)
-    export_layer_info: str | None = None
-    use_dla_core: int | None = at_least(0)
-    allow_gpu_fallback: bool = False
-    progress: Progress | None = only_in_python(None)
+    tf32: bool = option("Allow TF32: faster, but not Caffe's float32.", False)
+    tile: TileLowering = one_of(
+        TileLowering,
+        "How to lower a Tile, such as the Tile of cont: as a broadcast where possible, as a slice that wraps, or as a"
+        " plugin, which TensorRT for RTX does not support.",
+    )
+    profiles: Profiles = option(
+        Worded(
+            "Optimization profiles: ranges of the sizes that vary, each with its own kernels. One is as in {}.",
+            Option("profiles", {"N": (1, 1, 1)}),
+        ),
+        (),
+    )
+    timing_cache_file: str | None = option(
+        "Read the times of kernels from this file, if it exists, and add the times of this build."
+    )
+    mem_pool_size: PoolSizes | None = option(
+        Worded(
+            "The most memory that the builder may use, as in {}.",
+            Option("mem_pool_size", {"workspace": "512MiB"}),
+        )
+    )
+    builder_optimization_level: int | None = at_least(
+        0, "How long TensorRT searches for faster kernels; its own default is 3.", most=5
+    )
+    version_compatible: bool = option("Build an engine that later releases of TensorRT run.", False)
+    hardware_compatibility_level: HardwareCompatibility = one_of(
+        HardwareCompatibility,
+        "Build an engine for more GPUs than the one here: for compute capability 8.0 and newer, or for the same"
+        " compute capability.",
+    )
+    compute_capabilities: Sequence[ComputeCapability] = one_of(
+        ComputeCapability,
+        "The GPUs that TensorRT for RTX builds for, as in 7.5,8.9; by default all from 8.0 on.",
+        default=(),
+    )
+    strip_weights: bool = option("Leave out weights that the application puts back into the engine.", False)
+    refit: bool = option("Let the application replace weights in the engine.", False)
+    profiling_verbosity: ProfilingVerbosity = one_of(
+        ProfilingVerbosity, "How much the engine records about its layers."
+    )
+    export_layer_info: str | None = option("Write the layers of the engine to this JSON file; needs a GPU.")
+    use_dla_core: int | None = at_least(0, "Build for this core of the DLA of a Jetson.")
+    allow_gpu_fallback: bool = option("Run on the GPU what the DLA cannot.", False)
+    progress: Progress | None = only_in_python("Called with the progress of the build.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -126,30 +135,42 @@ class BuildOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(Options):
-    """How an ONNX model is written.
+    """How an ONNX model is written."""
 
-    ``onnx_lstm``: with ONNX's own LSTM where a recurrence is exactly that. ``opset``: in this set of ONNX's operators.
-    ``readers``: for these programs, which a target has.
-    """
-
-    onnx_lstm: bool = False
-    opset: int | None = at_least(OLDEST_OPSET)
-    readers: Sequence[ReaderName] = one_of(ReaderName, default=(), **ONLY_IN_PYTHON)
+    onnx_lstm: bool = option("Use ONNX's LSTM operator where a recurrence equals it.", False)
+    opset: int | None = at_least(
+        OLDEST_OPSET, "Write an ONNX model in this set of ONNX's operators, 11 or newer."
+    )
+    readers: Sequence[ReaderName] = one_of(
+        ReaderName,
+        "The programs that will read the model; a target names them.",
+        default=(),
+        only_in_python=True,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertOptions(Options):
-    """What is done with what is made, before it is written.
+    """What is done with what is made, before it is written."""
 
-    ``target`` is the kind of machine that will run it, see ``TARGETS``. ``verify`` compares it with the reference, on
-    random inputs. ``sign`` is a file with an Ed25519 private key, which signs the manifest of an engine.
-    ``emit_header`` is a file for constants of C++ with the content of the manifest.
-    """
-
-    target: TargetName | None = one_of(TargetName, default=None)
-    verify: bool = False
-    sign: str | None = None
-    emit_header: str | None = None
+    target: TargetName | None = one_of(
+        TargetName,
+        "The machine or the program that will run the result. rtx: an engine for GeForce and RTX GPUs. datacenter,"
+        " jetson, triton: an ONNX model, and a script that builds the engine there with trtexec; jetpack4, jetpack5,"
+        " jetpack6: the same for older Jetsons. onnx, opencv, openvino: an ONNX model for onnxruntime, OpenCV 5 or"
+        " OpenVINO.",
+        default=None,
+    )
+    verify: bool = option(
+        "Compare the network with our primitives, on random inputs, before writing it.", False
+    )
+    sign: str | None = option(
+        "Sign the manifest of an engine with the Ed25519 key in this file (PEM or OpenSSH), so that whoever runs it"
+        " can demand the signature."
+    )
+    emit_header: str | None = option(
+        "Also write a C++ header with the names, types and shapes of inputs and outputs, and the recurrent pairs."
+    )
 
 
 NO_SUFFIX = ""
@@ -161,20 +182,17 @@ HEADER_SUFFIXES = (".h", ".hh", ".hpp", ".hxx", NO_SUFFIX)
 
 @dataclass(frozen=True)
 class ConversionOptions(ConvertOptions, ExportOptions, BuildOptions, RewriteOptions, LoadOptions):
-    """All options of a conversion: those of ``LoadOptions``, ``RewriteOptions`` and ``BuildOptions``, and some more.
+    """All options of a conversion: of loading, rewriting, building and exporting."""
 
-    ``weights`` may be None where a net has them, or with ``random_weights``. ``file`` is an ONNX model if it ends in
-    ``.onnx``, else an engine. ``onnx_lstm`` writes ONNX's own LSTM where a recurrence is exactly that, and ``opset`` is
-    the set of ONNX's operators of the model. ``target`` is the kind of machine that will run the result, ``verify``
-    compares it with the reference, on random inputs, ``sign`` is a file with an Ed25519 private key, which signs the
-    manifest of an engine, and ``emit_header`` is a file for constants of C++ with the content of the manifest.
-    """
-
-    weights: PathLike | None = field()
-    file: PathLike = field()
+    weights: PathLike | None = field(
+        metadata=meaning("The weights; None where the net has them, or with random weights.")
+    )
+    file: PathLike = field(
+        metadata=meaning("The file to write: an ONNX model if it ends in .onnx, else an engine.")
+    )
     _: KW_ONLY
-    backend: BackendName = one_of(BackendName)
-    tile: TileLowering = one_of(TileLowering)
+    backend: BackendName = same_as(BuildOptions, "backend")
+    tile: TileLowering = same_as(BuildOptions, "tile")
 
     def part(self, kind: type[O]) -> O:
         """Those of one step."""
@@ -188,21 +206,23 @@ ChannelOrder: TypeAlias = Literal["bgr", "rgb"]
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions(Options):
-    """Where the inputs of calls come from.
+    """Where the inputs of calls come from. Images become ``(pixels - mean) * scale``.
 
-    ``inputs`` is an npz or npy file, an image, or a folder of ``.npz`` and ``.npy`` files, or of images; in Python
-    also arrays by the names of inputs, of one call or a list of them. ``data_loader`` is a Python function that yields
-    the inputs of call after call, ``"load.py:batches"``. Images become ``(pixels - mean) * scale``, with ``channels``
-    in this order, ``resize`` before their middle is cropped to the size of the input: one number for the shorter
-    side, or height and width.
+    In Python, inputs may also be arrays by the names of inputs: those of one call, or a list of them.
     """
 
-    inputs: Inputs | None = None
-    data_loader: str | None = not_in_lists(None)
-    mean: Sequence[float] = not_in_lists(())
-    scale: float = not_in_lists(1.0)
-    channels: ChannelOrder = one_of(ChannelOrder, **NOT_IN_LISTS)
-    resize: Sequence[int] | None = not_in_lists(None)
+    inputs: Inputs | None = option(
+        "The inputs: an npz file with arrays by blob name, an npy file, an image, or a folder of such files."
+    )
+    data_loader: str | None = not_in_lists(
+        "A Python function that yields inputs, as in Polygraphy: dictionaries of arrays by blob."
+    )
+    mean: Sequence[float] = not_in_lists("For images: subtract this from pixels of 0 to 255.", ())
+    scale: float = not_in_lists("For images: multiply by this after subtracting the mean.", 1.0)
+    channels: ChannelOrder = one_of(ChannelOrder, "For images: the order of the channels.", not_in_lists=True)
+    resize: Sequence[int] | None = not_in_lists(
+        "For images: resize to this height and width, or to this shorter side, and crop the middle."
+    )
 
     def refuse_no_source(self) -> None:
         """Raise ``OptionsError`` unless there is one source of data."""
@@ -216,18 +236,17 @@ class DataOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions(Options):
-    """The ways to compute a net, and how far their results may be apart.
+    """The ways to compute a net, and how far their results may be apart."""
 
-    ``layers`` compares every blob that is left, not the outputs alone. A number may be off by ``atol`` plus ``rtol``
-    times the largest magnitude of its blob; each precision has usual numbers. ``exporting`` says how
-    the model for ``"onnx"`` and ``"onnx-lstm"`` is written.
-    """
-
-    ways: Sequence[Way] = one_of(Way, default=("network",))
-    layers: bool = False
-    exporting: ExportOptions | None = only_in_python(None)
-    atol: float | None = None
-    rtol: float | None = None
+    ways: Sequence[Way] = one_of(Way, f"The ways to compare: {', '.join(WAY_NAMES)}.", default=("network",))
+    layers: bool = option("Compare every blob that remains, not only the outputs.", False)
+    exporting: ExportOptions | None = only_in_python("How the model for onnx and onnx-lstm is written.")
+    atol: float | None = option(
+        "How far each number may be off; by default what rounding in the net's precision explains."
+    )
+    rtol: float | None = option(
+        "How far it may be off beyond that, as a share of the largest magnitude of its blob."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -241,21 +260,17 @@ class CompareOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions(CompareOptions, DataOptions):
-    """The ways to compute a net, the inputs, and what results are compared with.
+    """The ways to compute a net, the inputs, and what results are compared with."""
 
-    Without ``inputs`` and ``data_loader``, inputs are random, from ``seed``. ``expect`` is an npz file of outputs that
-    every way must give. ``rewriting`` says how the net is rewritten, and ``progress`` is called while
-    the cost of 8 bits is measured. ``calls`` is how many calls are made, each with the state of the last. ``auto_keep``
-    looks for the fewest layers that must stay float, so that a quantized net chooses the same class as float32 in
-    this share of all places.
-    """
-
-    expect: str | None = None
-    calls: int | None = at_least(1, most=MOST_CALLS)
-    seed: int = at_least(0, 0)
-    rewriting: RewriteOptions | None = field(default=None, metadata=ONLY_IN_PYTHON)
-    progress: Started | None = only_in_python(None)
-    auto_keep: float | None = None
+    expect: str | None = option("Expected outputs, such as those of your old program: an npz file.")
+    calls: int | None = at_least(1, "Number of calls; state carries over from call to call.", most=MOST_CALLS)
+    seed: int = at_least(0, "Seed of the random inputs.", 0)
+    rewriting: RewriteOptions | None = only_in_python("How the net is rewritten.", compare=True)
+    progress: Started | None = only_in_python("Called while the cost of 8 bits is measured.")
+    auto_keep: float | None = option(
+        "With int8 or fp8: find the fewest layers to keep in float, so that this share of all decisions (0.99) is the"
+        " same as in float32."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -274,15 +289,13 @@ class VerifyOptions(CompareOptions, DataOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrateOptions(DataOptions):
-    """The data on which the ranges of values are measured, and the method.
+    """The data on which the ranges of values are measured, and the method."""
 
-    ``method`` chooses the range: ``"max"``, ``"percentile:99.99"``, ``"mse"`` or ``"entropy"``.
-    ``rewriting`` says how the net is rewritten, and ``progress`` is called while the data are read.
-    """
-
-    method: str = "percentile:99.99"
-    rewriting: RewriteOptions | None = field(default=None, metadata=ONLY_IN_PYTHON)
-    progress: Started | None = only_in_python(None)
+    method: str = option(
+        "How a range is chosen: max, percentile:99.99 (the default), mse or entropy.", "percentile:99.99"
+    )
+    rewriting: RewriteOptions | None = only_in_python("How the net is rewritten.", compare=True)
+    progress: Started | None = only_in_python("Called while the data are read.")
 
 
 Platform: TypeAlias = Literal["onnxruntime", "tensorrt", "python"]
@@ -291,39 +304,39 @@ Platform: TypeAlias = Literal["onnxruntime", "tensorrt", "python"]
 
 @dataclass(frozen=True, kw_only=True)
 class TritonOptions(Options):
-    """How a net becomes a model in a repository of Triton.
+    """How a net becomes a model in a repository of Triton."""
 
-    ``name`` is the model's, by default that of the net. ``max_batch_size`` is the largest number of requests in one
-    call; by default 8, or no batch if the net cannot take one. ``platform`` computes it. ``labels`` is a file with the
-    name of a class in each line, for the output that has as many.
-    """
-
-    name: str | None = None
-    max_batch_size: int | None = at_least(1, most=65_536)
-    platform: Platform = one_of(Platform)
-    labels: str | None = None
+    name: str | None = option("The name of the model; by default, the name of the net.")
+    max_batch_size: int | None = at_least(
+        1,
+        "How many requests are computed together; by default 8, or 1 if the net cannot take a batch.",
+        most=65_536,
+    )
+    platform: Platform = one_of(
+        Platform,
+        "What computes the model: ONNX Runtime, TensorRT, or prototrt itself in Triton's Python backend.",
+    )
+    labels: str | None = option(
+        "A text file with the name of a class in each line, for the output with as many classes."
+    )
 
 
 @dataclass(frozen=True)
 class BatchOptions(Options):
-    """How a list of models is converted.
+    """How a list of models is converted."""
 
-    ``folder`` is for engines; it is made if needed. ``jobs`` is the number of processes, by default one per core.
-    ``scheduler`` is the address of a Dask cluster that converts instead, ``"tcp://HOST:PORT"``. ``keep_going`` converts
-    the remaining models when one fails. ``report_junit``, ``report_json`` and ``report_md`` are files for reports.
-    ``cache`` is a folder of conversions, so that only models that changed are converted; ``verify_cache`` hashes its
-    files before they are used: all, none, or by default those of a cache that was restored or moved. ``progress``
-    is called with the number of models, and what it returns with the outcome of each.
-    """
-
-    folder: PathLike
+    folder: PathLike = field(metadata=meaning("The folder for engines; created if needed."))
     _: KW_ONLY
-    jobs: int | None = at_least(1)
-    scheduler: str | None = None
-    keep_going: bool = False
-    report_junit: str | None = None
-    report_json: str | None = None
-    report_md: str | None = None
-    cache: str | None = None
-    verify_cache: bool | None = None
-    progress: BatchProgress | None = only_in_python(None)
+    jobs: int | None = at_least(1, "Number of processes; by default one per core.")
+    scheduler: str | None = option("Convert on the Dask cluster at this address, tcp://HOST:PORT.")
+    keep_going: bool = option("Convert the remaining models when one fails.", False)
+    report_junit: str | None = option("JUnit XML, as GitLab and Jenkins read it.")
+    report_json: str | None = option("All facts about each model.")
+    report_md: str | None = option("A table in Markdown, for the page of a job.")
+    cache: str | None = option("Cache conversions in this folder; convert only models that changed.")
+    verify_cache: bool | None = option(
+        "Hash cached files before they are used. By default, only those of a cache that was restored or moved."
+    )
+    progress: BatchProgress | None = only_in_python(
+        "Called with the number of models; what it returns is called with the outcome of each."
+    )

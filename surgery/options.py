@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.options import (
-    ONLY_IN_PYTHON,
     Names,
     OpenShapes,
     Options,
@@ -16,9 +15,10 @@ from prototrt.caffe_proto.common.options import (
     SizeRanges,
     one_of,
     only_in_python,
+    option,
 )
 from prototrt.caffe_proto.common.sizes import bytes_from_text
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Command, Option, Varying, Worded
 from prototrt.caffe_proto.forks import Fork
 
 if TYPE_CHECKING:
@@ -41,86 +41,105 @@ OF_THE_NET = ("shapes", "sizes", "dynamic", "outputs", "cont", "fork", "settings
 """Options that decide the layers of a net and the shapes of its blobs and bindings, whatever it is rewritten to."""
 
 
+def _whole_shapes(which: str, name: str, size: int) -> Worded:
+    example = Option(name, {"data": (1, 3, size, size)})
+    return Worded("The {} input shapes of an engine whose sizes vary, as in {}.", which, example)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RewriteOptions(Options):
-    """How a net is rewritten as a graph of primitives.
+    """How a net is rewritten as a graph of primitives."""
 
-    Sizes of the inputs:
-
-    - ``shapes``: shapes by input; they override the shapes in the file. A shape may name sizes that vary, or state
-      formulas of names, as in ``("T*N", 3, 224, 224)``.
-    - ``sizes``: the smallest, usual and largest size for each of these names.
-    - ``min_shapes``, ``opt_shapes``, ``max_shapes``: whole shapes instead of names. If one of them lacks an input,
-      the shape in the file is used.
-    - ``dynamic``: lets the ``"batch"`` N, the steps T (``"time"``), or height and width (``"size"``) of all inputs
-      vary. A warning states the ranges.
-
-    The net:
-
-    - ``outputs``: blobs at which the net is cut; by default, the blobs that no layer reads. ``["all"]`` is every
-      blob, ``["auto"]`` the last ones that can be computed.
-    - ``preprocess``: mean and scale of the data layers become the first nodes of the graph.
-    - ``fork``: the fork of Caffe that the model comes from, where forks disagree on a type of layer.
-    - ``settings``: numbers that the program kept outside the model, by name or in a JSON file.
-    - ``rules``: a Python file with rules for further layers. See docs/forks.md for these three.
-    - ``nms``: ``"native"`` leaves suppression to a layer of the backend where that decides as the fork does.
-    - ``tile``: ``"broadcast"`` leaves out every Tile whose reader broadcasts. The others keep them; give ``"native"``
-      and ``"plugin"`` to ``build``, too.
-    - ``max_memory``: the limit for constants that the net itself makes, as in ``"4GB"``; by default 80 % of the
-      memory of the machine or the container.
-    - ``strict``: refuses weights that are NaN or infinite, and nets that would end before a layer unless
-      ``outputs`` says where.
-    - ``require_weights``: if false, a net without weights gets zeros.
-
-    Recurrent layers:
-
-    - ``cont``: ``"drop"`` assumes that every step continues, and drops the cont input.
-    - ``sequence``: ``"loop"``, ``"unroll"`` (at most 64 steps unless ``force``), ``"step"`` (T must be 1), or
-      ``"auto"``: step where T is 1, else loop.
-    - ``state``: ``"bind"`` (inputs and outputs, fed back by the caller), ``"zero"`` at every call, or arrays by the
-      names of these inputs.
-    - ``layout``: ``"batch-first"`` makes the streams N the first axis of recurrent inputs, outputs and states: (N,
-      T, ...), and (N, ...) where T is 1.
-
-    Precision:
-
-    - ``precision``: ``"fp16"`` and ``"bf16"`` compute products in 16 bits; inputs, outputs and state stay float32.
-      ``"int8"`` and ``"fp8"`` quantize the factors of products, with float16 around them, or with bfloat16:
-      ``"int8,bf16"``. They need one of the next three; see docs/calibration.md.
-    - ``scales``: a file that calibration wrote.
-    - ``calibration_cache``: a table of TensorRT, ncnn or another program.
-    - ``ranges``: the largest magnitudes of values, by name.
-    - ``quantize_all``: also quantizes the first convolution, the last product and depthwise convolutions.
-    - ``keep_float``: names of layers that are not quantized.
-    """
-
-    shapes: OpenShapes | None = None
-    sizes: SizeRanges | None = None
-    min_shapes: Shapes | None = None
-    opt_shapes: Shapes | None = None
-    max_shapes: Shapes | None = None
-    dynamic: Sequence[VaryingSize] = one_of(VaryingSize, default=())
-    outputs: Names | None = None
-    cont: Cont = one_of(Cont)
-    sequence: Form = one_of(Form)
-    state: States = "bind"
-    layout: LayoutName = one_of(LayoutName)
-    tile: TileForm = one_of(TileForm)
-    precision: Precision = one_of(Precision)
-    scales: str | None = None
-    calibration_cache: str | None = None
-    ranges: Mapping[str, float] | None = field(default=None, metadata=ONLY_IN_PYTHON)
-    quantize_all: bool = False
-    keep_float: Names = ()
-    force: bool = False
-    preprocess: bool = False
-    strict: bool = False
-    fork: Fork | None = one_of(Fork, default=None)
-    settings: Mapping[str, Any] | str | None = None
-    rules: str | None = None
-    nms: NmsForm = one_of(NmsForm)
-    max_memory: str | None = None
-    require_weights: bool = only_in_python(True)
+    shapes: OpenShapes | None = option(
+        Worded(
+            "The shapes of inputs, instead of those in the file, as in {}, or with sizes that vary: {}.",
+            Option("shapes", {"data": (1, 3, 224, 224)}),
+            Option("shapes", {"data": (Varying("N"), 3, Varying("16*H"), 224)}),
+        )
+    )
+    sizes: SizeRanges | None = option(
+        Worded(
+            "The smallest, usual and largest value of a size that a shape names, as in {}.",
+            Option("sizes", {"N": (1, 8, 64)}),
+        )
+    )
+    min_shapes: Shapes | None = option(_whole_shapes("smallest", "min_shapes", 32))
+    opt_shapes: Shapes | None = option(_whole_shapes("usual", "opt_shapes", 224))
+    max_shapes: Shapes | None = option(_whole_shapes("largest", "max_shapes", 512))
+    dynamic: Sequence[VaryingSize] = one_of(
+        VaryingSize,
+        "Let the batch N, time (the steps T) or size (height and width) of all inputs vary; a warning states the"
+        " ranges.",
+        default=(),
+    )
+    outputs: Names | None = option(
+        "Cut the net at these blobs. auto: before layers that cannot be converted; all: every blob becomes an output."
+    )
+    cont: Cont = one_of(
+        Cont,
+        "drop: assume that every step continues, and drop the cont input; zero the state to start a sequence.",
+    )
+    sequence: Form = one_of(
+        Form,
+        "How recurrent layers run: loop; unroll, at most 64 steps; or step, where there is one. auto: step where there"
+        " is one step, else loop.",
+    )
+    state: States = option(
+        "Recurrent state. bind: inputs and outputs to feed back; zero: zero at each call; or arrays by the names of"
+        " these inputs.",
+        "bind",
+    )
+    layout: LayoutName = one_of(
+        LayoutName,
+        "batch-first: inputs, outputs and states of recurrent nets begin with the batch N: (N, T, ...), and (N, ...)"
+        " where T is 1.",
+    )
+    tile: TileForm = one_of(
+        TileForm,
+        "broadcast: leave out each Tile whose reader broadcasts; the others keep it for the backend.",
+    )
+    precision: Precision = one_of(
+        Precision,
+        "The precision of products: convolutions, InnerProduct, and the products of an LSTM. Inputs, outputs and state"
+        " stay float32. int8 and fp8 need scales.",
+    )
+    scales: str | None = option(
+        Worded("The file of scales for int8 and fp8 that {} wrote.", Command("calibrate"))
+    )
+    calibration_cache: str | None = option(
+        "Scales that another program measured: a calibration cache of TensorRT, or a table of ncnn,"
+        " caffe-int8-convert-tools or NVDLA."
+    )
+    ranges: Mapping[str, float] | None = only_in_python(
+        "The largest magnitudes of values, by name: scales without a file.", compare=True
+    )
+    quantize_all: bool = option(
+        "Also quantize the first convolution, the last product and depthwise convolutions.", False
+    )
+    keep_float: Names = option("The layers that are not quantized.", ())
+    force: bool = option("Unroll more than 64 steps, however long the build takes.", False)
+    preprocess: bool = option(
+        "Subtract the mean and scale, as the data layers of the training net did.", False
+    )
+    strict: bool = option(
+        "Refuse weights that are NaN or infinite, and nets that would be cut before a layer.", False
+    )
+    fork: Fork | None = one_of(
+        Fork, "The fork of Caffe that the model comes from, if its layers do not show it.", default=None
+    )
+    settings: Mapping[str, Any] | str | None = option(
+        "Settings that the model's program kept elsewhere, such as the number of proposals: a JSON file."
+    )
+    rules: str | None = option("A Python file with rules for further layers. It is run.")
+    nms: NmsForm = one_of(
+        NmsForm,
+        "native: suppress boxes with the NMS layer of ONNX or TensorRT where it decides as the fork does. TensorRT for"
+        " RTX has no such layer.",
+    )
+    max_memory: str | None = option(
+        "Memory limit for constants that the net itself makes, as in 4GB; by default 80 % of the memory."
+    )
+    require_weights: bool = only_in_python("If false, a net without weights gets zeros.", True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -40,7 +40,7 @@ def literals(hint: Any) -> Iterator[tuple[str, ...]]:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_words_of_options_are_public_types(kind: type[Options]) -> None:
     """A field's type, its check and the choices of the command line are one list."""
-    hints = get_type_hints(kind, localns={"Array": object, "BatchProgress": object, "KW_ONLY": object})
+    hints = get_type_hints(kind, localns={"Array": object, "KW_ONLY": object})
     for known in fields(kind):
         stated = [*literals(hints[known.name])]
         checked = known.metadata.get("choices")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from prototrt.converter.commandline.frame import EXIT_CODES
 from prototrt.surgery.views.support import markdown_table, supported_layers
 from prototrt.tests.command_line import without_measures
 from prototrt.tests.fresh_python import ROOT
+from prototrt.tests.tools.option_tables import option_tables
 
 README = (ROOT / "README.md").read_text()
 
@@ -54,17 +56,25 @@ def test_python_runs(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert Path("digits.plan").stat().st_size > 0
 
 
-def test_support_table_is_that_of_the_rules(request: pytest.FixtureRequest) -> None:
-    page = ROOT / "docs" / "layers.md"
-    before, begun, rest = page.read_text().partition("<!-- support-table -->\n")
-    table, ended, after = rest.partition("\n<!-- /support-table -->")
-    assert begun
-    assert ended
-    wanted = markdown_table(supported_layers())
+@pytest.mark.parametrize(
+    ("page", "mark", "text"),
+    [
+        ("layers.md", "support-table", lambda: markdown_table(supported_layers())),
+        ("commands.md", "options", option_tables),
+    ],
+)
+def test_generated_tables(
+    page: str, mark: str, text: Callable[[], str], request: pytest.FixtureRequest
+) -> None:
+    file = ROOT / "docs" / page
+    before, begin, rest = file.read_text().partition(f"<!-- {mark} -->\n")
+    table, end, after = rest.partition(f"\n<!-- /{mark} -->")
+    assert begin
+    assert end
     if request.config.getoption("--update-goldens"):
-        page.write_text(before + begun + wanted + ended + after)
+        file.write_text(before + begin + text() + end + after)
     else:
-        assert table == wanted, "run `pytest tests/test_readme.py --update-goldens`"
+        assert table == text(), "run `pytest tests/test_readme.py --update-goldens`"
 
 
 def test_exit_codes_are_those_of_the_help() -> None:

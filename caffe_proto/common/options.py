@@ -25,6 +25,7 @@ from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Option, Worded
 
+_FIELDS = "__dataclass_fields__"
 PathLike: TypeAlias = str | os.PathLike[str]
 Names: TypeAlias = Sequence[str]
 Shapes: TypeAlias = Mapping[str, Sequence[int]]
@@ -42,33 +43,44 @@ R = TypeVar("R", covariant=True)
 W = TypeVar("W", bound=str)
 
 
-ONLY_IN_PYTHON = {"only_in_python": True}
-"""Of a field that neither the command line nor a list of models has."""
+def meaning(text: str) -> dict[str, str]:
+    """The metadata of a field without a default, as type checkers must see it."""
+    return {"meaning": text}
 
 
-def one_of(words: object, default: Any = ..., **further: bool) -> Any:
+def option(meaning: str, default: object = None, **further: Any) -> Any:
+    """A field. Python, the command line and docs/commands.md show its meaning, each in its own words."""
+    return field(default=default, metadata={"meaning": meaning, **further})
+
+
+def one_of(words: object, meaning: str, default: Any = ..., **further: Any) -> Any:
     """A field that holds one word of this ``Literal``, or several if its default does; by default the first."""
     choices = get_args(words)
-    return field(default=choices[0] if default is ... else default, metadata={"choices": choices, **further})
+    return option(meaning, choices[0] if default is ... else default, choices=choices, **further)
 
 
-def at_least(least: int, default: int | None = None, *, most: int | None = None) -> Any:
+def at_least(least: int, meaning: str, default: int | None = None, *, most: int | None = None) -> Any:
     """A field that holds a number, this one or a larger one, but at most ``most``."""
-    return field(default=default, metadata={"least": least, "most": most})
+    return option(meaning, default, least=least, most=most)
 
 
-NOT_IN_LISTS = {"not_in_lists": True}
-"""Of a field that a list of models does not have."""
+def not_in_lists(meaning: str, default: object = None) -> Any:
+    """A field of the command line and of Python, which a list of models does not have."""
+    return option(meaning, default, not_in_lists=True)
 
 
-def not_in_lists(default: object) -> Any:
-    """A field of the command line and of Python."""
-    return field(default=default, metadata=NOT_IN_LISTS)
+def only_in_python(meaning: str, default: object = None, *, compare: bool = False) -> Any:
+    """A field that neither the command line nor a list of models has.
+
+    Unless it changes results, it does not count when objects are compared.
+    """
+    return field(default=default, compare=compare, metadata={"meaning": meaning, "only_in_python": True})
 
 
-def only_in_python(default: object) -> Any:
-    """A field that does not count when objects are compared, because it does not change results."""
-    return field(default=default, compare=False, metadata=ONLY_IN_PYTHON)
+def same_as(kind: type[Options], name: str) -> Any:
+    """A field of another class, with its default and its meaning."""
+    (known,) = (each for each in fields(kind) if each.name == name)
+    return field(default=known.default, metadata=known.metadata)
 
 
 def stated_fields(kind: type[Options]) -> list[Field[Any]]:
@@ -134,8 +146,19 @@ def _sizes_in(text: object) -> tuple[int, ...]:
 class Options:
     """Options of one step. Raises ``OptionsError``, which is a ``ValueError``, for invalid values.
 
-    A name alone stands for a list of one name.
+    A name alone stands for a list of one name. The docstring of each class lists the meanings of its fields.
     """
+
+    def __init_subclass__(cls) -> None:
+        inherited = {
+            each.name: each for base in cls.__mro__[:0:-1] for each in vars(base).get(_FIELDS, {}).values()
+        }
+        own = {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
+        meanings = {
+            name: each.metadata["meaning"] for name, each in (inherited | own).items() if each.metadata
+        }
+        lines = [f"- ``{name}``: {meaning}" for name, meaning in meanings.items()]
+        cls.__doc__ = "\n\n".join([inspect.cleandoc(cls.__doc__ or ""), "\n".join(lines)])
 
     def __post_init__(self) -> None:
         for each in fields(self):

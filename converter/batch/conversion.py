@@ -25,11 +25,11 @@ from prototrt.converter.batch.reports import (
     markdown_report,
     write_report,
 )
-from prototrt.converter.batch.runner import BatchProgress, LocalPool, Pool, run_entries, usable_cores
+from prototrt.converter.batch.runner import LocalPool, Pool, run_entries, usable_cores
 from prototrt.converter.batch.spec import read_models
 from prototrt.converter.batch.versions import versions
 from prototrt.converter.data.data import files_in
-from prototrt.converter.options import BatchOptions
+from prototrt.converter.options import BatchOptions, BatchProgress
 from prototrt.converter.writing.files import refuse_overwriting
 from prototrt.converter.writing.side_files import product_files, refuse_foreign
 from prototrt.surgery.options import RewriteOptions

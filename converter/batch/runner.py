@@ -16,8 +16,6 @@ from prototrt.converter.batch.worker import Worker
 
 Listener: TypeAlias = Callable[[Outcome], object]
 """Hears of each outcome as soon as it is known."""
-BatchProgress: TypeAlias = Callable[[int], Listener]
-"""Hears how many models there are, before the first one begins."""
 
 
 class LostPoolError(ConversionError):

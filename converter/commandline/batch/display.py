@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.common.visible import visible
 from prototrt.converter.batch.entry import Outcome
-from prototrt.converter.batch.runner import BatchProgress, Listener
+from prototrt.converter.batch.runner import Listener
 from prototrt.converter.commandline.progress import terminal
 from prototrt.converter.commandline.terminal import held_back, show
+from prototrt.converter.options import BatchProgress
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import click
 
 from prototrt.converter.commandline.options.data import data_options, image_options
-from prototrt.converter.commandline.options.groups import declared, options
+from prototrt.converter.commandline.options.groups import field_option, options
 from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile
 from prototrt.converter.options import NO_SUFFIX, CalibrateOptions
 
@@ -50,12 +50,7 @@ class KnownScales:
 calibrate_options = options(
     click.option("-o", "target", type=OutputFile(".json", NO_SUFFIX), help="The file of scales: JSON."),
     data_options,
-    declared(
-        CalibrateOptions,
-        "method",
-        metavar="METHOD",
-        help="How a range is chosen: max, percentile:99.99 (the default), mse or entropy.",
-    ),
+    field_option(CalibrateOptions, "method", metavar="METHOD"),
     image_options,
     click.option(
         "--export-cache",

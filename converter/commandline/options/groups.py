@@ -10,18 +10,37 @@ from typing import Any, TypeVar
 import click
 
 from prototrt.caffe_proto.common.options import Options
+from prototrt.caffe_proto.common.wording import Worded, worded
+from prototrt.converter.commandline.wording import command_line_words
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def declared(kind: type[Options], name: str, *spellings: str, **attributes: Any) -> Callable[[F], F]:
-    """An option of the command line for this field, with the field's default and its choices.
+class FieldOption(click.Option):
+    """An option whose help is the meaning of a field, in the words of the command line."""
 
-    It is spelled like the field, unless something else is given. ``multiple`` options become a tuple, or
-    the result of ``collect``.
+    def __init__(self, *args: Any, meaning: str, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.meaning = Worded("{} Repeatable.", meaning) if self.multiple else meaning
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        with ctx.scope(cleanup=False):
+            self.help = worded(self.meaning, command_line_words)
+        return super().get_help_record(ctx)
+
+
+def field_option(kind: type[Options], name: str, *spellings: str, **attributes: Any) -> Callable[[F], F]:
+    """An option of the command line for this field, with the field's meaning, default and choices.
+
+    It is spelled like the field, unless something else is given; so is its ``meaning``. ``multiple`` options become
+    a tuple, or the result of ``collect``.
     """
     (known,) = (field for field in fields(kind) if field.name == name)
-    attributes.setdefault("default", known.default)
+    attributes = {
+        "default": known.default,
+        "meaning": known.metadata["meaning"],
+        "cls": FieldOption,
+    } | attributes
     choices, least = known.metadata.get("choices"), known.metadata.get("least")
     if isinstance(known.default, bool):
         attributes["is_flag"] = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-_PRINTING = "Printing and help"
+OF_ALL = "Printing and help"
 SECTIONS = {
     "Sizes of the inputs": ("shapes", "dynamic", "sizes", "min_shapes", "opt_shapes", "max_shapes"),
     "Recurrent layers": ("cont", "sequence", "state", "layout", "force", "onnx_lstm"),
@@ -51,7 +51,7 @@ SECTIONS = {
         "allow_gpu_fallback",
     ),
     "Trust": ("trust", "trust_key", "sign"),
-    _PRINTING: ("print_after", "as_json", "verbose", "quiet", "debug", "version"),
+    OF_ALL: ("print_after", "as_json", "verbose", "quiet", "debug", "version"),
 }
 """Names of parameters by heading. All others stand first, under "Options", beginning with the required ones."""
 
@@ -65,14 +65,14 @@ def write_sections(command: click.Command, ctx: click.Context, formatter: click.
     for option in sorted(options, key=lambda option: not option.required):
         record = option.get_help_record(ctx)
         if record is not None:
-            rows[_heading(option)].append(record)
+            rows[heading_of(option)].append(record)
     for heading, records in rows.items():
         if records:
             with formatter.section(heading):
                 formatter.write_dl(records)
 
 
-def _heading(option: click.Option) -> str:
+def heading_of(option: click.Option) -> str:
     if "--help" in option.opts:  # click's own, whose name differs between its releases
-        return _PRINTING
+        return OF_ALL
     return _HEADING.get(option.name or "", "Options")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, Literal, TypeAlias, get_args
 
 import pytest
 
 import prototrt
 from prototrt.caffe_proto.common.errors import OptionsError
-from prototrt.caffe_proto.common.options import Options, one_of, takes_options
+from prototrt.caffe_proto.common.options import Options, meaning, one_of, option, takes_options
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.options import Form, Precision, RewriteOptions
 from prototrt.surgery.pipeline import FORMS
 from prototrt.surgery.pipeline import PRECISIONS as PASSES_OF_PRECISIONS
@@ -20,9 +21,11 @@ Way: TypeAlias = Literal["loop", "step"]
 
 @dataclass(frozen=True)
 class Ways(Options):
-    first: int = 1
+    """Words before the list."""
+
+    first: int = option("The first.", 1)
     _: KW_ONLY
-    way: Way = one_of(Way)
+    way: Way = one_of(Way, Worded("The way, as in {}.", Option("way", "step")))
 
 
 @takes_options(Ways)
@@ -37,7 +40,7 @@ def test_keywords_or_one_object() -> None:
 
 @dataclass(frozen=True)
 class Required(Options):
-    folder: str
+    folder: str = field(metadata=meaning("Where to write."))
 
 
 @takes_options(Required)
@@ -49,6 +52,30 @@ def test_an_object_has_what_is_required() -> None:
     assert written("x", options=Required("out")) == written("x", "out") == "x in out"
     with pytest.raises(TypeError, match="missing a required argument: 'folder'"):
         written("x")  # type: ignore[call-overload]  # the mistake
+
+
+@dataclass(frozen=True)
+class More(Ways):
+    last: bool = option("Whether it is the last.", False)
+
+
+def test_docstrings_list_the_fields_and_those_of_base_classes() -> None:
+    """As ``inspect.getdoc`` gives them, in Python's words."""
+    first, way = "- ``first``: The first.", '- ``way``: The way, as in way="step".'
+    assert inspect.getdoc(Ways) == f"Words before the list.\n\n{first}\n{way}"
+    assert str(More.__doc__).splitlines()[2:] == [first, way, "- ``last``: Whether it is the last."]
+
+
+def test_every_field_of_the_package_has_a_meaning() -> None:
+    kinds: list[type[Options]] = [RewriteOptions, *Options.__subclasses__()]
+    fields_without = [
+        f"{kind.__name__}.{each.name}"
+        for kind in kinds
+        if kind.__module__.startswith("prototrt.") and ".tests." not in kind.__module__
+        for each in fields(kind)
+        if not each.metadata.get("meaning")
+    ]
+    assert fields_without == []
 
 
 def test_not_both() -> None:
@@ -118,7 +145,5 @@ def test_every_choice_has_its_passes() -> None:
 def test_the_signature_shows_every_option() -> None:
     shown = inspect.signature(prototrt.rewrite).parameters
     assert list(shown) == ["model", *(field.name for field in fields(RewriteOptions)), "options"]
-    assert "``shapes``: shapes by input; they override the shapes in the file" in str(
-        prototrt.rewrite.__doc__
-    )
+    assert "- ``cont``: drop: assume that every step continues" in str(prototrt.rewrite.__doc__)
     assert shown["sequence"].default == RewriteOptions().sequence

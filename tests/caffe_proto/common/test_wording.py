@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import pickle
 import re
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import prototrt
 from prototrt.caffe_proto.common.errors import NetError, Problems
 from prototrt.caffe_proto.common.wording import (
     Command,
@@ -163,7 +165,8 @@ def parameters(command: click.Command) -> Iterator[str]:
 
 
 def test_options_that_are_named_exist() -> None:
-    known = {*parameters(main), *(field.name for kind in GROUPS for field in fields(kind))}
+    arguments = inspect.signature(prototrt.export_onnx).parameters
+    known = {*parameters(main), *arguments, *(field.name for kind in GROUPS for field in fields(kind))}
     found = [(where, call.args[0]) for where, call in calls("Option")]
     assert found
     for where, name in found:
