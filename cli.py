@@ -14,7 +14,7 @@ from prototrt.converter.commandline.crashes import survive
 from prototrt.converter.commandline.frame import HELP, Commands
 from prototrt.converter.commandline.imagemagick import message_for_images
 from prototrt.converter.commandline.options.common import common_options
-from prototrt.converter.commandline.terminal import show
+from prototrt.converter.commandline.terminal import show_lines
 
 COMMANDS = (
     batch,
@@ -48,6 +48,6 @@ def prototrt_main() -> None:
 def convert_main() -> None:
     """``convert``, installed as a separate command, which hides ImageMagick's command of this name."""
     if message := message_for_images(sys.argv[1:]):
-        show(message, err=True)
+        show_lines(message, err=True)
         sys.exit(2)
     survive(lambda: convert(prog_name="convert"))

@@ -8,7 +8,24 @@ from hypothesis import strategies as st
 
 _DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _TRAPS = ["\x1b[2J", "\x1b]0;title\x07", "[red]", "[/b]", ":smile:", "&lt;x&gt;", "&#0;", "<b>", "</script>"]
-_TRAPS += ["]]>", "-->", '"', "'", "\\", "\\n", "|", "`", "*", "_", "{{ 1 }}", "\n", "\t", *_DIRECTIONS]
+_TRAPS += [
+    "]]>",
+    "-->",
+    '"',
+    "'",
+    "\\",
+    "\\n",
+    "|",
+    "`",
+    "*",
+    "_",
+    "{{ 1 }}",
+    "::error::",
+    "##vso[",
+    "\n",
+    "\t",
+    *_DIRECTIONS,
+]
 
 TEXTS = st.lists(
     st.sampled_from(_TRAPS) | st.characters() | st.characters(max_codepoint=0xA0), max_size=8

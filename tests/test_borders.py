@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from prototrt.caffe_proto.common.visible import visible
+from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.caffe_proto.loading import load
 from prototrt.caffe_proto.net.deploy_text import deploy_text
 from prototrt.converter.batch.entry import Entry, Outcome, Status
@@ -31,7 +31,7 @@ from prototrt.converter.batch.reports import BatchResult, json_report, junit_rep
 from prototrt.converter.commandline.logs import Line
 from prototrt.converter.commandline.progress import BuildProgress
 from prototrt.converter.commandline.tables import Table
-from prototrt.converter.commandline.terminal import show
+from prototrt.converter.commandline.terminal import show, show_lines
 from prototrt.converter.page.writing import GRAPHVIZ, page
 from prototrt.converter.survey.page import survey_page
 from prototrt.converter.survey.survey import Survey, SurveyedNet, Verdict
@@ -62,8 +62,10 @@ def test_lines_on_a_terminal(capsys: pytest.CaptureFixture[str], text: str) -> N
     show(text)
     show(text, err=True)
     told = capsys.readouterr()
-    assert told == (f"{visible(text)}\n", f"{visible(text)}\n")
+    assert told == (f"{visible_line(text)}\n", f"{visible_line(text)}\n")
     assert hidden_in(told.out) == []
+    show_lines(text)
+    assert capsys.readouterr().out == f"{visible(text)}\n"
 
 
 @few
@@ -74,7 +76,7 @@ def test_tables_on_a_terminal(capsys: pytest.CaptureFixture[str], text: str) -> 
     table.show()
     told = capsys.readouterr().out
     assert hidden_in(told) == []
-    letters = re.sub(r"\s", "", visible(f"({text})"))
+    letters = re.sub(r"\s", "", visible_line(f"({text})"))
     assert letters in re.sub(r"\s", "", told)
 
 
@@ -83,7 +85,7 @@ def test_tables_on_a_terminal(capsys: pytest.CaptureFixture[str], text: str) -> 
 def test_lines_of_the_log(text: str) -> None:
     record = logging.LogRecord("prototrt.x", logging.WARNING, "x.py", 1, "%s", (text,), None)
     told = Line().format(record)
-    assert told == f"warning: {visible(text)}"
+    assert told == visible_line(f"warning: {text}")
     assert hidden_in(told) == []
 
 
@@ -97,7 +99,7 @@ def test_names_of_phases(text: str) -> None:
         progress.step(text, 0)
     told = re.sub(r"\x1b\[[?0-9;]*[A-Za-z]|\r", "", screen.getvalue())  # what draws the bars
     assert hidden_in(told) == []
-    assert not re.fullmatch(r"[ -~]*", text) or visible(text).strip() in told
+    assert not re.fullmatch(r"[ -~]*", text) or visible_line(text).strip() in told
 
 
 def test_whatever_is_printed_passes_the_border() -> None:
@@ -123,9 +125,9 @@ def test_junit(text: str) -> None:
     report = junit_report(result_of(text))
     assert hidden_in(report) == []
     (case,) = ElementTree.fromstring(report).iter("testcase")
-    assert case.get("name") == visible(text)
+    assert case.get("name") == visible_line(text)
     assert (case.findtext("failure") or "").strip() == visible(text).strip()
-    assert (case.findtext("system-err") or "") == visible(text)
+    assert (case.findtext("system-err") or "") == visible_line(text)
 
 
 @few
@@ -184,7 +186,7 @@ def test_svg_is_drawn_as_it_is_written(texts: Sequence[str]) -> None:
     ]
     drawn = "".join("".join(shown).replace("\N{NO-BREAK SPACE}", " ").split())
     for one in texts:
-        assert "".join(f"({visible(one)})".replace("\N{NO-BREAK SPACE}", " ").split()) in drawn
+        assert "".join(f"({visible_line(one)})".replace("\N{NO-BREAK SPACE}", " ").split()) in drawn
 
 
 class Reader(HTMLParser):
@@ -254,7 +256,7 @@ def test_pages(written: Callable[[str], str], text: str) -> None:
     found, plain = Reader(html), Reader(written("x"))
     assert found.tags == plain.tags
     cells = "".join(found.texts["td"])
-    assert cells.count(visible(text)) >= 2
+    assert cells.count(visible_line(text)) >= 2
 
 
 @pytest.mark.parametrize("written", PAGES)

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from prototrt.cli import convert_main
 from prototrt.converter.commandline.commands.converting import convert
 from prototrt.converter.verification.tolerances import Tolerance
+from prototrt.converter.writing.side_files import DATA_MARK
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS, done, run
 from prototrt.tests.fresh_python import ROOT, run_python
 
@@ -207,7 +208,7 @@ def test_no_file_of_an_earlier_conversion_stays_beside_the_new_one(tmp_path: Pat
     done(*convert, "--target", "datacenter")
     script, weights = tmp_path / "net.onnx.sh", tmp_path / "net.onnx.data"
     assert script.exists()
-    weights.write_bytes(b"of a larger model")
+    weights.write_bytes(DATA_MARK + b"of a larger model")
     other = tmp_path / "net.onnx.notes"
     other.write_text("of the user")
     done(*convert)

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.common.wording import MOST_LISTED, Option, Shortened, Worded, listed
 
 _MOST_PROBLEMS = 20
@@ -87,8 +86,7 @@ class ConversionError(Exception):
         place = str(self.origin) if self.origin else self.where
         if place and self.blob:
             place = f"{place}, {self.blob}"
-        # A name with a line break must not look like a line of the message.
-        lines = [Worded("{}: {}", visible_line(place), self.problem) if place else self.problem]
+        lines = [Worded("{}: {}", place, self.problem) if place else self.problem]
         if self.because:
             lines.append(Worded("  because {}", self.because))
         if self.fix:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from prototrt.caffe_proto.common.visible import visible
+from prototrt.caffe_proto.common.visible import visible, visible_line
 
 _MOST = 200
 """Rows; a notebook is no place for ten thousand."""
@@ -24,7 +24,7 @@ def table(
 
 
 def preformatted(text: str) -> str:
-    return f"<pre>{_text(text)}</pre>"
+    return f"<pre>{escape(visible(text))}</pre>"
 
 
 def _cell(cell: object) -> str:
@@ -35,4 +35,4 @@ def _cell(cell: object) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(visible(text))
+    return escape(visible_line(text))

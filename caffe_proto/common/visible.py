@@ -3,6 +3,8 @@
 A layer may be called anything. Some characters do not show themselves but act on what a reader sees: they
 move the cursor of a terminal, reverse the order of letters, or make XML invalid. Wherever text leaves for a
 reader (a terminal, a report, a picture, a page), these characters are written as in Python: ``\\x1b``.
+So is the first character of what a CI system would obey in its log: ``::error::`` at the beginning of a line for
+GitHub, ``##[`` and ``##vso[`` anywhere for Azure, ``##teamcity[`` for TeamCity.
 """
 
 from __future__ import annotations
@@ -14,19 +16,30 @@ _HIDDEN = re.compile(
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # the direction of writing
     "\u2028\u2029"  # further line breaks
     "\ud800-\udfff\ufffe\uffff]"  # no characters: UTF-8 lacks the first, XML the others
+    r"|\#(?=\#(?i:vso|teamcity)?\[)"
 )
+_COMMAND = re.compile(r"^([^\S\n]*):(?=:)", re.MULTILINE)
 _HIDDEN_IN_A_LINE = re.compile(f"[\t\n]|{_HIDDEN.pattern}")
 
 
 def visible(text: str) -> str:
     """Text of several lines, with everything visible but line breaks and tabs."""
-    return _HIDDEN.sub(_written, text)
+    return _written_out(_HIDDEN, text)
 
 
 def visible_line(text: str) -> str:
     """Text that must stay on one line, such as a name in a message: line breaks and tabs become visible as well."""
-    return _HIDDEN_IN_A_LINE.sub(_written, text)
+    return _written_out(_HIDDEN_IN_A_LINE, text)
+
+
+def _written_out(hidden: re.Pattern[str], text: str) -> str:
+    return _COMMAND.sub(r"\1\\x3a", hidden.sub(_written, text))
 
 
 def _written(match: re.Match[str]) -> str:
-    return match.group().encode("unicode_escape").decode()
+    text = match.group()
+    return (
+        f"\\x{ord(text):02x}"
+        if text.isascii() and text.isprintable()
+        else text.encode("unicode_escape").decode()
+    )

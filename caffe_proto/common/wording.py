@@ -13,10 +13,12 @@ A ``Worded`` is a string in Python's syntax. Other surfaces convert it to their 
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from prototrt.caffe_proto.common.shell_words import joined
+from prototrt.caffe_proto.common.visible import visible_line
 
 OptionValue: TypeAlias = (
     bool | int | float | str | Sequence[str] | Mapping[str, Sequence[int | str]] | Mapping[str, str]
@@ -61,7 +63,8 @@ class Worded(str):
     """A text with options and commands in it; as a plain string it is in Python's words.
 
     Each ``{}`` of ``template`` is replaced by one of ``parts``: options, commands, other texts, or anything
-    that ``str`` takes. The template never contains names that a user chose: they may contain braces.
+    that ``str`` takes. A part that is not itself a ``Worded`` is one line, whatever it holds. The template never
+    contains names that a user chose: they may contain braces.
     """
 
     _template: str
@@ -115,7 +118,9 @@ def listed(items: Sequence[str], separator: str = ", ", most: int = MOST_LISTED)
         return Worded.joined(separator, items)
     first, rest = Worded.joined(separator, items[:most]), f"{len(items) - most:,}"
     before = " " if separator == ", " else separator
-    return Shortened(Worded("{}{}and {} more", first, before, rest), Worded.joined(separator, items))
+    return Shortened(
+        Worded.joined(before, [first, Worded("and {} more", rest)]), Worded.joined(separator, items)
+    )
 
 
 def worded(text: str, surface: Surface, *, whole: bool = False) -> str:
@@ -132,7 +137,9 @@ def _filled(template: str, parts: Sequence[object], surface: Surface, whole: boo
 def _part(part: object, surface: Surface, whole: bool) -> str:
     if isinstance(part, Option | Command):
         return surface(part)
-    return worded(part if isinstance(part, str) else str(part), surface, whole=whole)
+    if isinstance(part, Worded | Shortened):
+        return worded(part, surface, whole=whole)
+    return visible_line(str(part))  # a name in it must not look like a line of the message
 
 
 def python_words(named: Option | Command) -> str:
@@ -146,7 +153,7 @@ def python_words(named: Option | Command) -> str:
 
 def command_words(command: Command) -> str:
     """As it is typed: ``prototrt convert predict_net.pb init_net.pb``."""
-    return shlex.join(["prototrt", command.name, *command.files])
+    return joined(["prototrt", command.name, *command.files])
 
 
 def _keyword(option: Option) -> str:

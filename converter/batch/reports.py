@@ -84,7 +84,7 @@ def junit_report(result: BatchResult) -> str:
         root,
         "testsuite",
         {
-            "name": visible(Path(result.file).name),
+            "name": visible_line(Path(result.file).name),
             **attributes,
             "skipped": str(counts["skipped"]),
             # Without a zone: so it is in the schema.
@@ -98,7 +98,7 @@ def junit_report(result: BatchResult) -> str:
 
 
 def _add_case(suite: ElementTree.Element, outcome: Outcome, group: str) -> None:
-    names = {"classname": visible(group), "name": visible(outcome.entry.name)}
+    names = {"classname": visible_line(group), "name": visible_line(outcome.entry.name)}
     case = ElementTree.SubElement(suite, "testcase", {**names, "time": f"{outcome.seconds:.3f}"})
     kind, message = _kind(outcome), visible(outcome.message)
     if kind == "skipped":
@@ -108,7 +108,7 @@ def _add_case(suite: ElementTree.Element, outcome: Outcome, group: str) -> None:
         told = ElementTree.SubElement(case, kind, {"type": outcome.status.value, "message": first})
         told.text = message
     if outcome.warnings:
-        ElementTree.SubElement(case, "system-err").text = visible("\n".join(outcome.warnings))
+        ElementTree.SubElement(case, "system-err").text = "\n".join(map(visible_line, outcome.warnings))
 
 
 def _kind(outcome: Outcome) -> str | None:

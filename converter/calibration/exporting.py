@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.errors import NetError, WeightsError
+from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.surgery.scales.tables import cache_text, ncnn_text, nvdla_text
 from prototrt.surgery.scales.tensor_names import tensors_by_value
 
@@ -41,12 +42,30 @@ def table_text(model: Model, scales: Mapping[str, float], target: str) -> str:
         text = cache_text(found)
     if not found:
         raise NetError("no blob of the net has a scale", where=model.file, fix="calibrate with data")
+    if suffix != ".json":
+        _refuse_names(found, " " if suffix == ".table" else "")
     return text
+
+
+def _refuse_names(names: Iterable[str], separator: str) -> None:
+    """Raise ``NetError`` for a name that the lines of a table cannot hold."""
+    for name in names:
+        if visible_line(name) != name or (separator and separator in name) or name != name.strip():
+            raise NetError(
+                f'a line of the table cannot hold the name "{name}"',
+                because="it has blanks, line breaks or control characters",
+                fix="rename the layer, or export a table whose name ends in .json",
+            )
 
 
 def _largest_weights(layer: Layer) -> list[float]:
     """For each channel of the result; of a convolution in groups, for each group: ncnn has one scale for it."""
-    assert layer.blobs
+    if not layer.blobs:
+        raise WeightsError(
+            "ncnn's table has the scales of weights, and the layer has none",
+            origin=layer.origin,
+            fix="give the weights, or export another table",
+        )
     weights = np.abs(layer.blobs[0].array)
     if layer.type == "InnerProduct":
         rows = weights.reshape(-1, weights.shape[-1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prototrt.caffe_proto.common.shell_words import joined
 from prototrt.converter.commandline.options.common import verbosity
 from prototrt.converter.commandline.options.stages import is_stated
 
@@ -43,14 +43,14 @@ class ScalesReport:
         return sum(each.samples for each in self.scales.data)
 
     @property
-    def summary(self) -> str:
+    def summary(self) -> list[str]:
         """The files, how many blobs have scales, and what they are from."""
         blobs = len(self.scales.records)
         text = f"{', '.join(self.texts)}: scales of {blobs} blob{'s' if blobs > 1 else ''}"
         if not self.calls:
-            return text
+            return [text]
         text += f" from {self.calls} call{'s' if self.calls > 1 else ''}, {self.scales.method}"
-        return text if self.step is None else f"{text}\nnext     {self.step}"
+        return [text] if self.step is None else [text, f"next     {self.step}"]
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -109,7 +109,7 @@ def _next_step(
     )
     preprocess = ["--preprocess"] if rewriting.preprocess else []
     scaled = ["--precision", "int8", "--scales", written.target, "-o", f"{Path(model).stem}.plan"]
-    return shlex.join(["prototrt", "convert", model, *weights, *preprocess, *scaled])
+    return joined(["prototrt", "convert", model, *weights, *preprocess, *scaled])
 
 
 def _merged(

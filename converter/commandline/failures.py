@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prototrt.converter.commandline.terminal import show
+from prototrt.converter.commandline.terminal import show_lines
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto.common.errors import ConversionError
@@ -30,7 +30,11 @@ class Failure:
     @classmethod
     def of(cls, kind: str, exit_code: int, problem: str, fix: str | None = None) -> Failure:
         """A single problem, of no layer."""
-        message = f"error: {problem}" if fix is None else f"error: {problem}\n  fix: {fix}"
+        from prototrt.caffe_proto.common.wording import Worded
+
+        message = (
+            Worded("error: {}", problem) if fix is None else Worded("error: {}\n  fix: {}", problem, fix)
+        )
         return cls(kind, exit_code, message, (_facts(problem=problem, fix=fix),))
 
     def as_dict(self) -> dict[str, object]:
@@ -39,7 +43,7 @@ class Failure:
     def print(self, as_json: bool) -> None:
         """On stderr, and as JSON on stdout; without a word where neither can be written."""
         with suppress(OSError):
-            show(self.message, err=True)
+            show_lines(self.message, err=True)
         if as_json:
             self.print_json()
 
@@ -47,12 +51,13 @@ class Failure:
         from prototrt.converter.writing.json_text import result_text
 
         with suppress(OSError):
-            show(result_text(self.as_dict()), end="")
+            show_lines(result_text(self.as_dict()), end="")
 
 
 def failure_of(error: Exception, *, whole: bool = False) -> Failure:
     """What an exception means to whoever typed the command; ``whole``: in a message that shortens no list."""
     from prototrt.caffe_proto.common.errors import ConversionError, Problems
+    from prototrt.caffe_proto.common.wording import Worded
     from prototrt.converter.commandline.wording import command_line_words
 
     kind = type(error).__name__
@@ -74,7 +79,9 @@ def failure_of(error: Exception, *, whole: bool = False) -> Failure:
         file = "" if error.filename is None else f': "{error.filename}"'
         return Failure.of(kind, 3, f"the system reports: {error.strerror or error}{file}")
     problem, fix = f"{kind}: {error}", "Please run the command again with --debug and report its output."
-    return Failure(kind, 1, f"internal error: {problem}\n{fix}", (_facts(problem=problem, fix=fix),))
+    return Failure(
+        kind, 1, Worded("internal error: {}\n{}", problem, fix), (_facts(problem=problem, fix=fix),)
+    )
 
 
 def _parts(error: ConversionError) -> Facts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +12,8 @@ from typing import Any
 
 import click
 
-from prototrt.caffe_proto.common.visible import visible
+from prototrt.caffe_proto.common.shell_words import joined
+from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.caffe_proto.common.warned import silent
 from prototrt.converter.commandline.failures import failure_of
 from prototrt.converter.commandline.foreign_options import explained
@@ -23,7 +23,7 @@ from prototrt.converter.commandline.options.refusals import refuse_files_read_an
 from prototrt.converter.commandline.options.sections import write_sections
 from prototrt.converter.commandline.printing import PRINTED
 from prototrt.converter.commandline.stopping import Stopped, was_interrupted
-from prototrt.converter.commandline.terminal import show, waiting
+from prototrt.converter.commandline.terminal import show, show_lines, waiting
 
 HELP = {"help_option_names": ["--help", "-h"]}
 """The settings of click for a program."""
@@ -126,14 +126,14 @@ class Commands(_Program, click.Group):
         except click.UsageError:
             if not Path(args[0]).exists():
                 raise
-            step = shlex.join([ctx.command_path, "inspect", args[0]])
-            problem = f"'{args[0]}' is a file, expected a command"
+            step = joined([ctx.command_path, "inspect", args[0]])
+            problem = f"'{visible_line(args[0])}' is a file, expected a command"
             fix = f"{step} shows what it is and what to do with it"
             raise click.UsageError(f"{problem}\n  fix: {fix}", ctx) from None
 
 
 def _waiting(command: str) -> AbstractContextManager[None]:
-    return nullcontext() if verbosity().quiet else waiting(visible(command))
+    return nullcontext() if verbosity().quiet else waiting(visible_line(command))
 
 
 def _explain(error: Exception, as_json: bool) -> int:
@@ -144,7 +144,7 @@ def _explain(error: Exception, as_json: bool) -> int:
     if verbosity().debug:
         import traceback
 
-        show("".join(traceback.format_exception(error)), err=True, end="")
+        show_lines("".join(traceback.format_exception(error)), err=True, end="")
         _show_graph_before(error)
     if isinstance(error, OptionsError):
         message = failure.message.removeprefix("error: ")
@@ -172,7 +172,7 @@ def _show_graph_before(error: Exception) -> None:
     from prototrt.surgery.runner import PassError
 
     if isinstance(error, PassError):
-        show(f"The graph before {error.name}:\n{error.before.text()}", err=True, end="")
+        show_lines(f"The graph before {error.name}:\n{error.before.text()}", err=True, end="")
 
 
 def _forget_output() -> None:

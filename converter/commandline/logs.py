@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, TextIO
 
-from prototrt.caffe_proto.common.visible import visible
+from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.commandline.terminal import held_back
 
 if TYPE_CHECKING:
@@ -27,4 +27,4 @@ class Line(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         origin = "warning" if record.levelno == logging.WARNING else record.name
-        return visible(f"{origin}: {record.getMessage()}")
+        return visible_line(f"{origin}: {record.getMessage()}")

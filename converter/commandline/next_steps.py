@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
+from prototrt.caffe_proto.common.shell_words import quoted
 from prototrt.converter.glance.facts import FileFacts, FileKind
 
 _NET, _WEIGHTS = "NET.prototxt", "WEIGHTS.caffemodel"
@@ -64,8 +64,8 @@ def next_step(facts: FileFacts) -> str | None:
         "predict_net": _beside(path, "predict_net.pb"),
         "input": inputs[0] if isinstance(inputs, list) and inputs else "INPUT",
     }
-    quoted = {name: shlex.quote(text) for name, text in names.items()}
-    return template.format(**quoted, plain=facts.file, trust=" --trust" if is_trusted else "")
+    words = {name: quoted(text) for name, text in names.items()}
+    return template.format(**words, plain=facts.file, trust=" --trust" if is_trusted else "")
 
 
 def hint(facts: FileFacts) -> str | None:

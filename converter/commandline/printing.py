@@ -10,7 +10,7 @@ import click
 
 from prototrt.converter.commandline.options.common import verbosity
 from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
-from prototrt.converter.commandline.terminal import show
+from prototrt.converter.commandline.terminal import show, show_lines
 
 if TYPE_CHECKING:
     from prototrt.surgery.ir import Graph
@@ -29,7 +29,8 @@ class Summarized(Result, Protocol):
     """A result with a summary for people."""
 
     @property
-    def summary(self) -> str: ...
+    def summary(self) -> str | Sequence[str]:
+        """A line, or several."""
 
 
 R = TypeVar("R", bound=Result)
@@ -45,11 +46,12 @@ def print_result(result: R, as_json: bool, in_words: Callable[[R], None]) -> Non
 
 def tell_summary(result: Summarized) -> None:
     """Print the summary of a result, unless ``-q``."""
-    tell(result.summary)
+    for line in [result.summary] if isinstance(result.summary, str) else result.summary:
+        tell(line)
 
 
 def tell(text: str) -> None:
-    """Print a summary, unless ``-q``."""
+    """Print a line, unless ``-q``."""
     if not verbosity().quiet:
         show(text)
 
@@ -89,7 +91,7 @@ def print_json(facts: Mapping[str, object]) -> None:
     from prototrt.converter.commandline.wording import in_command_line_words
     from prototrt.converter.writing.json_text import result_text
 
-    show(result_text(in_command_line_words(facts)), end="")
+    show_lines(result_text(in_command_line_words(facts)), end="")
     click.get_current_context().meta[PRINTED] = True
 
 
@@ -98,7 +100,7 @@ def write_text(target: str | None, text: str) -> None:
     from prototrt.converter.writing.files import atomic_write
 
     if target is None:
-        show(text, end="")
+        show_lines(text, end="")
     else:
         with atomic_write(target) as stream:
             stream.write(text.encode())

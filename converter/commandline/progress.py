@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
-from prototrt.caffe_proto.common.visible import visible
+from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.commandline.terminal import held_back
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class BuildProgress:
                 self._drawn.enter_context(held_back())
                 self._drawn.enter_context(self._bars)
             indent = "  " if parent else ""
-            self._tasks[name] = self._bars.add_task(indent + visible(name), total=steps)
+            self._tasks[name] = self._bars.add_task(indent + visible_line(name), total=steps)
 
     def step(self, name: str, step: int) -> bool:
         """The builder has done a step; False asks it to stop."""

@@ -102,7 +102,7 @@ def print_inspection(inspection: Inspection) -> None:
     headers = ("layer", "type", "line", "tops", "parameters", "multiply-adds", "per step")
     table = Table(headers, right=(2, 4, 5, 6), folds=(3,))
     for layer in inspection.layers:
-        tops = "\n".join(blob_text(blob.name, blob.shape) for blob in layer.tops)
+        tops = [blob_text(blob.name, blob.shape) for blob in layer.tops]
         of_a_step = "" if layer.multiply_adds_per_step is None else f"{layer.multiply_adds_per_step:,}"
         numbers = (f"{layer.parameters:,}", f"{layer.multiply_adds:,}", of_a_step)
         table.add_row(layer.name, layer.type, str(layer.line or "-"), tops, *numbers)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prototrt.caffe_proto.common.shell_words import joined, quoted
 from prototrt.caffe_proto.common.sizes import text_of_bytes
 from prototrt.converter.companions.cpp_header import namespace_of
 from prototrt.converter.companions.script import script_of
@@ -47,11 +47,11 @@ class Conversion:
     converted: Converted
 
     @property
-    def summary(self) -> str:
+    def summary(self) -> list[str]:
         """What went in, what came out, what a caller of the engine must feed back, and where it runs."""
         made = self.converted
         model, manifest, product = made.model, made.manifest, made.product
-        lines = [
+        return [
             f"{model.name or Path(model.file).stem}: {len(model.layers)} {_LAYERS[model.framework]}"
             f" -> {manifest['nodes']} nodes -> {_made(manifest)}",
             *self._bindings(),
@@ -64,7 +64,6 @@ class Conversion:
             f"{_warnings(made.warnings)}",
             *next_steps(product.file, manifest, product.target),
         ]
-        return "\n".join(lines)
 
     def _bindings(self) -> Iterator[str]:
         """The recurrent pairs, and what varies; in other layouts than Caffe's also inputs, outputs and their axes."""
@@ -160,10 +159,10 @@ def next_steps(path: str, manifest: Mapping[str, Any], target: Target | None) ->
         return [*_repository(target), *_with_trtexec(path, manifest["trtexec"], target)]
     name = Path(path).name
     if target.backend is not None:
-        command = shlex.join(["prototrt", "run", name, "--inputs", "in.npz", "-o", "out.npz"])
+        command = joined(["prototrt", "run", name, "--inputs", "in.npz", "-o", "out.npz"])
         return [f"next     on {target.machine} with such a GPU: {command}"]
     code = f"import onnxruntime; print(onnxruntime.InferenceSession({json.dumps(name)}).get_inputs())"
-    return [f"next     {shlex.join(['python', '-c', code])}"]
+    return [f"next     {joined(['python', '-c', code])}"]
 
 
 def _repository(target: Target) -> list[str]:
@@ -175,11 +174,11 @@ def _repository(target: Target) -> list[str]:
 
 def _with_trtexec(path: str, command: list[str], target: Target) -> list[str]:
     written = [file for file in (path, f"{path}.data", script_of(path)) if Path(file).is_file()]
-    *files, script = [shlex.quote(Path(file).name) for file in written]
+    *files, script = [quoted(Path(file).name) for file in written]
     begin = "or" if target.batches else "next"
     return [
         f"{begin:8} copy {', '.join(files)} and {script} to {target.machine}, and type there: sh {script}",
-        f"         it runs {shlex.join(command)}",
+        f"         it runs {joined(command)}",
     ]
 
 
@@ -191,11 +190,11 @@ class Calls:
     results: Sequence[Mapping[str, Array]]
 
     @property
-    def summary(self) -> str:
+    def summary(self) -> list[str]:
         """How many calls there were, and the shapes of the results."""
         count = len(self.results)
         shapes = ", ".join(f"{name} {sizes(array.shape)}" for name, array in self.results[-1].items())
-        return f"{self.path}: {count} call{'s' if count > 1 else ''}, {shapes}"
+        return [f"{self.path}: {count} call{'s' if count > 1 else ''}, {shapes}"]
 
     def as_dict(self) -> dict[str, Any]:
         """The content of the summary, for programs."""
@@ -215,11 +214,11 @@ class ModelFolder:
     seconds: float
 
     @property
-    def summary(self) -> str:
+    def summary(self) -> list[str]:
         """What clients send and get, what is in the folder, and what to do next."""
         written, served = self.written, self.written.served
         size = sum(file.stat().st_size for file in written.folder.rglob("*") if file.is_file())
-        lines = [
+        return [
             f"{written.folder.name}: {self.written.platform}, {_requests(served)}",
             *(f"send     {value.name} {sizes(served.of_request(value))}" for value in served.inputs),
             *(f"receive  {value.name} {sizes(served.of_request(value))}" for value in served.outputs),
@@ -227,7 +226,6 @@ class ModelFolder:
             f"{written.folder}: {text_of_bytes(size)}, {self.seconds:.1f} s",
             *(f"next     {step}" for step in self._next()),
         ]
-        return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
         """The content of the summary, for programs."""

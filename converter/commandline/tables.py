@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from prototrt.caffe_proto.common.visible import visible
+from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.commandline.terminal import put
 
 if TYPE_CHECKING:
@@ -29,9 +29,11 @@ class Table:
         self._rows: list[list[str]] = []
         self._sections: set[int] = set()  # how many rows there were
 
-    def add_row(self, *cells: str) -> None:
-        missing = len(self._headers) - len(cells)
-        self._rows.append([visible(cell).expandtabs() for cell in cells] + [""] * missing)
+    def add_row(self, *cells: str | Sequence[str]) -> None:
+        """Add a row. A cell of several texts has a line for each."""
+        lines = [[cell] if isinstance(cell, str) else cell for cell in cells]
+        texts = ["\n".join(map(visible_line, cell)) for cell in lines]
+        self._rows.append(texts + [""] * (len(self._headers) - len(cells)))
 
     def add_section(self) -> None:
         """Draw a line below the rows so far."""

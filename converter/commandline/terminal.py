@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from prototrt.caffe_proto.common.visible import visible
+from prototrt.caffe_proto.common.visible import visible, visible_line
 
 _DELAY = 0.1
 """Seconds before the line is drawn. A command that takes less shows none, and seems to take no time."""
@@ -112,8 +112,13 @@ def held_back() -> Iterator[None]:
         yield
 
 
-def show(text: str = "", *, err: bool = False, end: str = "\n") -> None:
-    """Print text of any origin. No name in it can move the cursor, or be lost on the way."""
+def show(text: str = "", *, err: bool = False) -> None:
+    """Print text of any origin on one line. No name in it can move the cursor, or be lost on the way."""
+    put(f"{visible_line(text)}\n", err=err)
+
+
+def show_lines(text: str, *, err: bool = False, end: str = "\n") -> None:
+    """Print lines of any origin. Each name in them is on one line already."""
     put(visible(text) + end, err=err)
 
 

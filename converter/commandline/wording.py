@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
+from prototrt.caffe_proto.common.shell_words import quoted
 from prototrt.caffe_proto.common.wording import Command, Option, OptionValue, Varying, command_words, worded
 
 
@@ -60,7 +60,7 @@ def _spelled(spelling: str, value: OptionValue | None, *, repeats: bool, is_rang
     if value is None or value is True:
         yield spelling
         return
-    texts = [shlex.quote(text) for text in (_ranges(value) if is_range else _texts(value))]
+    texts = [quoted(text) for text in (_ranges(value) if is_range else _texts(value))]
     for text in texts if repeats else [",".join(texts)]:
         yield f"{spelling} {text}"
 

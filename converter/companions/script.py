@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from prototrt.caffe_proto.common.shell_words import quoted
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.writing.publication import Publication
 from prototrt.converter.writing.side_files import SCRIPT_MARK
@@ -57,5 +57,5 @@ def script_text(manifest: Mapping[str, Any], path: str | os.PathLike[str]) -> st
         mark=SCRIPT_MARK,
         version=manifest["tool"]["version"],
         state="".join(f"{visible_line(line)}\n" for line in about) if pairs else "",
-        command=" \\\n    ".join(map(shlex.quote, manifest["trtexec"])),
+        command=" \\\n    ".join(map(quoted, manifest["trtexec"])),
     )

@@ -10,7 +10,6 @@ from typing import Any
 from prototrt import __version__
 from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.caffe_proto.common.subjects import refuse_other
-from prototrt.caffe_proto.common.wording import Option
 from prototrt.converter.companions.manifest import describe, graph_facts, refuse_changed
 from prototrt.converter.onnx.api import element_type, imported
 from prototrt.converter.onnx.file import write_model
@@ -61,7 +60,7 @@ def write_onnx(
     header: str | os.PathLike[str] | None = None,
 ) -> dict[str, Any]:
     """``export_onnx`` with the options as one object."""
-    refuse_foreign(Option("path"), os.fspath(path))
+    refuse_foreign("path", os.fspath(path))
     # The files are hashed while the model is written.
     with ThreadPoolExecutor(1) as background:
         facts = background.submit(graph_facts, graph)

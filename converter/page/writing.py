@@ -9,13 +9,15 @@ from typing import Any
 import prototrt
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.installing import pip_install
-from prototrt.caffe_proto.common.visible import visible
+from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.page.policy import policy
 from prototrt.converter.page.script import joined
 
 FOLDER = Path(__file__).parent
 GRAPHVIZ = FOLDER / "vendor" / "graphviz.js"
 """Fetched by builds, with its licence beside it; part of wheels, not of the repository."""
+_OF_LINES = ("drawings", "warnings")
+"""Facts whose texts have several lines; in each line, a name is visible already."""
 _GRAPHVIZ_SOURCES = ("blob:", "'wasm-unsafe-eval'")
 """Graphviz is a module that the page makes from its own text, and that compiles WebAssembly."""
 
@@ -32,7 +34,7 @@ def page(facts: Mapping[str, Any]) -> str:
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     style, script = _text(FOLDER / "page.css"), joined(FOLDER / "script" / "main.js")
     return environment.get_template("page.html.j2").render(
-        facts=_visible(facts),
+        facts={name: _visible(fact, name in _OF_LINES) for name, fact in facts.items()},
         graphviz=_graphviz(),
         policy=policy([style], [script], _GRAPHVIZ_SOURCES),
         script=script,
@@ -41,14 +43,14 @@ def page(facts: Mapping[str, Any]) -> str:
     )
 
 
-def _visible(facts: Any) -> Any:
-    """The facts with no hidden characters in any text."""
+def _visible(facts: Any, has_lines: bool) -> Any:
+    """The facts with no hidden characters in any text, each on one line unless it ``has_lines``."""
     if isinstance(facts, str):
-        return visible(facts)
+        return visible(facts) if has_lines else visible_line(facts)
     if isinstance(facts, Mapping):
-        return {name: _visible(fact) for name, fact in facts.items()}
+        return {name: _visible(fact, has_lines) for name, fact in facts.items()}
     if isinstance(facts, Sequence):
-        return [_visible(fact) for fact in facts]
+        return [_visible(fact, has_lines) for fact in facts]
     return facts
 
 

@@ -84,7 +84,7 @@ class Engine:
         )
 
     def _said(self) -> str:
-        return "\n          ".join(self._logger.last) or "it gave no reason"
+        return Worded.joined("\n          ", self._logger.last or ["it gave no reason"])
 
 
 def _profiles_of(engine: Any, signature: Signature) -> list[dict[str, Profile]]:

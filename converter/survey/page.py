@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from prototrt.caffe_proto.common.visible import visible
+from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.page.policy import policy
 from prototrt.converter.survey.survey import Survey, SurveyedNet, Verdict
 
@@ -63,7 +63,9 @@ def _obstacle(obstacle: tuple[str, int, int]) -> str:
 
 def _net(net: SurveyedNet) -> str:
     told = (
-        f"<details><summary>message</summary><pre>{_text(net.message)}</pre></details>" if net.message else ""
+        f"<details><summary>message</summary><pre>{escape(visible(net.message))}</pre></details>"
+        if net.message
+        else ""
     )
     cells = (
         f"<td>{_text(net.file)}{told}</td>",
@@ -76,4 +78,4 @@ def _net(net: SurveyedNet) -> str:
 
 def _text(text: str) -> str:
     """Any text as the contents of an element."""
-    return escape(visible(text))
+    return escape(visible_line(text))

@@ -19,6 +19,7 @@ from prototrt.caffe_proto.common.errors import (
 )
 from prototrt.caffe_proto.common.options import PathLike
 from prototrt.caffe_proto.common.warned import silent
+from prototrt.caffe_proto.common.wording import Worded
 from prototrt.caffe_proto.loading import load
 from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.net.shape_examples import example_shape
@@ -153,7 +154,7 @@ def _but_left_out(net: SurveyedNet, left_out: Sequence[LeftOut]) -> SurveyedNet:
     if not left_out:
         return net
     lacking = tuple(dict.fromkeys(filter(None, (layer.lacking for layer in left_out))))
-    message = "\n".join(filter(None, [*(layer.warning for layer in left_out), net.message]))
+    message = Worded.joined("\n", filter(None, [*(layer.warning for layer in left_out), net.message]))
     return replace(net, verdict=Verdict.IN_PART, message=message, lacking=lacking)
 
 

@@ -72,7 +72,7 @@ class Plan:
         ``sign`` is a file with an Ed25519 private key. ``header`` is a file for constants of C++ with the content of
         the manifest. Raises ``ConversionError`` for what cannot be written or read.
         """
-        refuse_foreign(Option("path"), os.fspath(path))
+        refuse_foreign("path", os.fspath(path))
         manifest = self.manifest if sign is None else Signer(sign).signed(self.manifest)
         with publication(path) as files:
             with files.create(path) as stream:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import BuildError, Origin
+from prototrt.caffe_proto.common.wording import Worded
 from prototrt.converter import black_box
 from prototrt.converter.options import TileLowering
 from prototrt.converter.tensorrt.api import Backend
@@ -130,7 +131,7 @@ class Network:
         return BuildError(
             f"TensorRT {what}",
             origin=self.origin,
-            because="\n          ".join(messages) or "it gave no reason",
+            because=Worded.joined("\n          ", messages or ["it gave no reason"]),
         )
 
     @property

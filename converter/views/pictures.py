@@ -12,7 +12,7 @@ from typing import Any
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, UnreadableFileError
 from prototrt.caffe_proto.common.json_files import value_from_json
-from prototrt.caffe_proto.common.wording import Command, Option, Surface, Worded, python_words, worded
+from prototrt.caffe_proto.common.wording import Command, Option, Surface, Worded, python_words
 from prototrt.caffe_proto.recognition import read_text
 from prototrt.converter.page.facts import page_facts
 from prototrt.converter.page.writing import page
@@ -149,7 +149,7 @@ def _page(
         graph = error
     checks = None if verification is None else read_verification(verification)
     facts = page_facts(model, graph, options, checks, stage.title)
-    warnings = [worded(text, surface) for text in facts["warnings"]]
+    warnings = [Worded("{}", text).by(surface) for text in facts["warnings"]]
     return page({**facts, "warnings": warnings}).encode(), warnings
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+
+from prototrt.caffe_proto.common.json_files import ascii_json
 
 FORMAT = 1
 """Of all results for programs. It changes when a key goes, or changes its meaning; docs/schemas describes them."""
@@ -11,7 +12,7 @@ FORMAT = 1
 
 def json_text(facts: object) -> str:
     """The facts as ASCII text with a final line break. Names are exact, and no terminal interprets them."""
-    return json.dumps(facts, indent=2).replace("\x7f", "\\u007f") + "\n"
+    return ascii_json(facts, indent=2) + "\n"
 
 
 def result_text(facts: Mapping[str, object]) -> str:

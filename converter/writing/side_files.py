@@ -34,12 +34,15 @@ def product_files(target: str) -> list[str]:
     return [target] if is_device(target) else [f"{target}{suffix}" for suffix in PRODUCT_SUFFIXES]
 
 
-def refuse_foreign(option: Option, target: str) -> None:
-    """Raise ``OptionsError`` if a side file of the target is there, and prototrt did not write it."""
+def refuse_foreign(asked: Option | str, target: str) -> None:
+    """Raise ``OptionsError`` if a side file of the target is there, and prototrt did not write it.
+
+    ``asked`` is the option, or the argument, that names the target.
+    """
     for file in product_files(target)[1:]:
         if os.path.lexists(file) and not _is_ours(file):
             raise OptionsError(
-                Worded('{} would replace or remove "{}", which prototrt did not write', option, file),
+                Worded('{} would replace or remove "{}", which prototrt did not write', asked, file),
                 fix="move that file, or give another output file",
             )
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError, Origin
 from prototrt.caffe_proto.common.notebook_html import table
+from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.common.wording import Surface, worded
 from prototrt.surgery.ir.dimensions import OpenSize, Range
 from prototrt.surgery.ir.layout import Layout
@@ -292,7 +293,7 @@ class Graph:
 
     def text(self) -> str:
         """The graph as text: one line per node, bodies of Scans indented. Deterministic."""
-        return "\n".join(self._lines()) + "\n"
+        return "\n".join(map(visible_line, self._lines())) + "\n"
 
     def _lines(self, indent: str = "") -> Iterator[str]:
         yield f"{indent}graph {self.name or '(no name)'}({', '.join(map(str, self.inputs))})"

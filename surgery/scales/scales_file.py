@@ -10,7 +10,7 @@ from typing import Any
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.common.files import read_regular
-from prototrt.caffe_proto.common.json_files import value_from_json
+from prototrt.caffe_proto.common.json_files import ascii_json, value_from_json
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 
 FORMAT = 1
@@ -83,9 +83,7 @@ class Scales:
             if record.histogram is not None
         }
         blobs = {name: _facts(record) for name, record in self.records.items()}
-        members = [
-            f"  {json.dumps(key)}: {json.dumps(item, ensure_ascii=False)}" for key, item in head.items()
-        ]
+        members = [f"  {ascii_json(key)}: {ascii_json(item)}" for key, item in head.items()]
         members += [_lines("blobs", blobs), _lines("histograms", histograms)]
         return "{\n" + ",\n".join(members) + "\n}\n"
 
@@ -98,9 +96,7 @@ def _facts(record: ValueScale) -> dict[str, float]:
 def _lines(key: str, members: Mapping[str, object]) -> str:
     if not members:
         return f'  "{key}": {{}}'
-    lines = (
-        f"    {json.dumps(name, ensure_ascii=False)}: {json.dumps(item)}" for name, item in members.items()
-    )
+    lines = (f"    {ascii_json(name)}: {ascii_json(item)}" for name, item in members.items())
     return f'  "{key}": {{\n' + ",\n".join(lines) + "\n  }"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import DType, Graph, Node, Op, Shape, Value, describe
@@ -226,4 +227,4 @@ def _text(shape: Shape | None) -> str:
 
 
 def _blob_label(blob: str, shape: Shape | None) -> str:
-    return "\n".join(filter(None, (blob, _text(shape))))
+    return "\n".join(filter(None, (visible_line(blob), _text(shape))))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from prototrt.caffe_proto.common.errors import Origin
 from prototrt.caffe_proto.common.naming import Names
-from prototrt.caffe_proto.common.visible import visible
+from prototrt.caffe_proto.common.visible import visible, visible_line
 
 END, USER, SURGICAL, CONSTANT = "end", "user", "surgical", "constant"
 """Inputs and outputs; nodes of the prototxt; nodes made by surgery; numbers and arrays."""
@@ -104,7 +104,7 @@ class Drawing:
 
     def box(self, wanted: str, parts: Iterable[Part], kind: str, notes: Iterable[str] = ()) -> str:
         """Draw a node of several parts."""
-        name = self._ids.free(visible(wanted))
+        name = self._ids.free(visible_line(wanted))
         shown = tuple(replace(part, lines=_visible(part.lines)) for part in parts)
         self._here.append(DrawnNode(name, shown, kind, _visible(notes)))
         return name
@@ -117,7 +117,7 @@ class Drawing:
         self, wanted: str, lines: tuple[str, ...], is_dashed: bool, origin: Origin | None = None
     ) -> Iterator[None]:
         """Put everything that is drawn in this block into a frame."""
-        name = self._ids.free(visible(f"cluster {wanted}"))
+        name = self._ids.free(visible_line(f"cluster {wanted}"))
         frame = DrawnFrame(name, _visible(lines), is_dashed, origin, [])
         self._here.append(frame)
         self._open.append(frame.items)
@@ -126,7 +126,7 @@ class Drawing:
 
     def text(self) -> str:
         """The drawing in Graphviz's language. Arrows come last: an earlier arrow could pull a node into a frame."""
-        head = [f"digraph {quoted(visible(self.title))} {{", *_FONTS]
+        head = [f"digraph {quoted(visible_line(self.title))} {{", *_FONTS]
         return "\n".join([*head, *_item_lines(self.items, "  "), *map(_edge_line, self.edges), "}"]) + "\n"
 
     @property
@@ -148,7 +148,7 @@ def wrapped(items: Iterable[str], widest: int = _WIDEST) -> Iterator[str]:
 
 
 def _visible(lines: Iterable[str]) -> tuple[str, ...]:
-    return tuple(map(visible, lines))
+    return tuple(map(visible_line, lines))
 
 
 def _item_lines(items: Sequence[Item], indent: str) -> Iterator[str]:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from prototrt.caffe_proto.common.visible import visible
+from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.batch.entry import Outcome
 from prototrt.converter.batch.runner import Listener
 from prototrt.converter.commandline.progress import terminal
-from prototrt.converter.commandline.terminal import held_back, show
+from prototrt.converter.commandline.terminal import held_back, show, show_lines
 from prototrt.converter.options import BatchProgress
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def _bar(total: int, console: Console) -> Iterator[Listener]:
         def hear(outcome: Outcome) -> None:
             if not outcome.status.is_good:
                 console.print(visible(_failure_line(outcome)), markup=False, highlight=False, emoji=False)
-            bars.update(task, advance=1, description=visible(f"{outcome.entry.name}: {outcome.status.value}"))
+            bars.update(
+                task, advance=1, description=visible_line(f"{outcome.entry.name}: {outcome.status.value}")
+            )
 
         yield hear
 
@@ -65,8 +67,8 @@ class _Lines:
             line = f"{outcome.entry.name}: {outcome.status.value}, {outcome.seconds:.1f} s"
             show(f"{count} {line}", err=True)
         if not outcome.status.is_good:
-            show(_failure_line(outcome), err=True)
+            show_lines(_failure_line(outcome), err=True)
 
 
 def _failure_line(outcome: Outcome) -> str:
-    return f"{outcome.entry.name}: {outcome.status.value}: {outcome.message}"
+    return f"{visible_line(outcome.entry.name)}: {outcome.status.value}: {outcome.message}"

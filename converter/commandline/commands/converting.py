@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import click
 
 import prototrt
+from prototrt.caffe_proto.common.shell_words import joined
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.commandline.frame import HELP, Guarded
 from prototrt.converter.commandline.options.building import build_options
@@ -84,7 +84,7 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
     if target is not None:
         tell_written(target)
         step = ["prototrt", "convert", target, "WEIGHTS.caffemodel", "-o", f"{Path(target).stem}.plan"]
-        tell(f"next     {shlex.join(step)}")
+        tell(f"next     {joined(step)}")
 
 
 @click.command(cls=Guarded, short_help="Write a model repository for Triton.")

@@ -13,7 +13,7 @@ from prototrt.converter.commandline.options.common import common_options, json_o
 from prototrt.converter.commandline.options.groups import gathered
 from prototrt.converter.commandline.options.parameter_types import NetOrFolder, OutputFile
 from prototrt.converter.commandline.printing import print_result, tell, tell_summary, warn, write_text
-from prototrt.converter.commandline.terminal import show
+from prototrt.converter.commandline.terminal import show_lines
 from prototrt.converter.options import BatchOptions
 
 
@@ -41,7 +41,7 @@ def batch(models: str, options: BatchOptions, dry_run: bool, as_json: bool) -> N
         result = prototrt.convert_batch(models, options=replace(options, progress=progress))
     warn(result.warnings, insist=result.warnings_of_left_out)
     if as_json:
-        show(json_report(result), end="")
+        show_lines(json_report(result), end="")
     else:
         tell(result.summary)
     click.get_current_context().exit(result.exit_code)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 import prototrt
+from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.commandline.frame import Guarded
 from prototrt.converter.commandline.options.calibrating import KnownScales, ScalesFiles, calibrate_options
@@ -229,4 +230,6 @@ def session_of(
 
 def _refuse_other_ways(on: Way | None, own: Way, file: str, kind: str) -> None:
     if on not in (None, own):
-        raise click.UsageError(f"--on {on} is for nets, but {file} is {kind}\n  fix: leave it out")
+        raise click.UsageError(
+            f"--on {on} is for nets, but {visible_line(file)} is {kind}\n  fix: leave it out"
+        )

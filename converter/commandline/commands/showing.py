@@ -27,7 +27,7 @@ from prototrt.converter.commandline.options.stages import (
     stage_options,
 )
 from prototrt.converter.commandline.printing import print_json, print_result, tell_written, warn
-from prototrt.converter.commandline.terminal import show
+from prototrt.converter.commandline.terminal import show_lines
 from prototrt.converter.views.stages import Reader, ShownStage
 from prototrt.surgery.options import RewriteOptions
 
@@ -117,7 +117,7 @@ def dot(
     net = prototrt.load(model, options=loading)
     drawing = draw(net, target, rewriting, stage, verification, command_line_words)
     if drawing.dot is not None:
-        show(drawing.dot, end="")
+        show_lines(drawing.dot, end="")
     warn(drawing.warnings)
     if target is not None:
         tell_written(target)
@@ -137,7 +137,7 @@ def layers(markdown: bool, as_json: bool) -> None:
     if as_json:
         print_json({"layers": [row.as_dict() for row in supported_layers()]})
     elif markdown:
-        show(markdown_table(supported_layers()))
+        show_lines(markdown_table(supported_layers()))
     else:
         print_support(supported_layers())
 
@@ -165,7 +165,7 @@ def print_graphs(
         graph = prototrt.rewrite(net, options=replace(options, require_weights=False))
         shown = graph if stage.name == "rewritten" else stage.lowered(graph)
     if stage.name != "parsed":
-        show(shown.text(), end="")
+        show_lines(shown.text(), end="")
     warn(graph.in_words_of(command_line_words).warnings)
 
 

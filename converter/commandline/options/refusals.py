@@ -9,6 +9,7 @@ from os import PathLike
 import click
 from click.core import ParameterSource
 
+from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.commandline.options.parameter_types import InputFile, OutputFile, StateSource
 
 
@@ -45,4 +46,6 @@ def refuse_options_beside(file: str, kind: str, *allowed: str) -> None:
         stated = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         if stated and name not in common.union(allowed):
             what = parameter.opts[0] if isinstance(parameter, click.Option) else name.upper()
-            raise click.UsageError(f"{what} is for nets, but {file} is {kind}\n  fix: leave it out")
+            raise click.UsageError(
+                f"{what} is for nets, but {visible_line(file)} is {kind}\n  fix: leave it out"
+            )

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from prototrt.converter.commandline.options.groups import options
 from prototrt.converter.commandline.options.parameter_types import ShownType
-from prototrt.converter.commandline.terminal import show
+from prototrt.converter.commandline.terminal import show, show_lines
 from prototrt.converter.views.stages import READERS, STAGES, Reader, ShownStage
 from prototrt.surgery.options import OF_THE_NET, RewriteOptions
 
@@ -126,7 +126,7 @@ def printing_after(names: Sequence[str]) -> Iterator[None]:
         in_list = [each.__name__ for each in of.passes].count(name)
         if is_due and runs[of.name, name] <= in_list:  # to verify a net, it is lowered a second time
             show(f"# after {name} ({of.name}){'' if is_changed else ', which changed nothing'}")
-            show(graph.text())
+            show_lines(graph.text())
 
     with observing_passes(print_graph):
         yield

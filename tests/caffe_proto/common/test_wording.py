@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import prototrt
 from prototrt.caffe_proto.common.errors import NetError, Problems
+from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.common.wording import (
     Command,
     Option,
@@ -60,9 +61,9 @@ def test_texts_within_texts() -> None:
 
 
 @given(st.text(), st.text())
-def test_names_of_users_are_left_as_they_are(name: str, other: str) -> None:
+def test_names_of_users_are_one_line_and_no_template(name: str, other: str) -> None:
     text = Worded("{} or {}", Worded("{}", name), other)
-    assert text == text.by(shouted) == f"{name} or {other}"
+    assert text == text.by(shouted) == f"{visible_line(name)} or {visible_line(other)}"
 
 
 def test_a_text_survives_another_process() -> None:

@@ -38,7 +38,7 @@ def shown(rows: Sequence[Sequence[str]], section: int, width: int | None) -> str
     for place, row in enumerate(rows):
         if place == section:
             table.add_section()
-        table.add_row(*row)
+        table.add_row(*(cell.split("\n") for cell in row))
     stream, size = Stream(is_terminal=width is not None), {"COLUMNS": str(width or 80), "TERM": "xterm"}
     with mock.patch.object(sys, "stdout", stream), mock.patch.dict(os.environ, size):
         table.show()
