@@ -6,6 +6,7 @@ from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.caffe2.operator_rule import channel_axis, flattened, operator_rule
 from prototrt.surgery.ir import Op, Value
 from prototrt.surgery.ops import (
@@ -17,7 +18,6 @@ from prototrt.surgery.ops import (
     EXP,
     FLOOR,
     LOG,
-    MULTIPLY,
     NEGATIVE,
     SIGN,
     SIN,
@@ -117,8 +117,7 @@ def scale(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
     Becomes: Multiply.
     """
-    factor = build.scalar(operator.arguments.number("scale", 1.0), len(x.shape), x.dtype)
-    return [build.add(MULTIPLY, x, factor)]
+    return [(Expression(build, x) * operator.arguments.number("scale", 1.0)).value]
 
 
 @operator_rule("Sqr")
@@ -127,7 +126,7 @@ def square(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
     Becomes: Multiply.
     """
-    return [build.add(MULTIPLY, x, x)]
+    return [(Expression(build, x) * x).value]
 
 
 @operator_rule("Swish")
@@ -136,4 +135,4 @@ def swish(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
     Becomes: Sigmoid, Multiply.
     """
-    return [build.add(MULTIPLY, x, build.add(Sigmoid(), x))]
+    return [(x * Expression(build, x).sigmoid()).value]

@@ -9,6 +9,7 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.schema import DTYPE_WORDS, DTYPES
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.caffe2.operator_rule import axis_of, flattened, operator_rule
 from prototrt.surgery.ir import DType, Shape, Value
 from prototrt.surgery.ops import (
@@ -164,8 +165,9 @@ def weighted_sum(build: Builder, operator: Operator, x: Value, weight: Value, *o
                 blob=f'inputs "{operator.bottom_blob(index)}" and "{operator.bottom_blob(index + 1)}"',
                 fix=GIVE_SHAPES_AND_INIT_NET,
             )
-        parts.append(build.add(MULTIPLY, blob, build.reshape(factor, (1,) * len(x.shape)), hint="weighted"))
-    return [reduce(lambda a, b: build.add(ADD, a, b), parts)]
+        share = build.reshape(factor, (1,) * len(x.shape))
+        parts.append((Expression(build, blob) * share).named("weighted"))
+    return [reduce(lambda a, b: a + b, parts).value]
 
 
 @operator_rule("Xor")
@@ -174,8 +176,8 @@ def exclusive_or(build: Builder, operator: Operator, a: Value, b: Value) -> list
 
     Becomes: Or, And, Not.
     """
-    a, b = operands(build, operator, a, b)
-    return [build.add(AND, build.add(OR, a, b), build.add(NOT, build.add(AND, a, b)))]
+    x, y = (Expression(build, each) for each in operands(build, operator, a, b))
+    return [((x | y) & ~(x & y)).value]
 
 
 @operator_rule("Where")
@@ -233,7 +235,7 @@ def row_multiply(build: Builder, operator: Operator, x: Value, weights: Value) -
             blob=f'input "{operator.bottom_blob(1)}"',
             fix=GIVE_SHAPES_AND_INIT_NET,
         )
-    return [build.add(MULTIPLY, x, build.aligned(weights, len(x.shape), 0))]
+    return [(Expression(build, x) * build.aligned(weights, len(x.shape), 0)).value]
 
 
 @operator_rule("ElementwiseLinear")
@@ -255,10 +257,8 @@ def elementwise_linear(
                 because=f'"{operator.bottom_blob(0)}" has the shape {x.shape}, flattened from axis {axis} on',
                 fix=GIVE_SHAPES_AND_INIT_NET,
             )
-    factors = [
-        build.aligned(build.reshape(factor, x.shape[axis:]), len(x.shape)) for factor in (scale, shift)
-    ]
-    return [build.add(ADD, build.add(MULTIPLY, x, factors[0]), factors[1])]
+    a, b = (build.aligned(build.reshape(each, x.shape[axis:]), len(x.shape)) for each in (scale, shift))
+    return [(Expression(build, x) * a + b).value]
 
 
 @operator_rule("Cast")

@@ -8,29 +8,16 @@ from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.caffe2.operator_rule import axis_of, operator_rule
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ops import (
-    ABS,
-    ADD,
-    DIVIDE,
     ELU,
     ERF,
-    EXP,
-    GREATER,
-    LOG,
-    MULTIPLY,
-    NEGATIVE,
-    SQRT,
-    SUBTRACT,
     Clip,
     HardSigmoid,
     LeakyReLU,
     Power,
-    Select,
-    Sigmoid,
-    Slice,
-    TanH,
 )
 
 
@@ -40,7 +27,8 @@ def cube(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
     Becomes: Multiply.
     """
-    return [build.add(MULTIPLY, build.add(MULTIPLY, x, x), x)]
+    number = Expression(build, x)
+    return [(number * number * number).value]
 
 
 @operator_rule("Reciprocal", "Rsqrt")
@@ -49,8 +37,8 @@ def reciprocal(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
     Becomes: Divide; Sqrt.
     """
-    root = build.add(SQRT, x) if operator.type == "Rsqrt" else x
-    return [build.add(DIVIDE, build.scalar(1.0, len(x.shape)), root)]
+    number = Expression(build, x)
+    return [(1 / (number.sqrt() if operator.type == "Rsqrt" else number)).value]
 
 
 @operator_rule("Pow")
@@ -71,11 +59,10 @@ def softplus(build: Builder, operator: Operator, x: Value) -> list[Value]:
     Becomes: LeakyReLU, Abs, Negative, Exp, Log, Add; TanH, Multiply for Mish.
     """
     # log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), which does not overflow.
-    small = build.add(EXP, build.add(NEGATIVE, build.add(ABS, x)))
-    soft = build.add(
-        ADD, build.add(LeakyReLU(), x), build.add(LOG, build.shifted(small, 1.0)), hint="softplus"
-    )
-    return [soft if operator.type == "Softplus" else build.add(MULTIPLY, x, build.add(TanH(), soft))]
+    number = Expression(build, x)
+    small = (-abs(number)).exp()
+    soft = (number.apply(LeakyReLU()) + (small + 1.0).log()).named("softplus")
+    return [(soft if operator.type == "Softplus" else number * soft.tanh()).value]
 
 
 @operator_rule("Gelu")
@@ -84,13 +71,12 @@ def gelu(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
     Becomes: Erf or TanH, Multiply, Add.
     """
+    number = Expression(build, x)
     if operator.arguments.flag("fast_gelu"):
-        cubed = build.scaled(build.add(MULTIPLY, build.add(MULTIPLY, x, x), x), 0.044715)
-        inner = build.scaled(build.add(ADD, x, cubed), math.sqrt(2 / math.pi))
-        curve = build.add(TanH(), inner)
+        curve = ((number + number * number * number * 0.044715) * math.sqrt(2 / math.pi)).tanh()
     else:
-        curve = build.add(ERF, build.scaled(x, math.sqrt(0.5)))
-    return [build.add(MULTIPLY, build.scaled(x, 0.5), build.shifted(curve, 1.0))]
+        curve = (number * math.sqrt(0.5)).apply(ERF)
+    return [(number * 0.5 * (curve + 1.0)).value]
 
 
 @operator_rule("Selu")
@@ -120,9 +106,8 @@ def thresholded_relu(build: Builder, operator: Operator, x: Value) -> list[Value
 
     Becomes: Greater, Select.
     """
-    rank = len(x.shape)
-    limit = build.scalar(operator.arguments.number("alpha", 1.0), rank)
-    return [build.add(Select(), build.add(GREATER, x, limit), x, build.scalar(0.0, rank))]
+    number = Expression(build, x)
+    return [(number > operator.arguments.number("alpha", 1.0)).chosen(number, 0.0).value]
 
 
 @operator_rule("ReluN")
@@ -141,9 +126,8 @@ def logit(build: Builder, operator: Operator, x: Value) -> list[Value]:
     Becomes: Clip, Subtract, Divide, Log.
     """
     epsilon = operator.arguments.number("eps", 1e-6)
-    kept = build.add(Clip(epsilon, 1 - epsilon), x)
-    rest = build.add(SUBTRACT, build.scalar(1.0, len(x.shape)), kept)
-    return [build.add(LOG, build.add(DIVIDE, kept, rest))]
+    share = Expression(build, x).apply(Clip(epsilon, 1 - epsilon))
+    return [(share / (1.0 - share)).log().value]
 
 
 @operator_rule("Glu")
@@ -159,5 +143,5 @@ def gated_linear_unit(build: Builder, operator: Operator, x: Value) -> list[Valu
             f"axis {axis} has {size} elements, expected an even number",
             fix=MEND_ARGUMENTS,
         )
-    value, gate = (build.add(Slice(axis, start, size // 2), x) for start in (0, size // 2))
-    return [build.add(MULTIPLY, value, build.add(Sigmoid(), gate))]
+    value, gate = (Expression(build, x).slice(axis, start, size // 2) for start in (0, size // 2))
+    return [(value * gate.sigmoid()).value]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError
@@ -17,7 +15,9 @@ from prototrt.surgery.caffe2.operator_rule import (
     refuse_order,
 )
 from prototrt.surgery.ir import Shape, Value, fixed
-from prototrt.surgery.ops import ABS, ADD, DIVIDE, MAXIMUM, MULTIPLY, SQRT, SUBTRACT, Reduce, ReduceKind
+from prototrt.surgery.ops import Reduce, ReduceKind
+
+_ROW_SUM = Reduce(ReduceKind.SUM, (1,), keep=False)
 
 
 @operator_rule("GroupNorm", "InstanceNorm")
@@ -65,8 +65,9 @@ def scaled_channels(
                 blob=f'input "{operator.bottom_blob(index)}"',
                 fix=GIVE_SHAPES_AND_INIT_NET,
             )
-    factors = [build.aligned(factor, len(x.shape), axis) for factor in (scale, shift)]
-    return build.add(ADD, build.add(MULTIPLY, x, factors[0], hint="scaled"), factors[1], hint="shifted")
+    factor, summand = (build.aligned(each, len(x.shape), axis) for each in (scale, shift))
+    scaled = (Expression(build, x) * factor).named("scaled")
+    return (scaled + summand).named("shifted").value
 
 
 @operator_rule("RMSNorm")
@@ -86,13 +87,13 @@ def rms_norm(build: Builder, operator: Operator, x: Value, scale: Value, shift: 
                 blob=blob,
                 fix=GIVE_SHAPES_AND_INIT_NET,
             )
-    flat = build.reshape(x, rows)
-    squares = build.add(Reduce(ReduceKind.MEAN, (1,)), build.add(MULTIPLY, flat, flat), hint="squares")
-    root = build.add(SQRT, build.shifted(squares, operator.arguments.number("eps", 0.0)), hint="root")
-    factors = [build.reshape(factor, (1, rows[1])) for factor in (scale, shift)]
-    y = build.add(MULTIPLY, build.add(DIVIDE, flat, root, hint="normalized"), factors[0], hint="scaled")
-    inverse = build.add(DIVIDE, build.scalar(1.0, 2), root, hint="inverse_root")
-    return [build.reshape(build.add(ADD, y, factors[1]), x.shape), build.reshape(inverse, x.shape[:axis])]
+    flat = Expression(build, x).reshape(*rows)
+    squares = (flat * flat).mean(1).named("squares")
+    root = squares.shifted(operator.arguments.number("eps", 0.0)).sqrt().named("root")
+    factor, summand = (build.reshape(each, (1, rows[1])) for each in (scale, shift))
+    y = ((flat / root).named("normalized") * factor).named("scaled")
+    inverse = (1 / root).named("inverse_root")
+    return [(y + summand).reshape(*x.shape).value, inverse.reshape(*x.shape[:axis]).value]
 
 
 @operator_rule("Normalize", "NormalizeL1")
@@ -102,13 +103,10 @@ def normalize(build: Builder, operator: Operator, x: Value) -> list[Value]:
     Becomes: Multiply or Abs, Reduce, Sqrt, Maximum, Divide.
     """
     axis, is_sum = axis_of(operator, x.shape, -1), operator.type == "NormalizeL1"
-    total = build.add(
-        Reduce(ReduceKind.SUM, (axis,)), build.add(ABS, x) if is_sum else build.add(MULTIPLY, x, x)
-    )
-    length = total if is_sum else build.add(SQRT, total)
+    row = Expression(build, x)
+    length = abs(row).sum(axis) if is_sum else (row * row).sum(axis).sqrt()
     # Nothing but zeros has the length 0, and stays zeros.
-    least = build.scalar(1e-12, len(x.shape))
-    return [build.add(DIVIDE, x, build.add(MAXIMUM, length, least))]
+    return [(row / length.at_least(1e-12)).value]
 
 
 @operator_rule("DotProduct", "SquaredL2Distance", "L1Distance", "CosineSimilarity")
@@ -124,24 +122,22 @@ def compare(build: Builder, operator: Operator, a: Value, b: Value) -> list[Valu
             blob=f'input "{operator.bottom_blob(1)}"',
             fix=GIVE_SHAPES_AND_INIT_NET,
         )
-    rows = [build.reshape(value, (value.shape[0], flattened(value.shape[1:]))) for value in (a, b)]
+    x, y = (Expression(build, each).reshape(each.shape[0], flattened(each.shape[1:])) for each in (a, b))
     if operator.type == "DotProduct":
-        return [_summed(build, rows[0], rows[1])]
+        return [_dot(x, y).value]
     if operator.type == "CosineSimilarity":
-        return [_cosine(build, rows)]
-    difference = build.add(SUBTRACT, *rows, hint="difference")
+        return [_cosine(x, y).value]
+    difference = (x - y).named("difference")
     if operator.type == "L1Distance":
-        return [build.add(Reduce(ReduceKind.SUM, (1,), keep=False), build.add(ABS, difference))]
-    return [build.scaled(_summed(build, difference, difference), 0.5)]
+        return [abs(difference).apply(_ROW_SUM).value]
+    return [(_dot(difference, difference) * 0.5).value]
 
 
-def _summed(build: Builder, a: Value, b: Value) -> Value:
-    return build.add(Reduce(ReduceKind.SUM, (1,), keep=False), build.add(MULTIPLY, a, b, hint="products"))
+def _dot(x: Expression, y: Expression) -> Expression:
+    return (x * y).named("products").apply(_ROW_SUM)
 
 
-def _cosine(build: Builder, rows: Sequence[Value]) -> Value:
-    least = build.scalar(1e-12, 1)
-    lengths = [
-        build.add(SQRT, build.add(MAXIMUM, _summed(build, row, row), least), hint="length") for row in rows
-    ]
-    return build.add(DIVIDE, _summed(build, rows[0], rows[1]), build.add(MULTIPLY, *lengths, hint="lengths"))
+def _cosine(x: Expression, y: Expression) -> Expression:
+    least = x.build.scalar(1e-12, 1)
+    lengths = [_dot(row, row).at_least(least).sqrt().named("length") for row in (x, y)]
+    return _dot(x, y) / (lengths[0] * lengths[1]).named("lengths")

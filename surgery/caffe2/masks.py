@@ -8,6 +8,7 @@ from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     expect_axes,
@@ -16,7 +17,7 @@ from prototrt.surgery.caffe2.operator_rule import (
     operator_rule,
 )
 from prototrt.surgery.ir import Dim, Shape, Value, fixed
-from prototrt.surgery.ops import ADD, AND, GREATER, ReverseSequence, Select
+from prototrt.surgery.ops import GREATER, ReverseSequence, Select
 from prototrt.surgery.recurrent.counting import numbers
 
 # The places of row i that are kept: before i + 1, from i on, before i, after i.
@@ -76,14 +77,15 @@ def _refuse_mode(operator: Operator, mode: str, *, has_two_inputs: bool) -> None
 def _kept(build: Builder, operator: Operator, rows_of: Value | None, rows: Dim, places: int) -> Value:
     """True where x is kept: (1, rows, places, 1)."""
     mode = operator.arguments.text("mode", "")
-    place = build.reshape(numbers(build, places, "places"), (1, 1, places, 1))
+    place = Expression(build, numbers(build, places, "places")).reshape(1, 1, places, 1)
     if rows_of is None:
-        number = numbers(build, fixed(rows, "the number of rows"), "row")
-        return _in_triangle(build, build.reshape(number, (1, rows, 1, 1)), place, mode)
-    row = build.reshape(rows_of, (1, rows, 1, 1))
+        rows_of = numbers(build, fixed(rows, "the number of rows"), "row")
+        row = Expression(build, rows_of).reshape(1, rows, 1, 1)
+        return _in_triangle(row, place, mode).value
+    row = Expression(build, rows_of).reshape(1, rows, 1, 1)
     if mode == "sequence":
-        return build.add(GREATER, row, place, hint="is_inside")
-    return _near(build, operator, row, place)
+        return (row > place).named("is_inside").value
+    return _near(operator, row, place).value
 
 
 def _shared(operator: Operator, shape: Shape, axis: int) -> int:
@@ -113,20 +115,20 @@ def _repeated(operator: Operator, shape: Shape, axis: int, mode: str) -> int:
     return end
 
 
-def _near(build: Builder, operator: Operator, row: Value, place: Value) -> Value:
+def _near(operator: Operator, row: Expression, place: Expression) -> Expression:
     """True where the place is at most ``radius`` away from the number of the row."""
     radius = operator.arguments.integer("radius", 10)
-    beyond = build.constant(np.full((1, 1, 1, 1), radius + 1, np.int32), "beyond")
-    from_below = build.add(GREATER, build.add(ADD, row, beyond), place, hint="is_before_end")
-    from_above = build.add(GREATER, build.add(ADD, place, beyond), row, hint="is_behind_begin")
-    return build.add(AND, from_below, from_above, hint="is_near")
+    beyond = row.build.constant(np.full((1, 1, 1, 1), radius + 1, np.int32), "beyond")
+    from_below = (row + beyond > place).named("is_before_end")
+    from_above = (place + beyond > row).named("is_behind_begin")
+    return (from_below & from_above).named("is_near")
 
 
-def _in_triangle(build: Builder, row: Value, place: Value, mode: str) -> Value:
+def _in_triangle(row: Expression, place: Expression, mode: str) -> Expression:
     is_before, with_diagonal = _TRIANGLES[mode]
     greater, less = (row, place) if is_before else (place, row)
-    one = build.constant(np.full((1, 1, 1, 1), with_diagonal, np.int32), "diagonal")
-    return build.add(GREATER, build.add(ADD, greater, one), less, hint="is_inside")
+    one = row.build.constant(np.full((1, 1, 1, 1), with_diagonal, np.int32), "diagonal")
+    return (greater + one > less).named("is_inside")
 
 
 @operator_rule("ReversePackedSegs")

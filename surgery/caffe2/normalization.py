@@ -20,9 +20,7 @@ from prototrt.surgery.caffe2.operator_rule import (
 from prototrt.surgery.ir import Array, Value
 from prototrt.surgery.ir.uniform_constants import map_elements
 from prototrt.surgery.ops import (
-    ADD,
     LRN,
-    MULTIPLY,
     Affine,
     Softmax,
 )
@@ -57,19 +55,19 @@ def layer_norm(
     difference, variance, mean = centred(Expression(build, x), tuple(range(axis, rank)))
     variance_epsilon = (variance + arguments.number("epsilon", 1e-5)).named("variance_epsilon")
     deviation = variance_epsilon.sqrt().named("deviation")
-    y = (difference / deviation).named("normalized").value
+    y = (difference / deviation).named("normalized")
     if arguments.flag("elementwise_affine"):
         if scale is None or shift is None:
             raise NetError(
                 "elementwise_affine is 1, but the inputs scale and bias are missing",
                 fix="add the two inputs after x, or set elementwise_affine to 0",
             )
-        y = build.add(MULTIPLY, y, _over(build, operator, 1, scale, x, axis), hint="scaled")
-        y = build.add(ADD, y, _over(build, operator, 2, shift, x, axis), hint="shifted")
+        y = (y * _over(build, operator, 1, scale, x, axis)).named("scaled")
+        y = (y + _over(build, operator, 2, shift, x, axis)).named("shifted")
     elif scale is not None:
         build.warn("elementwise_affine is not set: the inputs scale and bias are ignored, as in Caffe2")
     statistics = [each.reshape(*x.shape[:axis], 1).value for each in (mean, deviation)]
-    return [y, *statistics]
+    return [y.value, *statistics]
 
 
 def _over(build: Builder, operator: Operator, index: int, factor: Value, x: Value, axis: int) -> Value:

@@ -13,7 +13,7 @@ from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.caffe2.operator_rule import expect_whole_numbers, flattened, operator_rule
 from prototrt.surgery.ir import Value, fixed
-from prototrt.surgery.ops import ADD, GREATER, MULTIPLY, SUBTRACT, Select, Sigmoid, Slice, TanH
+from prototrt.surgery.ops import GREATER, Select
 from prototrt.surgery.recurrent.cells import lstm_unit
 
 
@@ -40,7 +40,7 @@ def lstm(
         size = fixed(hidden.shape[-1], "the number of hidden units")
         parts = [np.broadcast_to(np.float32(each), (size,)) for each in (0, forget, 0, 0)]
         shifted = build.aligned(build.stacked(parts, "forget_bias"), len(gates.shape))
-        gates = build.add(ADD, gates, shifted, hint="gates_forget_bias")
+        gates = (Expression(build, gates) + shifted).named("gates_forget_bias").value
     c, h = lstm_unit(Expression(build, gates), Expression(build, cell))
     return masked(build, operator, [(h.value, hidden), (c.value, cell)], others)
 
@@ -55,10 +55,11 @@ def gru(build: Builder, operator: Operator, hidden: Value, gates: Value, *others
     """
     _expect_gates(operator, hidden, gates, 3, 1)
     axis, size = len(gates.shape) - 1, fixed(hidden.shape[-1], "the number of hidden units")
-    u = build.add(Sigmoid(), build.add(Slice(axis, size, size), gates, hint="gate_update"), hint="update")
-    new = build.add(TanH(), build.add(Slice(axis, 2 * size, size), gates, hint="gate_output"), hint="new")
-    kept = build.add(MULTIPLY, u, build.add(SUBTRACT, hidden, new, hint="difference"), hint="kept")
-    return masked(build, operator, [(build.add(ADD, new, kept, hint="h"), hidden)], others)
+    gate = Expression(build, gates)
+    u = gate.slice(axis, size, size).named("gate_update").sigmoid().named("update")
+    new = gate.slice(axis, 2 * size, size).named("gate_output").tanh().named("new")
+    h = (new + (u * (hidden - new).named("difference")).named("kept")).named("h")
+    return masked(build, operator, [(h.value, hidden)], others)
 
 
 def masked(
