@@ -118,8 +118,9 @@ OF_OTHER_TOOLS = {
     *("--resources",),  # dask worker
     *("--force-reinstall", "--no-cache-dir", "--upgrade"),  # pip
     *("--silent", "--pack-destination"),  # npm
+    *("--fp16", "--memPoolSize", "--workspace"),  # trtexec
 }
-SPELLING = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+SPELLING = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
