@@ -73,7 +73,7 @@ def test_a_python_layer_without_rule(folder: Path) -> None:
 def test_changed_rules_replace_the_old_ones(folder: Path) -> None:
     model = prototrt.load("net.prototxt")
     prototrt.rewrite(model, rules="my_rules.py")
-    Path("my_rules.py").write_text(example("python").replace("squares.value))", "squares.value)) * 2"))
+    Path("my_rules.py").write_text(example("python").replace("squares.sqrt())", "squares.sqrt() * 2)"))
     graph = prototrt.rewrite(model, rules="my_rules.py")
     x = numbers(2, 3)
     found = prototrt.Session(graph).run({"x": x})["y"]

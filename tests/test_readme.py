@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from prototrt.cli import main
 from prototrt.converter.commandline.frame import EXIT_CODES
 from prototrt.surgery.views.support import markdown_table, supported_layers
-from prototrt.tests.command_line import without_measures
+from prototrt.tests.command_line import done, without_measures
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.tools.option_tables import option_tables
 
@@ -54,6 +54,55 @@ def test_python_runs(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out == "(40, 1, 11)\n"
     assert Path("digits.plan").stat().st_size > 0
+
+
+STAND_INS = {
+    "MODEL": "samples/digits/deploy_stream.prototxt",
+    "WEIGHTS": "samples/digits/digits.caffemodel",
+    "FILE": "samples/digits/digits.caffemodel",
+    "FOLDER": "nets",
+    "in.npz": "samples/digits/stream_in.npz",
+    "out.npz": "samples/digits/stream_out.npz",
+    "TRAIN_VAL": "samples/digits/train_val.prototxt",
+}
+"""What the words of the table stand for, where it is tried."""
+SHAPES = ("--shape", "data:40x1x32x16", "--shape", "cont:40x1")
+
+
+def tasks() -> list[str]:
+    """The commands of the table of what readers have and want."""
+    table = README.partition("| I have | I want | command |\n")[2].partition("\n\n")[0]
+    return re.findall(r"`(prototrt .*?)` \|$", table, re.MULTILINE)
+
+
+def tried(command: str) -> list[str]:
+    """Its arguments, about files that are there. What it writes is none of them."""
+    words = shlex.split(command)[1:]
+    written = {place + 1 for place, word in enumerate(words) if word == "-o"}
+    arguments = [word if at in written else STAND_INS.get(word, word) for at, word in enumerate(words)]
+    if "--dynamic" in words:
+        arguments = [word.replace("deploy_stream", "deploy") for word in arguments]
+    return [*arguments, *(SHAPES if words[0] == "deploy" else ())]
+
+
+def test_the_table_of_tasks_is_read() -> None:
+    assert {command.split()[1] for command in tasks()} == set(main.commands) - {"layers", "bench", "cache"}
+
+
+@pytest.mark.trt
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("command", tasks())
+def test_commands_of_the_table_of_tasks_run(command: str) -> None:
+    """On the sample, with a cache of scales and lists that other commands would have left."""
+    pytest.importorskip("onnxruntime", reason="runs models")
+    Path("nets").mkdir()
+    Path("nets/deploy.prototxt").write_text(Path(STAND_INS["MODEL"]).read_text())
+    Path("MODELS.yaml").write_text(
+        f"models: [{{ prototxt: {STAND_INS['MODEL']}, weights: {STAND_INS['WEIGHTS']}, format: onnx }}]"
+    )
+    if "--calibration-cache" in command:
+        done("calibrate", *tried("_ MODEL WEIGHTS --inputs in.npz --export-cache old.cache"))
+    done(*tried(command))
 
 
 @pytest.mark.parametrize(
