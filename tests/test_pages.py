@@ -83,6 +83,36 @@ def test_options_and_keywords_exist(page: str) -> None:
         assert set(re.findall(r"[(, `](\w+)=", text)) <= keywords, text
 
 
+def rows_under(page: str, head: str) -> list[list[str]]:
+    """The cells of the table whose first column has this title."""
+    table = (DOCS / page).read_text().partition(f"\n| {head} |")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()[2:]]
+
+
+def test_programs_that_take_a_model_are_tried_or_said_not_to_be() -> None:
+    """By a file of tests that names the program, or by the words."""
+    rows = rows_under("other-tools.md", "you have")
+    assert len(rows) > 5
+    for row in rows:
+        assert row[-1] == "not tried" or (ROOT / row[-1].strip("`")).is_file(), row[0]
+
+
+def test_machines_that_run_an_engine_are_tried_or_said_not_to_be() -> None:
+    """By a command of their section, or by the words."""
+    page = (DOCS / "deploy.md").read_text()
+    sections = {title(part): part for part in page.split("\n## ")[1:]}
+    rows = rows_under("deploy.md", "where the net will run")
+    assert len(rows) > 6
+    for row in rows:
+        section = sections[re.findall(r"\(#([\w-]+)\)", row[0])[0]]
+        assert "```console" in section or "not tried" in section.lower(), row[0]
+
+
+def title(section: str) -> str:
+    """The anchor of a section's heading."""
+    return re.sub(r"[^\w -]", "", section.partition("\n")[0].lower()).replace(" ", "-")
+
+
 def said_of_prototrt(page: str) -> Iterator[str]:
     """Commands in the text and in blocks; and in tables that compare programs, the column about prototrt."""
     yield from re.findall(r"`(prototrt [^`]*)`", page)
