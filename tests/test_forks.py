@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import prototrt
 from prototrt.caffe_proto.common.errors import UnreadableFileError
@@ -152,6 +155,45 @@ def test_param_str_is_read_as_yaml_and_python_read_it() -> None:
 def test_param_str_that_cannot_be_used(text: str, message: str) -> None:
     told = refusal(op("Python", PYTHON % text, SHAPES), SHAPES)
     assert told == f'net.prototxt:4: layer "op" (Python): {message}'
+
+
+ODD = st.one_of(
+    st.integers(),
+    st.floats(),
+    st.complex_numbers(),
+    st.booleans(),
+    st.none(),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
+    st.just(10**400),
+)
+VALUES = st.recursive(ODD, lambda inner: st.lists(inner, max_size=4) | st.tuples(inner), max_leaves=6)
+STATED = st.dictionaries(
+    st.sampled_from(["feat_stride", "ratios", "scales", "base_size", "height", "width"]) | ODD, VALUES
+)
+SIGNS = st.sampled_from("{}[]()':,-+~1aj\n \\")
+LONG = [
+    f"{{'feat_stride': {'+'.join(['1'] * 50_000)}}}",
+    *(sign * count for sign in "[{(-~" for count in (190, 3_000, 9_000)),
+    *(f"{{'feat_stride': {'(' * count}1{')' * count}}}" for count in (150, 4_000)),
+    "{'a': " * 1_500,
+    "{[]: 1}",
+    "{{}}: 1",
+    "'scales': [" + "1, " * 3_000 + "]",
+    "feat_stride: " + "9" * 5_000,
+    "\0",
+]
+
+
+@settings(max_examples=200, deadline=None)
+@given(STATED.map(repr) | st.text(SIGNS, max_size=30) | st.sampled_from(LONG))
+@pytest.mark.parametrize("kind", ["rpn.proposal_layer.ProposalLayer", "cmap_layer.CmapLayer"])
+def test_any_param_str_ends_with_a_graph_or_a_message(kind: str, text: str) -> None:
+    module, _, name = kind.rpartition(".")
+    written = "".join(f"\\{byte:03o}" for byte in text.encode())
+    fields = f'python_param {{ module: "{module}" layer: "{name}" param_str: "{written}" }}'
+    shapes = SHAPES if "rpn" in kind else {"x": (1, 3)}
+    with suppress(prototrt.ConversionError):
+        rewritten(op("Python", fields, shapes), shapes)
 
 
 def test_fork_says_which_layer_is_meant() -> None:

@@ -109,6 +109,11 @@ def counted(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
+def shortened(text: str, most: int = 160) -> str:
+    """The text, or its beginning and how many characters it has."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
+
+
 MOST_LISTED = 10
 
 

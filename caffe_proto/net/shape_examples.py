@@ -31,13 +31,17 @@ def example_shape(
     return [letter if size is None else size for letter, size in zip(letters, known, strict=True)]
 
 
-def _axes(blob: str, layers: Sequence[Layer]) -> str:
+def _axes(blob: str, layers: Sequence[Layer], of_embedding: bool = False) -> str:
+    """The axes that the first reader needs. The rows of an Embed are no ids for another one, even in a cycle."""
     alike = {blob}
-    for layer in layers:
+    for place, layer in enumerate(layers):
         for index in (index for index, bottom in enumerate(layer.bottoms) if bottom in alike):
             facts = layer_type(layer.type)
             if facts.reads_ids:
-                return "TxN" if _axes(layer.tops[0], layers) == _STEPS else "N"
+                has_steps = (
+                    not of_embedding and layer.tops and _axes(layer.tops[0], layers[place + 1 :], True)
+                )
+                return "TxN" if has_steps == _STEPS else "N"
             if facts.reads_rows:
                 return {1: "NxI", 2: _STEPS}.get(layer.param.axis, _IMAGES)
             if facts.states and index >= len(layer.bottoms) - facts.states and layer.param.expose_hidden:

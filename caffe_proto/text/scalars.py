@@ -122,7 +122,8 @@ def _enum(enum: Message, tokens: Tokens) -> int:
     if token.kind is TokenKind.WORD and not sign and token.text in values:
         return int(values[token.text].number)
     number = _number_of(token)
-    if number is not None and int(f"{sign}{number}") in enum.values_by_number:
+    # Protobuf would look up what is left of a longer number in 32 bits.
+    if number is not None and number < 1 << 31 and int(f"{sign}{number}") in enum.values_by_number:
         return int(f"{sign}{number}")
     bare = token.text.strip("\"'") if token.kind is TokenKind.STRING else token.text
     if token.kind is TokenKind.STRING and bare in values:

@@ -120,7 +120,7 @@ def _mean_files(entry: Entry) -> list[str]:
 
     try:
         return mean_files(prototrt.load(entry.prototxt, options=options_of(LoadOptions, entry.options)))
-    except ConversionError:
+    except Exception:  # also an internal error is one of this model alone
         return []
 
 

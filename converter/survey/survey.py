@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from traceback import format_exc
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import (
@@ -115,11 +116,19 @@ def survey(paths: Iterable[PathLike], progress: Started = without_progress) -> S
 def surveyed(
     file: str, loading: LoadOptions | None = None, rewriting: RewriteOptions | None = None
 ) -> SurveyedNet:
-    """Try one net. Weights are not read unless ``loading`` gives them."""
-    options = replace(rewriting or RewriteOptions(), require_weights=False)
+    """Try one net. Weights are not read unless ``loading`` gives them. An internal error is a verdict, too."""
+    try:
+        return _surveyed(file, loading or LoadOptions(), rewriting or RewriteOptions())
+    except Exception as error:
+        lines = [f"{file}: internal error: {type(error).__name__}: {error}", *format_exc().splitlines()]
+        return SurveyedNet(file, Verdict.NOT, Worded.joined("\n", lines))
+
+
+def _surveyed(file: str, loading: LoadOptions, rewriting: RewriteOptions) -> SurveyedNet:
+    options = replace(rewriting, require_weights=False)
     try:
         with silent():
-            model = load(file, options=loading or LoadOptions())
+            model = load(file, options=loading)
         fed = _without_inputs(model)
         result = attempt(model, replace(options, shapes={**(options.shapes or {}), **_invented(fed)}))
         shapes = {**fed, **(result.shapes if isinstance(result, UnexpandedNet) else {})}

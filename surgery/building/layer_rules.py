@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, UnreadableFileError
-from prototrt.caffe_proto.common.wording import Option, Worded, counted
+from prototrt.caffe_proto.common.wording import Option, Worded, counted, shortened
 from prototrt.caffe_proto.forks import MEANINGS, Fork
 from prototrt.caffe_proto.recognition import read_text
 from prototrt.surgery.building.layer_builder import LayerBuilder, LayerRule, layer_rule
@@ -69,6 +69,9 @@ python_rule: Registry[str, LayerRule] = Registry("Python layer rule")
 """By ``MODULE.LAYER``, as in ``@python_rule("rpn.proposal_layer.ProposalLayer")``, which also serves a layer
 of ``lib.rpn.proposal_layer``: programs keep such a module in packages of their own."""
 
+_FIX_PARAMETERS = "write it as {'feat_stride': 16, 'scales': [8, 16, 32]}"
+_LONGEST = 10_000
+"""Characters of ``param_str``; the programs that wrote it state a few numbers."""
 _TAG = re.compile(r"!![\w/:.]+")
 _KEY = re.compile(r"(?P<before>^|[{,\n])\s*(?P<key>[A-Za-z_]\w*)\s*:")
 
@@ -90,18 +93,23 @@ def python_parameters(layer: Layer) -> dict[str, Any]:
 
     YAML and Python both read this form. A tag such as ``!!python/tuple`` is ignored. Raises ``NetError``.
     """
-    text = _KEY.sub(r'\g<before>"\g<key>":', _TAG.sub("", layer.param.param_str.strip()))
+    stated = layer.param.param_str
+    if len(stated) > _LONGEST:
+        raise NetError(
+            f"param_str has {len(stated):,} characters, expected at most {_LONGEST:,}", fix=_FIX_PARAMETERS
+        )
+    text = _KEY.sub(r'\g<before>"\g<key>":', _TAG.sub("", stated.strip()))
     if not text.startswith("{"):
         text = "{" + ",".join(line for line in text.splitlines() if line.strip()) + "}"
     try:
         parameters = ast.literal_eval(text)
-    except (SyntaxError, ValueError) as error:
-        parameters = error
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
+        parameters = error  # the last three are for keys that are lists, and for deep nesting
     if not isinstance(parameters, dict):
         raise NetError(
-            f"param_str cannot be read: {layer.param.param_str!r}",
+            f"param_str cannot be read: {shortened(repr(stated))}",
             because="it is not a list of KEY: VALUE",
-            fix="write it as {'feat_stride': 16, 'scales': [8, 16, 32]}",
+            fix=_FIX_PARAMETERS,
         )
     return parameters
 

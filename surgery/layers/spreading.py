@@ -6,9 +6,13 @@ from typing import Any
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.wording import shortened
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.building.layer_rules import python_parameters, python_rule
 from prototrt.surgery.ir import Size, Value, computable
+
+_LARGEST = (1 << 31) - 1
+"""What a size can be in Caffe."""
 
 
 @python_rule("caffe_traininglayers.SpatialRepLayer")
@@ -50,9 +54,11 @@ def _spread(build: LayerBuilder, layer: Layer, x: Value, height: Size, width: Si
 
 def _size(stated: dict[str, Any], name: str) -> int:
     size = stated.get(name)
-    if not isinstance(size, int) or size < 1:
+    if type(size) is not int or not 0 < size <= _LARGEST:
         raise NetError(
-            f"param_str states no {name}" if size is None else f"param_str states {name} as {size!r}",
+            f"param_str states no {name}"
+            if size is None
+            else f"param_str states {name} as {shortened(repr(size))}",
             because="it is the size of the top",
             fix="state both sizes, as in {'height': 60, 'width': 40}",
         )

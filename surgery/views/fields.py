@@ -10,6 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.caffe2.operators import Operator
+from prototrt.caffe_proto.common.wording import shortened
 from prototrt.caffe_proto.schema import Message, is_repeated, parameter_field, parameter_fields
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 
@@ -18,7 +19,6 @@ _ELSEWHERE = ("name", "type", "bottom", "top", "blobs")
 _WITHOUT_EFFECT = ("engine", "use_cudnn", "cudnn_exhaustive_search")
 """Fields that say which library computes a layer."""
 _MOST_SHOWN = 16
-_LONGEST = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _written(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.7g}"  # the digits of float32
     text = text_from_bytes(value) if isinstance(value, bytes) else str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text)} characters)"
+    return shortened(text)
 
 
 def _list(texts: Sequence[str]) -> str:

@@ -278,6 +278,11 @@ MISTAKES = {
         'net.prototxt:1: layer "p" (Pooling), pooling_param: pool is "MAX", expected MAX without quotes\n'
         "  fix: remove the quotes",
     ),
+    "enum number beyond 32 bits": (
+        'layer { name: "p" type: "Pooling" pooling_param { pool: 4294967296 } }',
+        'net.prototxt:1: layer "p" (Pooling), pooling_param: pool is 4294967296, expected AVE, MAX or STOCHASTIC\n'
+        "  fix: write one of these names",
+    ),
     "enum number": (
         'layer { name: "p" type: "Pooling" pooling_param { pool: 3 } }',
         'net.prototxt:1: layer "p" (Pooling), pooling_param: pool is 3, expected AVE, MAX or STOCHASTIC\n'

@@ -42,3 +42,22 @@ EXAMPLES = [
 @pytest.mark.parametrize(("layers", "axes"), EXAMPLES)
 def test_examples(layers: str, axes: str, write: Callable[..., str]) -> None:
     assert shape_option("x", load(write(INPUT + layers)).layers) == Option("shapes", {"x": axes.split("x")})
+
+
+CYCLES = [
+    "layer { name: 'e' type: 'Embed' bottom: 'x' top: 'x' embed_param { num_output: 2 input_dim: 3 } }",
+    "layer { name: 'e' type: 'Embed' bottom: 'x' embed_param { num_output: 2 input_dim: 3 } }",
+    "layer { name: 'r' type: 'ReLU' bottom: 'e' top: 'x' }"
+    "layer { name: 'e' type: 'Embed' bottom: 'x' top: 'e' embed_param { num_output: 2 input_dim: 3 } }",
+    "".join(
+        f"layer {{ name: 'e{place}' type: 'Embed' bottom: 'e{place}' top: 'e{place + 1}'"
+        " embed_param { num_output: 2 input_dim: 3 } }"
+        for place in range(2_000)
+    ),
+]
+
+
+@pytest.mark.parametrize("layers", CYCLES)
+def test_an_embed_within_a_cycle_and_a_chain_of_them(layers: str, write: Callable[..., str]) -> None:
+    blob = next(name for name in ("e0", "e", "x") if f"bottom: '{name}'" in layers)
+    assert shape_option(blob, load(write(INPUT + layers)).layers) == Option("shapes", {blob: ["N"]})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Worded, shortened
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.building.layer_rules import python_parameters, python_rule, which_fork
 from prototrt.surgery.ir import Array, Value
@@ -22,6 +22,8 @@ from prototrt.surgery.layers.detection.suppression import Suppression
 from prototrt.surgery.settings import Settings
 
 _STRIDE = 16
+_MOST_NUMBERS, _LARGEST = 100, 1e6
+"""How many numbers ``param_str`` may state for anchors, and how large; the known programs state up to ten."""
 """Pixels between two places, unless PVANET's or happynear's layer states another number."""
 
 
@@ -170,14 +172,19 @@ def _stated_numbers(stated: Mapping[str, Any], name: str, usual: Sequence[float]
     """A number, or several, that ``param_str`` states. Raises ``NetError`` for what is none, or not positive."""
     found = stated.get(name, usual)
     numbers = found if isinstance(found, (list, tuple)) else [found]
-    if not numbers or not all(isinstance(number, (int, float)) and number > 0 for number in numbers):
+    if not 0 < len(numbers) <= _MOST_NUMBERS or not all(map(_is_positive, numbers)):
         raise NetError(
-            f"param_str states {name} as {found!r}, expected positive numbers"
+            f"param_str states {name} as {shortened(repr(found))}, expected positive numbers"
             if name in stated
             else f"param_str states no {name}",
             fix="state what the net was trained with, as in {'feat_stride': 16, 'scales': [8, 16, 32]}",
         )
     return numbers
+
+
+def _is_positive(number: object) -> bool:
+    """Whether it is a number that anchors can be made of; nan is none."""
+    return type(number) in (int, float) and 0 < cast("float", number) <= _LARGEST
 
 
 def _refuse_missing(settings: Settings) -> None:

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from prototrt.caffe_proto import Model
+from prototrt.caffe_proto.loading import load
+from prototrt.caffe_proto.options import LoadOptions
 from prototrt.cli import main
+from prototrt.converter.survey import survey as surveying
 from prototrt.converter.survey.page import survey_page
 from prototrt.converter.survey.survey import Survey, SurveyedNet, Verdict, survey
 
@@ -123,3 +127,26 @@ def test_batch_as_a_dry_run(folder: Path) -> None:
     assert result.exit_code == 3, result.output
     assert result.output.splitlines()[-1] == "2 nets: 1 converts, 1 converts in part, 0 do not convert"
     assert not Path("built").exists()
+
+
+def test_an_internal_error_is_a_verdict_of_one_net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.prototxt").write_text(NETS["whole"])
+
+    def load_but_b(file: str, *, options: LoadOptions) -> Model:
+        if file.endswith("b.prototxt"):
+            raise ValueError("nobody\nexpected this")
+        return load(file, options=options)
+
+    monkeypatch.setattr(surveying, "load", load_but_b)
+    html, file = tmp_path / "report.html", str(tmp_path / "b.prototxt")
+    result = CliRunner().invoke(main, ["survey", str(tmp_path), "-o", str(html)])
+    assert result.exit_code == 0
+    assert "does not convert   internal error: ValueError: nobody\\nexpected this\n" in result.stdout
+    assert result.stdout.splitlines()[-1] == "3 nets: 2 convert, 0 convert in part, 1 does not convert"
+    (net,) = (net for net in survey([file]).nets)
+    first, *trace = net.message.splitlines()
+    assert first == f"{file}: internal error: ValueError: nobody\\nexpected this"
+    assert trace[0] == "Traceback (most recent call last):"
+    assert "in load_but_b" in net.message
+    assert "in load_but_b" in html.read_text()
