@@ -44,6 +44,14 @@ CONTENTS = {
         "docs/other-tools",
         "docs/opencv",
     ],
+    "Recipes": [
+        "docs/recipes/README",
+        "docs/recipes/crnn",
+        "docs/recipes/lrcn",
+        "docs/recipes/ssd",
+        "docs/recipes/fcn",
+        "docs/recipes/openpose",
+    ],
     "Look up": [
         "docs/layers",
         "docs/python",

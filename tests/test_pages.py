@@ -6,7 +6,6 @@ What other programs do is in blocks of another kind.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -17,8 +16,8 @@ import pytest
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.cli import main
 from prototrt.surgery.options import RewriteOptions
-from prototrt.tests.command_line import run, without_measures
 from prototrt.tests.fresh_python import ROOT
+from prototrt.tests.shown_pages import run_page
 
 DOCS = ROOT / "docs"
 PAGES = [
@@ -33,7 +32,6 @@ PAGES = [
     "troubleshooting.md",
     "tutorial.md",
 ]
-_BLOCK = re.compile(r"^```(console|protobuf|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.trt
@@ -44,21 +42,7 @@ def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.M
     pytest.importorskip("onnxruntime", reason="runs a model")
     (tmp_path / "samples").symlink_to(ROOT / "samples")
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    for kind, text in _BLOCK.findall((DOCS / page).read_text()):
-        if kind == "python":
-            exec(compile(text, page, "exec"), names)
-            continue
-        if kind == "protobuf":
-            Path(text.partition("\n")[0].removeprefix("# ")).write_text(text)
-            continue
-        for part in text.split("$ ")[1:]:
-            command, _, shown = part.partition("\n")
-            program, *arguments = shlex.split(command)
-            assert program == "prototrt"
-            result = run(*arguments)
-            assert (result.exit_code != 0) == shown.startswith("error: "), result.output
-            assert without_measures(shown) in ("", without_measures(result.output))
+    run_page(DOCS / page)
 
 
 @pytest.mark.parametrize("page", PAGES)
