@@ -13,7 +13,9 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -34,6 +36,10 @@ _OLD, _NEW, _NOW, _LINK = "old", "new", "now", "link"
 that becomes a file's name next."""
 _MARK = "written-by-prototrt"
 """In the folder of a stage: an empty file, without which nothing in the folder is touched."""
+_LOCK = ".prototrt-lock"
+"""In a folder: the file that a process locks while it makes a stage, or lets files appear; it is removed then."""
+LOCK_TIMEOUT = "PROTOTRT_LOCK_TIMEOUT"
+_SILENT = 1.0  # seconds
 _STAGE = re.compile(rf"{re.escape(_PREFIX)}[0-9a-f]{{16}}{re.escape(_SUFFIX)}")
 STAGED_LINK = re.compile(rf"{_STAGE.pattern}/{_NOW}/[^/]+")
 """Where a name leads for as long as its file is exchanged, or until a dead process is tidied up after."""
@@ -125,7 +131,7 @@ def tidy(folder: str | os.PathLike[str]) -> None:
     place = Path(os.path.realpath(folder))
     with suppress(OSError):
         for name in filter(_STAGE.fullmatch, os.listdir(place)):
-            with _locked(place, wait=True), suppress(OSError), _locked(place / name, wait=False):
+            with _alone_in(place), suppress(OSError), _locked(place / name):
                 if not _is_marked(place / name):
                     (place / name).rmdir()  # if it is empty: a process died before the mark
                 elif _settle(place / name):
@@ -141,12 +147,15 @@ class _Stage:
         self._lock = ExitStack()
         self.new = self._place / _NEW
         black_box.note_folder(str(folder))
-        with _locked_if_possible(folder):  # nobody takes it for one of the dead before it is locked
-            self._place.mkdir()
+        with _alone_if_possible(folder):  # nobody takes it for one of the dead before it is locked
+            self._place.mkdir(
+                0o711
+            )  # who may only read the folder cannot open this one, and so cannot lock it
             try:
                 (self._place / _MARK).touch()
                 self.new.mkdir()
-                self._lock.enter_context(_locked_if_possible(self._place))
+                with suppress(_NoLocksError):
+                    self._lock.enter_context(_locked(self._place))
             except OSError:
                 shutil.rmtree(self._place, ignore_errors=True)
                 raise
@@ -157,7 +166,7 @@ class _Stage:
         if durable:
             for name in names:
                 _sync_whole(self.new / name)
-        with _locked_if_possible(self._folder):
+        with _alone_if_possible(self._folder):
             if len(names) > 1 and self._are_links_made(names):
                 self._switch(names)
             else:
@@ -192,7 +201,7 @@ class _Stage:
             _settle(self._place)
 
     def close(self) -> None:
-        with suppress(OSError), _locked_if_possible(self._folder), self._lock:
+        with suppress(OSError), _alone_if_possible(self._folder), self._lock:
             if not _settle(self._place):
                 log.warning("%s holds files until the next run into %s", self._place, self._folder)
                 return
@@ -253,34 +262,106 @@ def told_of(path: str | os.PathLike[str]) -> Iterator[None]:
         ) from error
 
 
+class BusyFolderError(ConversionError):
+    """Another process has been writing into the folder for too long."""
+
+    def __init__(self, folder: Path, owner: str) -> None:
+        super().__init__(
+            f"{owner} has been writing into this folder for {lock_timeout():g} seconds",
+            where=str(folder),
+            fix=f"wait until it ends, or stop it; set the seconds to wait in {LOCK_TIMEOUT}",
+        )
+
+
 class _NoLocksError(OSError):
     """The system, or the file system, has no locks."""
 
 
 @contextmanager
-def _locked(folder: Path, wait: bool) -> Iterator[None]:
-    """Lock a folder; the system drops the lock when the process dies. Raises ``OSError``."""
+def _locked(file: Path, mode: int = 0) -> Iterator[int]:
+    """Lock a file or a folder, and open it; the system drops the lock when the process dies. Raises ``OSError``.
+
+    ``mode`` makes a file that is not there.
+    """
     if sys.platform == "win32":
         raise _NoLocksError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    flags = os.O_RDWR | os.O_CREAT if mode else os.O_RDONLY | os.O_DIRECTORY
+    descriptor = os.open(file, flags | os.O_NOFOLLOW, mode)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in _NO_LOCKS:
                 raise _NoLocksError(*error.args) from error
             raise
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 
 
 @contextmanager
-def _locked_if_possible(folder: Path) -> Iterator[None]:
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process lets files appear in the folder.
+
+    Raises ``OSError``, and ``BusyFolderError`` if the other process takes too long.
+    The lock is a file, and not the folder: whoever may read a folder can lock it, as ``flock FOLDER COMMAND`` does.
+    """
+    began, writers = time.monotonic(), stat.S_IMODE(os.stat(folder).st_mode) & 0o222
+    lock, is_told = folder / _LOCK, False
+    while True:
+        try:
+            with _locked(lock, writers | writers << 1) as descriptor:
+                if not _is_at(descriptor, lock):  # its last owner has removed it
+                    continue
+                try:
+                    with suppress(OSError):  # a full disk
+                        os.pwrite(descriptor, b"%d" % os.getpid(), 0)
+                    yield
+                finally:
+                    lock.unlink(missing_ok=True)
+                return
+        except _NoLocksError:
+            lock.unlink(missing_ok=True)
+            raise
+        except BlockingIOError:
+            waited = time.monotonic() - began
+            if waited > lock_timeout():
+                raise BusyFolderError(folder, _owner(lock)) from None
+            if waited > _SILENT and not is_told:
+                log.warning("waiting for %s, which writes into %s", _owner(lock), folder)
+                is_told = True
+            time.sleep(0.01)
+
+
+def lock_timeout() -> float:
+    """How many seconds to wait for another process that writes into a folder."""
+    try:
+        return float(os.environ[LOCK_TIMEOUT])
+    except (KeyError, ValueError):
+        return 60.0
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _owner(lock: Path) -> str:
+    """The process that holds the lock, by its number where it is known."""
+    with suppress(OSError):
+        if (number := lock.read_text()).isdecimal():
+            return f"process {number}"
+    return "another process"
+
+
+@contextmanager
+def _alone_if_possible(folder: Path) -> Iterator[None]:
     """Without locks, files are written as well, but nothing removes the remains of processes that died."""
     with ExitStack() as stack:
-        with suppress(_NoLocksError):
-            stack.enter_context(_locked(folder, wait=True))
+        with suppress(_NoLocksError, PermissionError):
+            stack.enter_context(_alone_in(folder))
         yield
 
 

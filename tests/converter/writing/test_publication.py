@@ -7,15 +7,19 @@ import fcntl
 import hashlib
 import json
 import os
+import stat
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.onnx import file
 from prototrt.converter.onnx.export import export_onnx
 from prototrt.converter.tensorrt.builder import Plan
+from prototrt.converter.writing import publication as publication_module
 from prototrt.converter.writing.files import atomic_write
 from prototrt.converter.writing.publication import publication, tidy
 from prototrt.surgery.building.builder import Builder
@@ -126,18 +130,74 @@ def test_a_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert sorted(os.listdir(tmp_path)) == ["net.plan", "net.plan.json"]
 
 
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EWOULDBLOCK])
-def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is tidied where nobody can tell whether its writer is alive."""
     (tmp_path / ".prototrt-0123456789abcdef.part" / "new").mkdir(parents=True)
 
     def refused(descriptor: int, operation: int) -> None:
-        if number == errno.ENOLCK or operation & fcntl.LOCK_NB:
-            raise OSError(number, os.strerror(number))
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", refused)
     save(tmp_path, "new")
     assert sorted(os.listdir(tmp_path)) == [".prototrt-0123456789abcdef.part", "net.plan", "net.plan.json"]
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[None]:
+    """The lock of the folder is held by process 4321."""
+    lock = tmp_path / ".prototrt-lock"
+    lock.write_text("4321")
+    with lock.open() as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.mark.usefixtures("held")
+def test_waiting_for_another_process_is_said_and_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PROTOTRT_LOCK_TIMEOUT", "0.2")
+    monkeypatch.setattr(publication_module, "_SILENT", 0.1)
+    with pytest.raises(ConversionError) as told:
+        save(tmp_path, "new")
+    assert str(told.value) == (
+        f"{tmp_path}: process 4321 has been writing into this folder for 0.2 seconds\n"
+        "  fix: wait until it ends, or stop it; set the seconds to wait in PROTOTRT_LOCK_TIMEOUT"
+    )
+    assert told.value.exit_code == 3
+    assert caplog.messages == [f"waiting for process 4321, which writes into {tmp_path}"]
+    assert os.listdir(tmp_path) == [".prototrt-lock"]
+
+
+def test_a_lock_that_is_left_counts_no_more(tmp_path: Path) -> None:
+    (tmp_path / ".prototrt-lock").write_text("4321")
+    save(tmp_path, "new")
+    assert sorted(os.listdir(tmp_path)) == ["net.plan", "net.plan.json"]
+
+
+def test_whoever_locks_the_folder_itself_stops_nobody(tmp_path: Path) -> None:
+    """``flock FOLDER prototrt convert``; any user who may read the folder could do that."""
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        save(tmp_path, "new")
+    finally:
+        os.close(descriptor)
+    assert sorted(os.listdir(tmp_path)) == ["net.plan", "net.plan.json"]
+
+
+@pytest.mark.parametrize(("folder", "lock"), [(0o755, 0o600), (0o775, 0o660), (0o700, 0o600)])
+def test_who_may_only_read_a_folder_cannot_lock_what_is_in_it(tmp_path: Path, folder: int, lock: int) -> None:
+    usual = os.umask(0)
+    try:
+        tmp_path.chmod(folder)
+        with publication_module._alone_in(tmp_path):
+            assert stat.S_IMODE((tmp_path / ".prototrt-lock").stat().st_mode) == lock
+        with publication(tmp_path / "net.onnx") as files:
+            stage = files.place(tmp_path / "net.onnx").parents[1]
+            assert stat.S_IMODE(stage.stat().st_mode) == 0o711
+    finally:
+        os.umask(usual)
 
 
 @pytest.mark.parametrize("suffix", [".data", ".json"])
