@@ -71,9 +71,17 @@ def parameter_fields(layer_type: str) -> tuple[str, ...]:
     """The fields of LayerParameter with the parameters of a type: ``("relu_param",)`` for ``"ReLU"``."""
     if fields := facts_of(layer_type).parameters:
         return fields
-    squashed = layer_type.lower() + "param"
-    names = (str(field.name) for field in message_class("LayerParameter").DESCRIPTOR.fields)
-    return tuple(name for name in names if name.replace("_", "") == squashed)
+    return _fields_without_underscores().get(layer_type.lower() + "param", ())
+
+
+@cache
+def _fields_without_underscores() -> dict[str, tuple[str, ...]]:
+    """The fields of LayerParameter by their names without underscores."""
+    fields: dict[str, tuple[str, ...]] = {}
+    for field in message_class("LayerParameter").DESCRIPTOR.fields:
+        squashed = field.name.replace("_", "")
+        fields[squashed] = (*fields.get(squashed, ()), field.name)
+    return fields
 
 
 def parameter_field(layer_type: str) -> str | None:

@@ -21,6 +21,8 @@ from prototrt.caffe_proto.common.wording import MOST_LISTED, Option, Shortened, 
 
 _MOST_PROBLEMS = 20
 """How many problems a message tells at once. ``Problems.errors`` are all of them."""
+_MOST_WRITTEN = 2000
+"""How many problems the whole text of a message holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,13 +193,25 @@ class Problems(ConversionError):  # noqa: N818  it is many errors, not one
     """Several errors, reported together so that the user can fix them together."""
 
     def __init__(self, errors: Sequence[ConversionError], *, fix: str | None = None) -> None:
-        super().__init__(listed([error.text for error in errors], "\n", _MOST_PROBLEMS), fix=fix)
+        super().__init__(_first_texts(errors), fix=fix)
         self.errors = tuple(errors)
 
     @property
     def text(self) -> Worded:
         fix = Worded("\n  fix: {}", self.fix) if self.fix else ""
         return Worded("{}\n{} problems{}", self.problem, f"{len(self.errors):,}", fix)
+
+
+def _first_texts(errors: Sequence[ConversionError]) -> str:
+    """The texts of the errors that a message lists. Those of the others are counted: to write them takes time."""
+    texts = [error.text for error in errors[:_MOST_WRITTEN]]
+    rest = len(errors) - len(texts)
+    if not rest:
+        return listed(texts, "\n", _MOST_PROBLEMS)
+    short = Worded(
+        "{}\nand {} more", Worded.joined("\n", texts[:_MOST_PROBLEMS]), f"{len(errors) - _MOST_PROBLEMS:,}"
+    )
+    return Shortened(short, Worded("{}\nand {} more", Worded.joined("\n", texts), f"{rest:,}"))
 
 
 def raise_all(errors: Sequence[ConversionError]) -> None:
@@ -214,4 +228,9 @@ def distinct(errors: Sequence[ConversionError]) -> list[ConversionError]:
     single = [
         inner for error in errors for inner in (error.errors if isinstance(error, Problems) else (error,))
     ]
-    return list({str(error): error for error in single}.values())
+    return list({_key(error): error for error in single}.values())
+
+
+def _key(error: ConversionError) -> tuple[object, ...]:
+    """What the text of an error is made of. To write out the text takes longer."""
+    return error.origin or error.where, error.blob, error.problem, error.because, error.fix

@@ -40,6 +40,8 @@ def _slips(one: str, other: str) -> int | None:
     added = len(long) - len(short)
     if added > most or (added > 1 and (long.startswith(short) or long.endswith(short))):
         return None
+    if len(set(short) ^ set(long)) > 2 * most:  # an edit removes one letter and adds one
+        return None
     slips = _distance(short, long, most)
     return slips if slips <= most else None
 

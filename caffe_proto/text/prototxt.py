@@ -18,7 +18,7 @@ from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.schema import Message, is_repeated, message_class, required_fields
 from prototrt.caffe_proto.text.findings import BrokenTextError, Finding, OpenLayer
 from prototrt.caffe_proto.text.fixes import explain_unknown, fix_of_value
-from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, scalar_reader
+from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, plain_number, scalar_reader
 from prototrt.caffe_proto.text.tokens import Token, TokenKind, Tokens
 
 FieldPath = tuple[str, ...]
@@ -48,6 +48,11 @@ of NVIDIA's fork computes in, which is an option here, and the algorithm of cuDN
 _OTHER_NAMES = {("ConvolutionParameter", "hole"): "dilation"}
 """Fields of forks that Caffe adopted under another name: DeepLab's ``hole`` is Caffe's ``dilation``."""
 _LAYER_FIELDS = ("layer", "layers")
+_DEEPEST = 100
+"""Blocks within each other. Those of Caffe's messages are five deep."""
+_MOST_FINDINGS = 10_000
+_MOST = {"layer": 40_000, "layers": 40_000, "input": 100_000, "op": 40_000, "bottom": 100_000, "top": 100_000}
+"""How often a file may state a field. Published nets stay below a sixth of that. It bounds the work."""
 _MEND = "correct the text here or just before, or get the file again if it is damaged"
 
 
@@ -105,13 +110,14 @@ class _Reader:
     fork_types: dict[int, str] = field(default_factory=dict)
     newer: dict[int, Message] = field(default_factory=dict)
     layer: OpenLayer | None = None
+    left: dict[str, int] = field(default_factory=_MOST.copy)  # how often fields may still occur
 
     def read_fields(self, message: Message, closing: str | None, path: FieldPath, opened: int) -> None:
         """Read fields into ``message`` up to the closing sign, or to the end of the file if ``closing`` is None."""
         seen: dict[str, int] = {}
         while True:
             if path:
-                self._read_plain_fields(message, seen)
+                self._read_plain_fields(message, seen, path)
             if self._closed(closing, path, opened):
                 return
             name = self.tokens.take()
@@ -130,7 +136,7 @@ class _Reader:
                 self._read_known(owner, known, name, (*path, known.name))
             self._take_separator()
 
-    def _read_plain_fields(self, message: Message, seen: dict[str, int]) -> None:
+    def _read_plain_fields(self, message: Message, seen: dict[str, int], path: FieldPath) -> None:
         """Read the next fields as long as they are plain and nothing is wrong with them. Nearly all are."""
         begin = place = self.tokens.ahead.offset
         descriptor = message.DESCRIPTOR
@@ -143,10 +149,23 @@ class _Reader:
             if value is None:
                 break
             seen[known.name] = place
+            self._count(known.name, place, path)
             known.store(message, value)
             place = plain.end()
         if place != begin:
             self.tokens.go_to(place)
+
+    def _count(self, name: str, offset: int, path: FieldPath) -> None:
+        """Count a field whose number is limited. Raises ``BrokenTextError`` for one too many."""
+        if name not in self.left:
+            return
+        self.left[name] -= 1
+        if self.left[name] < 0:
+            token = Token(TokenKind.WORD, name, offset)
+            problem = f"the file states {name} more than {_MOST[name]:,} times"
+            raise self._broken(
+                token, path, problem, fix="split the net, or get the file again if it is damaged"
+            )
 
     def _owner(self, message: Message, name: str) -> Message:
         """The message for a field that this one lacks: forks put new parameters into layers of the old form."""
@@ -204,6 +223,9 @@ class _Reader:
     ) -> None:
         if self.tokens.take_if("]"):
             return
+        if known.name not in _MOST and (numbers := self._plain_numbers(known)):
+            getattr(message, known.name).extend(numbers)
+            return
         while True:
             self._note_line(self.tokens.ahead, path)
             read(message, known, name, path)
@@ -213,7 +235,20 @@ class _Reader:
                 token = self.tokens.ahead
                 raise self._broken(token, path, f"found {token}, expected , or ] in the list")
 
+    def _plain_numbers(self, known: _KnownField) -> list[Scalar] | None:
+        """All values of a list, if they are plain numbers. To read them as tokens takes ten times as long."""
+        begin = self.tokens.ahead.offset
+        words = self.tokens.list_until(begin, "]")
+        if known.is_message or words is None:
+            return None
+        numbers = [plain_number(known.descriptor, word.strip(" \t\r\n\v\f")) for word in words.split(",")]
+        if None in numbers:
+            return None
+        self.tokens.go_to(begin + len(words) + 1)
+        return [number for number in numbers if number is not None]
+
     def _note_line(self, token: Token, path: FieldPath) -> None:
+        self._count(path[-1], token.offset, path[:-1])
         if len(path) == 1:
             self.lines.setdefault(path[0], []).append(self.tokens.line(token))
 
@@ -221,6 +256,7 @@ class _Reader:
         opening = self.tokens.take()
         if opening.text not in ("{", "<"):
             raise self._broken(opening, path, f"found {opening}, expected {{ after {known.name}")
+        self._refuse_depth(len(path), opening, path)
         child = getattr(message, known.name)
         if known.is_repeated:
             child = child.add()
@@ -234,6 +270,10 @@ class _Reader:
         self._check_required(child, name, path)
         if len(path) == 1:
             self.layer = None
+
+    def _refuse_depth(self, depth: int, opening: Token, path: FieldPath) -> None:
+        if depth > _DEEPEST:
+            raise self._broken(opening, path[:1], f"there are more than {_DEEPEST} blocks within each other")
 
     def _check_required(self, message: Message, name: Token, path: FieldPath) -> None:
         for known in required_fields(message.DESCRIPTOR):
@@ -250,11 +290,14 @@ class _Reader:
         token = self.tokens.ahead
         if token.kind is TokenKind.END or (token.kind is TokenKind.SIGN and token.text != "-"):
             raise self._broken(token, path[:-1], f"found {token}, expected a value for {known.name}")
+        if self._is_fork_type(known.descriptor, token):
+            self.tokens.take()
+            return
         try:
             value = scalar_reader(known.descriptor)(self.tokens)
         except BadValueError as bad:
             field = known.descriptor
-            if known.name == _ENGINE or self._is_fork_type(field, token):
+            if known.name == _ENGINE:
                 return
             problem = f"{known.name} is {bad.found}, expected {bad.expected}"
             fix = bad.fix or fix_of_value(field, token)
@@ -267,7 +310,8 @@ class _Reader:
         if self.layer is None or known.full_name != "caffe.V1LayerParameter.type":
             return False
         enum: Message = known.enum_type
-        if token.kind is not TokenKind.WORD or close_names(token.text, enum.values_by_name):
+        names = enum.values_by_name
+        if token.kind is not TokenKind.WORD or token.text in names or close_names(token.text, names):
             return False
         self.fork_types[self.layer.index] = token.text
         return True
@@ -283,7 +327,7 @@ class _Reader:
         finding = self._finding(name, path, f'there is no field "{name.text}"')
         finding.field, finding.is_unknown = name.text, True
         explain_unknown(finding, name.text, descriptor)
-        self.findings.append(finding)
+        self._keep(finding)
         begin = self.tokens.ahead
         self._skip_value((*path, name.text))
         finding.value = self.tokens.since(begin)
@@ -308,6 +352,7 @@ class _Reader:
                 raise self._cut_short(token, awaited[-1], path, self.tokens.line(opening))
             if token.text in _CLOSING:
                 awaited.append(_CLOSING[token.text])
+                self._refuse_depth(len(path) + len(awaited), token, path)
             elif token.text in ("}", ">", "]"):
                 if token.text != awaited.pop():
                     raise self._broken(token, path, f"found {token}, but nothing is open")
@@ -344,7 +389,17 @@ class _Reader:
     ) -> None:
         finding = self._finding(token, path, problem, because, fix)
         finding.field = field
+        self._keep(finding)
+
+    def _keep(self, finding: Finding) -> None:
+        """Collect a mistake. Raises ``BrokenTextError`` for one too many."""
         self.findings.append(finding)
+        if len(self.findings) > _MOST_FINDINGS:
+            finding.problem = (
+                f"{finding.problem}; it is one of more than {_MOST_FINDINGS:,} mistakes in the file"
+            )
+            finding.fix, finding.is_broken, finding.family = _MEND, True, UnreadableFileError
+            raise BrokenTextError(self.findings.pop())
 
     def _finding(
         self, token: Token, path: FieldPath, problem: str, because: str | None = None, fix: str | None = None
@@ -379,6 +434,10 @@ def _known_field(descriptor: Descriptor, name: str) -> _KnownField | None:
 def _value_of(field: FieldDescriptor, word: str | None) -> Scalar | None:
     """The value for which a word or a number stands; None if it does not suit the field. Nets repeat a few."""
     if word is None or field.message_type is not None:
+        return None
+    if (number := plain_number(field, word)) is not None:
+        return number
+    if field.enum_type is not None and word not in field.enum_type.values_by_name:
         return None
     try:
         tokens = Tokens(word, "")

@@ -56,6 +56,21 @@ def scalar_reader(field: FieldDescriptor) -> ScalarReader:
     return _bytes if field.type == FieldDescriptor.TYPE_BYTES else _string
 
 
+_PLAIN_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,30})")
+_PLAIN_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
+
+
+def plain_number(field: FieldDescriptor, word: str) -> int | float | None:
+    """The value of a number as most files write it, which needs no tokens; None for another text or field."""
+    kind = field.cpp_type
+    if kind in _RANGES:
+        low, high = _RANGES[kind]
+        value = int(word) if _PLAIN_INTEGER.fullmatch(word) else None
+        return value if value is not None and low <= value <= high else None
+    is_float = kind in (FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE)
+    return float(word) if is_float and _PLAIN_FLOAT.fullmatch(word) else None
+
+
 def _signed(tokens: Tokens) -> tuple[str, Token]:
     sign = "-" if tokens.take_if("-") else ""
     return sign, tokens.take()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.suggestions import choices
@@ -31,9 +32,10 @@ _PIECE = re.compile(
     re.VERBOSE,
 )
 _IN_STRING = re.compile(_PLACEHOLDER, re.VERBOSE)
+_MOST_MISSING = 50
+"""Names that a message lists."""
 _SIGNS = ("$", "{{", "{%", "@", "%(", "__")
 """Each placeholder and each statement has one of these. To look for them takes a hundredth of the time."""
-_STATEMENT = re.compile(r"\{%.*?%\}")
 
 
 def filled(text: str, definitions: Mapping[str, str], file: str) -> str:
@@ -49,7 +51,7 @@ def filled(text: str, definitions: Mapping[str, str], file: str) -> str:
     filling = _Filling(definitions)
     result = _PIECE.sub(filling.piece, text)
     if filling.missing:
-        _refuse_missing(filling.missing, file)
+        _refuse_missing(filling.missing, text, file)
     for name in definitions:
         if name not in filling.used:
             _refuse_unused(name, text, file)
@@ -61,7 +63,7 @@ def _is_template(text: str) -> bool:
 
 
 class _Filling:
-    """The values of names; the names used so far; and the names without a value, each with its first line."""
+    """The values of names; the names used so far; and the names without a value, each with its first offset."""
 
     def __init__(self, definitions: Mapping[str, str]) -> None:
         self.definitions = definitions
@@ -79,7 +81,7 @@ class _Filling:
             return whole
         name = _name(match)
         if name not in self.definitions:
-            self.missing.setdefault(name, match.string.count("\n", 0, match.start()) + 1)
+            self.missing.setdefault(name, match.start())
         return self._value(name, whole)
 
     def _value(self, name: str, otherwise: str) -> str:
@@ -96,21 +98,25 @@ def _name(match: re.Match[str]) -> str:
 
 
 def _refuse_statements(text: str, file: str) -> None:
-    if statement := _STATEMENT.search(text):
-        line = text.count("\n", 0, statement.start()) + 1
+    for number, line in enumerate(text.split("\n") if "{%" in text else (), 1):
+        start = line.find("{%")
+        end = -1 if start < 0 else line.find("%}", start + 2)
+        if end < 0:
+            continue
         raise NetError(
-            f"this is a template with statements: {statement.group()[:40]}",
-            where=f"{file}:{line}",
+            f"this is a template with statements: {line[start : min(end + 2, start + 40)]}",
+            where=f"{file}:{number}",
             fix="make a prototxt of it with the program that it was written for",
         )
 
 
-def _refuse_missing(missing: Mapping[str, int], file: str) -> None:
-    first = next(iter(missing.values()))
+def _refuse_missing(missing: Mapping[str, int], text: str, file: str) -> None:
+    names = list(islice(missing, _MOST_MISSING))
+    others = f" and {len(missing) - len(names):,} others" if len(missing) > len(names) else ""
     raise NetError(
-        f"this is a template: there are no values for {', '.join(missing)}",
-        where=f"{file}:{first}",
-        fix=Worded("give values: {}", Option("define", dict.fromkeys(missing, "VALUE"))),
+        f"this is a template: there are no values for {', '.join(names)}{others}",
+        where=f"{file}:{text.count(chr(10), 0, missing[names[0]]) + 1}",
+        fix=Worded("give values: {}", Option("define", dict.fromkeys(names, "VALUE"))),
     )
 
 

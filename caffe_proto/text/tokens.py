@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from enum import Enum, auto
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
@@ -19,6 +19,7 @@ class TokenKind(Enum):
     STRING = auto()
     SIGN = auto()
     END = auto()
+    COMMENT = auto()
 
 
 class Token(NamedTuple):
@@ -33,7 +34,10 @@ class Token(NamedTuple):
         return self.text if len(self.text) <= 40 else f"{self.text[:37]}..."
 
 
-_BLANKS = r"[ \t\r\n\v\f]* (?: \#[^\n]* (?: \n [ \t\r\n\v\f]* | \Z ) )*"
+_LONGEST = 1 << 20
+"""Characters of a token. The longest in real nets are parameters of Python layers."""
+# The number of comments is limited: for each repetition, Python's regular expressions take memory.
+_BLANKS = r"[ \t\r\n\v\f]* (?: \#[^\n]* (?: \n [ \t\r\n\v\f]* | \Z ) ){,1000}"
 # Backslash pairs are read as one, so that \" does not end a string. A string never spans lines.
 _TOKEN = re.compile(
     rf"""
@@ -41,19 +45,21 @@ _TOKEN = re.compile(
       (?P<WORD> [A-Za-z_][A-Za-z0-9_]* )
     | (?P<INTEGER> 0[xX][0-9a-fA-F]+ | [0-9]+ ) (?![.\w])
     | (?P<FLOAT> (?: [0-9]+ (?: \.[0-9]* )? | \.[0-9]+ ) (?: [eE][+-]?[0-9]+ )? [fF]? ) (?![.\w])
-    | (?P<STRING> "[^"\\\n]*(?:\\.[^"\\\n]*)*" | '[^'\\\n]*(?:\\.[^'\\\n]*)*' )
+    | (?P<STRING> "[^"\\\n]*(?:\\.[^"\\\n]*){{,{_LONGEST}}}" | '[^'\\\n]*(?:\\.[^'\\\n]*){{,{_LONGEST}}}' )
     | (?P<SIGN> [{{}}<>\[\]:;,/-] )
     | (?P<END> \Z )
+    | (?P<COMMENT> (?= \# ) )
     | [\s\S] )
     """,
     re.VERBOSE | re.ASCII,
 )
 """A token after blanks. A character that begins no token matches outside the groups, so that none is skipped."""
+_MOST_SINCE = 4096
 _KINDS = {group: TokenKind[name] for name, group in _TOKEN.groupindex.items()}
 _PLAIN_FIELD = re.compile(
     rf"""
     (?P<name> [A-Za-z_]\w* ) {_BLANKS} : {_BLANKS}
-    (?: "(?P<string> [^"\\\n]* )" | (?P<word> [-+.\w]+ ) (?![-+.\w]) )
+    (?: "(?P<string> [^"\\\n]{{,{_LONGEST}}} )" | (?P<word> [-+.\w]+ ) (?![-+.\w]) )
     {_BLANKS} (?= [A-Za-z_}}] )
     """,
     re.VERBOSE | re.ASCII,
@@ -86,6 +92,11 @@ class Tokens:
         """
         return _PLAIN_FIELD.match(self._text, offset)
 
+    def list_until(self, offset: int, closing: str) -> str | None:
+        """The text from the offset to the next closing sign; None without one."""
+        end = self._text.find(closing, offset)
+        return None if end < 0 else self._text[offset:end]
+
     def line(self, token: Token) -> int:
         return self.line_at(token.offset)
 
@@ -93,10 +104,10 @@ class Tokens:
         return bisect_right(self._line_ends, offset - 1) + 1
 
     def since(self, first: Token) -> tuple[Token, ...]:
-        """The tokens that have been taken, from ``first`` on."""
+        """The tokens that have been taken, from ``first`` on: a few thousand at most."""
         end = len(self._text) if self.ahead.kind is TokenKind.END else self.ahead.offset
         cut = takewhile(lambda token: token.kind is not TokenKind.END, self._cut(first.offset))
-        return tuple(takewhile(lambda token: token.offset < end, cut))
+        return tuple(islice(takewhile(lambda token: token.offset < end, cut), _MOST_SINCE))
 
     def take(self) -> Token:
         """The next token. Raises ``UnreadableFileError`` if no token follows it."""
@@ -119,12 +130,26 @@ class Tokens:
             kind = _KINDS[group]
             if kind is TokenKind.END:
                 break
+            if kind is TokenKind.COMMENT:
+                continue
+            if match.end() - match.start(group) > _LONGEST:
+                raise self._too_long(match[group], match.start(group))
             yield Token(kind, match[group], match.start(group))
         yield Token(TokenKind.END, "", max(len(self._text.rstrip()) - 1, 0))
+
+    def _too_long(self, token: str, offset: int) -> UnreadableFileError:
+        return UnreadableFileError(
+            f"{token[:20]}... has {len(token):,} characters, expected at most {_LONGEST:,}",
+            where=f"{self.file}:{self.line_at(offset)}",
+            fix="shorten it, or get the file again if it is damaged",
+        )
 
     def _unreadable(self, offset: int) -> UnreadableFileError:
         where = f"{self.file}:{self.line_at(offset)}"
         rest = self._text[offset : offset + 80].split("\n", 1)[0]
+        end = self._text.find("\n", offset) % (len(self._text) + 1)
+        if end - offset > _LONGEST:
+            return self._too_long(self._text[offset:end], offset)
         if rest[0] in "\"'":
             return UnreadableFileError(
                 f"a string begins here and does not end on this line: {rest[:40]}",

@@ -26,6 +26,9 @@ from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.ir.profiles import Sizes
 from prototrt.surgery.options import RewriteOptions
 
+_MOST_ADVISED = 100
+"""Advice is worked out for this many errors. A message lists fewer of them."""
+
 
 def blocked_layers(
     model: Model, layers: Sequence[Layer], framework: Framework
@@ -41,10 +44,11 @@ def blocked_layers(
         if framework.rule_of(layer) is None:
             without_rule.setdefault((layer.type, framework.kind_of(layer)), []).append(layer)
         elif layer.problems:
-            blocked[layer] = [_with_shape_option(error, model, layers) for error in layer.problems]
-    for first, *others in without_rule.values():
-        blocked[first] = [_without_rule(first, others, framework)]
-        blocked |= {layer: [] for layer in others}
+            blocked[layer] = list(layer.problems)
+    blocked = _with_shape_options(blocked, model, layers)
+    for number, (first, *others) in enumerate(without_rule.values()):
+        blocked[first] = [_without_rule(first, others, framework, is_advised=number < _MOST_ADVISED)]
+        blocked.update((layer, []) for layer in others)
     return _fields_told_once(blocked)
 
 
@@ -86,15 +90,31 @@ def _which_others_have(count: int) -> str:
     return {0: "", 1: ", which one other layer has"}.get(count, f", which {count} other layers have")
 
 
-def _without_rule(first: Layer, others: Sequence[Layer], framework: Framework) -> ConversionError:
+def _without_rule(
+    first: Layer, others: Sequence[Layer], framework: Framework, *, is_advised: bool
+) -> ConversionError:
     more = _which_others_have(len(others))
     problem = f"there is no rule for this {framework.kind_of(first)}{more}"
     because = framework.cause_of(first)
-    if because is None and (close := close_names(first.type, framework.rules.rules)):
+    if because is None and is_advised and (close := close_names(first.type, framework.rules.rules)):
         return NetError(problem, origin=first.origin, fix=f"write {' or '.join(close)}, if that is meant")
     error = UnsupportedLayerError(problem, origin=first.origin, because=because, fix=framework.advice(first))
     error.lacking = framework.name_of(first)
     return error
+
+
+def _with_shape_options(
+    blocked: Mapping[Layer, Sequence[ConversionError]], model: Model, layers: Sequence[Layer]
+) -> dict[Layer, list[ConversionError]]:
+    """The errors, the first of them with advice."""
+    left = iter(range(_MOST_ADVISED))
+    return {
+        layer: [
+            error if next(left, None) is None else _with_shape_option(error, model, layers)
+            for error in errors
+        ]
+        for layer, errors in blocked.items()
+    }
 
 
 def _with_shape_option(error: ConversionError, model: Model, layers: Sequence[Layer]) -> ConversionError:

@@ -398,11 +398,6 @@ def test_unknown_fields_are_passed_over() -> None:
     )
 
 
-def test_deep_nesting_takes_no_recursion() -> None:
-    text = "a { " * 100_000 + "}" * 100_000
-    assert parse_net(text, "net.prototxt").findings
-
-
 def test_fields_of_forks_that_have_another_name_or_no_effect() -> None:
     text = (
         "layers { strict_dim: false forward_type: FLOAT16 cudnn_math_override: -1"
