@@ -30,7 +30,7 @@ from prototrt.caffe_proto.common.files import mapped, open_regular, told_to_the_
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.weights import Array, StoredBlob
 from prototrt.caffe_proto.weights.damage import damaged
-from prototrt.caffe_proto.weights.stored_blob import Run, add_numbers, array_of
+from prototrt.caffe_proto.weights.stored_blob import FloatRun, add_numbers, array_of
 from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, WireError, fields, signed
 
 _SIZES = struct.Struct("<ii")
@@ -59,7 +59,7 @@ class BlobPart:
 
     tensor: Message
     begin: int
-    runs: list[Run]
+    runs: list[FloatRun]
 
     @property
     def dtype(self) -> str:
@@ -153,7 +153,7 @@ def _part(buffer: Buffer, record: Record, file: str) -> BlobPart:
             blob=f'blob "{record.key}"',
             fix="export the net again, with weights of these types",
         )
-    begin, runs, rest = 0, list[Run](), list[bytes]()
+    begin, runs, rest = 0, list[FloatRun](), list[bytes]()
     position, end = tensors[0].start, tensors[0].end
     while (item := next(fields(buffer, position, end), None)) is not None:
         if item.number == _FLOATS and item.wire in (Wire.BYTES, Wire.FIXED32):

@@ -18,7 +18,7 @@ from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.damage import damage_told
-from prototrt.caffe_proto.weights.stored_blob import Run, add_numbers, array_of
+from prototrt.caffe_proto.weights.stored_blob import FloatRun, add_numbers, array_of
 from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, fields
 
 # Numbers of OperatorDef and Argument.
@@ -89,7 +89,7 @@ def _fill(buffer: Buffer, item: Field, file: str, index: int) -> Fill:
     """An operator. Its float values are located, not read."""
     message = message_class("OperatorDef")()
     rest: list[bytes] = []
-    runs: list[Run] = []
+    runs: list[FloatRun] = []
     begin = item.start
     for inner in fields(buffer, item.start, item.end):
         if not (inner.number == _ARG and inner.wire is Wire.BYTES and _has_values(buffer, inner, runs)):
@@ -101,9 +101,9 @@ def _fill(buffer: Buffer, item: Field, file: str, index: int) -> Fill:
     return Fill(message, origin, count, lambda: array_of(buffer, runs, "<f4", (count,)))
 
 
-def _has_values(buffer: Buffer, argument: Field, runs: list[Run]) -> bool:
+def _has_values(buffer: Buffer, argument: Field, runs: list[FloatRun]) -> bool:
     """Whether this is the argument ``values`` and holds floats. Their places are added to ``runs``."""
-    name, found = "", list[Run]()
+    name, found = "", list[FloatRun]()
     for item in _fields_but_numbers(buffer, argument, found):
         if item.number == _ARG_NAME and item.wire is Wire.BYTES:
             name = text_from_bytes(buffer[item.start : item.end])
@@ -113,7 +113,7 @@ def _has_values(buffer: Buffer, argument: Field, runs: list[Run]) -> bool:
     return True
 
 
-def _fields_but_numbers(buffer: Buffer, argument: Field, runs: list[Run]) -> Iterator[Field]:
+def _fields_but_numbers(buffer: Buffer, argument: Field, runs: list[FloatRun]) -> Iterator[Field]:
     """The fields of an argument. Its floats, each of which may be a field, are added to ``runs``."""
     position = argument.start
     while position < argument.end:

@@ -15,7 +15,13 @@ from prototrt.caffe_proto.caffe2.integers import integer_blobs
 from prototrt.caffe_proto.caffe2.operators import Operator, RecurrentArguments
 from prototrt.caffe_proto.caffe2.recurrence import aliases_of, links_of, states_of, step_net_of
 from prototrt.caffe_proto.caffe2.schema import INT32, message_class
-from prototrt.caffe_proto.caffe2.untangle import Access, ReadBlob, Untangled, refuse_strangers, untangle
+from prototrt.caffe_proto.caffe2.untangle import (
+    Access,
+    ReadBlob,
+    UntangledOperators,
+    refuse_strangers,
+    untangle,
+)
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, Origin, raise_all
 from prototrt.caffe_proto.common.wording import Worded, listed
 from prototrt.caffe_proto.model import Model
@@ -195,7 +201,7 @@ def _outer_read(draft: Operator, blob: str) -> ReadBlob:
     return ReadBlob(blob, reader.origin)
 
 
-def _named(drafts: Sequence[Operator], found: Untangled) -> list[Operator]:
+def _named(drafts: Sequence[Operator], found: UntangledOperators) -> list[Operator]:
     """The operators over values that are written once; each operator has its own name."""
     named: list[Operator] = []
     taken: set[str] = set()
@@ -231,7 +237,9 @@ def _input(name: str, is_integer: bool, file: str) -> Operator:
     return Operator(name, "Input", message, (), (name,), origin, None)
 
 
-def _outputs(net: Message, operators: Sequence[Operator], found: Untangled, file: str) -> tuple[str, ...]:
+def _outputs(
+    net: Message, operators: Sequence[Operator], found: UntangledOperators, file: str
+) -> tuple[str, ...]:
     """The external outputs in their order. If the net lists none, the blobs that no operator reads."""
     if not net.external_output:
         read = {bottom for operator in operators for bottom in operator.bottoms}

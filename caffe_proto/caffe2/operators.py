@@ -47,7 +47,7 @@ class Operator(Layer):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StateBuffer:
     """A buffer of a RecurrentNetwork, and which of the operator's inputs it starts with."""
 
     buffer: str
@@ -83,7 +83,7 @@ class RecurrentArguments:
 
     operators: tuple[Operator, ...]
     timestep: str
-    states: tuple[State, ...]
+    states: tuple[StateBuffer, ...]
     links: tuple[Link, ...]
     aliases: tuple[Alias, ...]
     written: dict[str, str]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from prototrt.caffe_proto.caffe2.advice import EXPORT_AGAIN, EXPORT_LINKS_AGAIN, MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.arguments import Arguments
-from prototrt.caffe_proto.caffe2.operators import Alias, Link, State
+from prototrt.caffe_proto.caffe2.operators import Alias, Link, StateBuffer
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import NetError, Origin, UnreadableFileError, raise_all
 from prototrt.caffe_proto.schema import Message
@@ -32,7 +32,7 @@ def step_net_of(arguments: Arguments, origin: Origin) -> Message:
     return net
 
 
-def states_of(arguments: Arguments, inputs: Sequence[str]) -> tuple[State, ...]:
+def states_of(arguments: Arguments, inputs: Sequence[str]) -> tuple[StateBuffer, ...]:
     """The states, each with its initial input."""
     buffers = arguments.texts("recurrent_states")
     initial = arguments.integers("initial_recurrent_state_ids")
@@ -46,7 +46,7 @@ def states_of(arguments: Arguments, inputs: Sequence[str]) -> tuple[State, ...]:
                 because=f"the operator has {len(inputs)} inputs",
                 fix=MEND_ARGUMENTS,
             )
-    return tuple(map(State, buffers, initial))
+    return tuple(map(StateBuffer, buffers, initial))
 
 
 def links_of(arguments: Arguments) -> tuple[Link, ...]:

@@ -35,7 +35,7 @@ class Access:
 
 
 @dataclass(slots=True)
-class Untangled:
+class UntangledOperators:
     """The names of values, by operator, and the last value of each blob."""
 
     bottoms: list[tuple[str, ...]] = field(default_factory=list)
@@ -44,14 +44,14 @@ class Untangled:
     strangers: dict[str, ReadBlob] = field(default_factory=dict)
 
 
-def untangle(accesses: Sequence[Access], given: Collection[str]) -> Untangled:
+def untangle(accesses: Sequence[Access], given: Collection[str]) -> UntangledOperators:
     """Name the values of a net. ``strangers`` are blobs that are read, but neither given nor written before.
 
     From its first read on, a stranger counts as given.
     """
     writes_left = Counter(blob for access in accesses for blob in access.writes)
     names = Names([*given, *writes_left], "@{}")
-    found = Untangled(last={blob: blob for blob in given})
+    found = UntangledOperators(last={blob: blob for blob in given})
     for index, access in enumerate(accesses):
         for read in access.reads:
             if read.blob not in found.last:
@@ -68,7 +68,9 @@ def untangle(accesses: Sequence[Access], given: Collection[str]) -> Untangled:
     return found
 
 
-def refuse_strangers(found: Untangled, accesses: Sequence[Access], describe: Callable[[Access], str]) -> None:
+def refuse_strangers(
+    found: UntangledOperators, accesses: Sequence[Access], describe: Callable[[Access], str]
+) -> None:
     """Raise for all blobs that are read, but made by no operator, or made too late."""
     errors: list[ConversionError] = []
     known = set(found.last) - set(found.strangers)

@@ -21,7 +21,7 @@ from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 
 @dataclass(slots=True, eq=False)
-class _Value:
+class _WrittenBlob:
     blob: str
     writer: LayerEntry
     readers: list[LayerEntry] = field(default_factory=list)
@@ -53,7 +53,7 @@ class _Walk:
 
     file: str
     first_writers: dict[str, LayerEntry] = field(default_factory=dict)
-    values: dict[str, list[_Value]] = field(default_factory=dict)
+    values: dict[str, list[_WrittenBlob]] = field(default_factory=dict)
     errors: dict[LayerEntry, list[ConversionError]] = field(default_factory=dict)
     missing: dict[str, None] = field(default_factory=dict)
 
@@ -83,7 +83,7 @@ def untangle(entries: Sequence[LayerEntry], file: str) -> Untangled:
     )
 
 
-def _read(walk: _Walk, entry: LayerEntry, blob: str) -> _Value | str:
+def _read(walk: _Walk, entry: LayerEntry, blob: str) -> _WrittenBlob | str:
     if blob in walk.values:
         walk.values[blob][-1].readers.append(entry)
         return walk.values[blob][-1]
@@ -107,8 +107,8 @@ def _read(walk: _Walk, entry: LayerEntry, blob: str) -> _Value | str:
     return blob
 
 
-def _write(walk: _Walk, entry: LayerEntry, blob: str, position: int) -> _Value:
-    value = _Value(blob, entry)
+def _write(walk: _Walk, entry: LayerEntry, blob: str, position: int) -> _WrittenBlob:
+    value = _WrittenBlob(blob, entry)
     earlier = walk.values.get(blob, [])
     if earlier and blob not in entry.message.bottom[position : position + 1]:
         first = earlier[-1].writer
@@ -147,9 +147,9 @@ def _blame_writers_of_what_others_read(walk: _Walk) -> None:
                 walk.blame(new.writer, error)
 
 
-def _names(walk: _Walk) -> dict[_Value, str]:
+def _names(walk: _Walk) -> dict[_WrittenBlob, str]:
     in_use = Names(walk.values, "@{}")
-    names: dict[_Value, str] = {}
+    names: dict[_WrittenBlob, str] = {}
     for blob, values in walk.values.items():
         is_input = values[0].writer.message.type == "Input"
         plain = values[0] if is_input else values[-1]

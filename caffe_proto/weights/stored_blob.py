@@ -20,7 +20,7 @@ _RAW_DTYPES = {0: "<f8", 1: "<f4", 2: "<f2"}
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class FloatRun:
     """``count`` numbers in a row, ``stride`` bytes from one to the next."""
 
     offset: int
@@ -34,8 +34,8 @@ class _Parts:
 
     dims: list[int] | None = None
     legacy: dict[int, int] = field(default_factory=dict)
-    floats: list[Run] = field(default_factory=list)
-    doubles: list[Run] = field(default_factory=list)
+    floats: list[FloatRun] = field(default_factory=list)
+    doubles: list[FloatRun] = field(default_factory=list)
     raw: Field | None = None
     raw_type: int = 0
 
@@ -84,7 +84,7 @@ def _dims(buffer: Buffer, shape: Field) -> list[int]:
     return dims
 
 
-def add_numbers(runs: list[Run], buffer: Buffer, item: Field, end: int, size: int) -> int:
+def add_numbers(runs: list[FloatRun], buffer: Buffer, item: Field, end: int, size: int) -> int:
     """Note the run of numbers that begins with ``item``; return the offset at which it ends."""
     if item.wire is Wire.BYTES:
         length = item.end - item.start
@@ -94,13 +94,13 @@ def add_numbers(runs: list[Run], buffer: Buffer, item: Field, end: int, size: in
                 f"the numbers at byte {item.start} have {length} bytes, which is not a multiple of {size}",
             )
         if length:
-            runs.append(Run(item.start, length // size, size))
+            runs.append(FloatRun(item.start, length // size, size))
         return item.end
     if item.end - item.start != size:
         raise WireError(item.start, f"the number at byte {item.start} does not have {size} bytes")
     first, step = item.start - 1, size + 1  # the key of these fields has one byte
     count = _rows_alike(buffer, first, step, (end - first) // step)
-    runs.append(Run(item.start, count, step))
+    runs.append(FloatRun(item.start, count, step))
     return first + count * step
 
 
@@ -118,7 +118,7 @@ def _rows_alike(buffer: Buffer, first: int, step: int, rows: int) -> int:
     return alike
 
 
-def _numbers(parts: _Parts, where: str, blob: str) -> tuple[list[Run], str]:
+def _numbers(parts: _Parts, where: str, blob: str) -> tuple[list[FloatRun], str]:
     """The place and the type of the numbers. Like Caffe, it prefers doubles if there are both."""
     if parts.raw is not None:
         dtype = _RAW_DTYPES.get(parts.raw_type)
@@ -131,7 +131,7 @@ def _numbers(parts: _Parts, where: str, blob: str) -> tuple[list[Run], str]:
                 fix="save the weights in the ordinary form, as float data",
             )
         size = int(dtype[2:])
-        return [Run(parts.raw.start, length // size, size)] if length else [], dtype
+        return [FloatRun(parts.raw.start, length // size, size)] if length else [], dtype
     if parts.doubles:
         return parts.doubles, "<f8"
     return parts.floats, "<f4"
@@ -144,7 +144,7 @@ def _shape(parts: _Parts, count: int) -> tuple[int, ...]:
     return tuple(parts.dims) if parts.dims is not None else () if count == 1 else (count,)
 
 
-def array_of(buffer: Buffer, runs: list[Run], dtype: str, shape: tuple[int, ...]) -> Array:
+def array_of(buffer: Buffer, runs: list[FloatRun], dtype: str, shape: tuple[int, ...]) -> Array:
     """float32: a view of the numbers if they are float32 and in one run, otherwise a copy."""
     pieces = [np.ndarray(run.count, dtype, buffer, run.offset, run.stride) for run in runs]
     if not pieces:

@@ -39,7 +39,7 @@ class Pruned:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedConversion:
     folder: Path
     used: float
     bytes: int
@@ -66,14 +66,16 @@ def prune(folder: str, older_than: float | None = None, max_bytes: int | None = 
     return Pruned(len(gone), gone_bytes, len(found) - len(gone), all_bytes - gone_bytes)
 
 
-def _is_too_much(kept: _Kept, total: int, older_than: float | None, max_bytes: int | None) -> bool:
+def _is_too_much(
+    kept: _CachedConversion, total: int, older_than: float | None, max_bytes: int | None
+) -> bool:
     if older_than is None and max_bytes is None:
         return True
     is_old = older_than is not None and kept.used < time.time() - older_than * _DAY
     return is_old or (max_bytes is not None and total > max_bytes)
 
 
-def _with_totals(found: list[_Kept]) -> Iterator[tuple[_Kept, int]]:
+def _with_totals(found: list[_CachedConversion]) -> Iterator[tuple[_CachedConversion, int]]:
     """Each with the bytes of itself and all that were used later."""
     total = 0
     for kept in found:
@@ -81,12 +83,12 @@ def _with_totals(found: list[_Kept]) -> Iterator[tuple[_Kept, int]]:
         yield kept, total
 
 
-def _conversions(root: Path) -> Iterator[_Kept]:
+def _conversions(root: Path) -> Iterator[_CachedConversion]:
     for folder in root.glob("??/*"):
         if _KEY.fullmatch(folder.name):
             try:
                 size = sum(path.stat().st_size for path in folder.iterdir())
-                yield _Kept(folder, folder.stat().st_mtime, size)
+                yield _CachedConversion(folder, folder.stat().st_mtime, size)
             except OSError:  # pruned by another process meanwhile
                 continue
 

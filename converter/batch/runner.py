@@ -78,7 +78,7 @@ def run_entries(
     Unless ``keep_going``, entries that have not begun when one fails are skipped. If the pool is lost, all
     remaining entries are skipped, with its exit code.
     """
-    run = _Run(pool, cache, keep_going)
+    run = _BatchRun(pool, cache, keep_going)
     with ThreadPoolExecutor(pool.width) as threads:
         futures = {threads.submit(run.one, entry): index for index, entry in enumerate(entries)}
         outcomes: dict[int, Outcome] = {}
@@ -93,7 +93,7 @@ def run_entries(
     return [outcomes[index] for index in range(len(entries))]
 
 
-class _Run:
+class _BatchRun:
     """What the threads share."""
 
     def __init__(self, pool: Pool, cache: Cache | None, keep_going: bool) -> None:

@@ -48,7 +48,7 @@ _SUPPORT: dict[BackendName, tuple[GpuRange, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GpuVerdict:
     """``answer`` is "yes", "no" or "untried"."""
 
     answer: str
@@ -56,7 +56,7 @@ class Verdict:
     fix: str | None = None
 
 
-def can_run(backend: BackendName, release: str, gpu: Gpu) -> Verdict:
+def can_run(backend: BackendName, release: str, gpu: Gpu) -> GpuVerdict:
     """Whether plans of this release, built with its defaults, run on this GPU."""
     support = _support(backend, _version(release))
     found = _version(gpu.capability)
@@ -66,23 +66,23 @@ def can_run(backend: BackendName, release: str, gpu: Gpu) -> Verdict:
             if backend == "rtx" and found >= _SUPPORT["enterprise"][-1].oldest
             else "use a newer GPU"
         )
-        return Verdict(
+        return GpuVerdict(
             "no",
             f"its plans need compute capability {_dotted(support.oldest)} or newer, this GPU has {gpu.capability}",
             fix,
         )
     if support.newest is not None and found > support.newest:
-        return Verdict(
+        return GpuVerdict(
             "no",
             f"release {release} supports up to compute capability {_dotted(support.newest)},"
             f" this GPU has {gpu.capability}",
             "install a newer TensorRT: pip install --upgrade tensorrt",
         )
     if support.named is not None and found not in support.named:
-        return Verdict(
+        return GpuVerdict(
             "untried", f"NVIDIA's support matrix does not list GPUs of compute capability {gpu.capability}"
         )
-    return Verdict("yes")
+    return GpuVerdict("yes")
 
 
 def where_it_runs(tensorrt: Mapping[str, Any]) -> str:
@@ -107,12 +107,12 @@ def where_it_runs(tensorrt: Mapping[str, Any]) -> str:
     return f"{BACKEND_NAMES[backend]} {release}: {gpus}"
 
 
-def refusal_of_driver(backend: BackendName, knows: str) -> Verdict | None:
+def refusal_of_driver(backend: BackendName, knows: str) -> GpuVerdict | None:
     """Why a driver that knows this CUDA is too old for the TensorRT that is installed; None if it is not."""
     needed = _cuda_of(backend)
     if needed is None or _version(knows)[0] >= needed:
         return None
-    return Verdict(
+    return GpuVerdict(
         "no",
         f"it is built with CUDA {needed}, and the driver supports CUDA {knows}",
         f"install a driver for CUDA {needed}: https://www.nvidia.com/drivers",

@@ -19,7 +19,7 @@ _KINDS = {0: "int", 1: "uint", 2: "float", 6: "bool"}
 _CAPSULE = b"dltensor"
 
 
-class _Device(ctypes.Structure):
+class _DLDevice(ctypes.Structure):
     _fields_ = (("kind", ctypes.c_int32), ("ordinal", ctypes.c_int32))
 
 
@@ -32,7 +32,7 @@ class DLTensor(ctypes.Structure):
 
     _fields_ = (
         ("data", ctypes.c_void_p),
-        ("device", _Device),
+        ("device", _DLDevice),
         ("axes", ctypes.c_int32),
         ("dtype", _DataType),
         ("shape", ctypes.POINTER(ctypes.c_int64)),

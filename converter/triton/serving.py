@@ -36,7 +36,7 @@ class Request:
 
 
 @dataclass(slots=True)
-class _State:
+class _SequenceState:
     """The state of one sequence, by input, and when it was last used, in seconds."""
 
     arrays: Arrays
@@ -69,7 +69,7 @@ class Serving:
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        self._states: dict[int | str, _State] = {}
+        self._states: dict[int | str, _SequenceState] = {}
 
     @classmethod
     def of_version(cls, folder: Path, config: Mapping[str, Any], on_gpu: bool) -> Serving:
@@ -194,7 +194,7 @@ class Serving:
         if request.ends or not request.sequence:
             self._states.pop(request.sequence, None)
         elif state:
-            self._states[request.sequence] = _State(state, self.clock())
+            self._states[request.sequence] = _SequenceState(state, self.clock())
 
 
 def _over_steps(start: Array, shape: tuple[int, ...]) -> Array:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from prototrt.caffe_proto.caffe2.advice import EXPORT_AGAIN, EXPORT_LINKS_AGAIN, GIVE_SHAPES_AND_INIT_NET
-from prototrt.caffe_proto.caffe2.operators import Alias, Link, Operator, RecurrentArguments, State
+from prototrt.caffe_proto.caffe2.operators import Alias, Link, Operator, RecurrentArguments, StateBuffer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import operator_rule
@@ -84,7 +84,7 @@ class Unfolding:
             for buffer, value in zip(self.initial, end.outputs, strict=True)
         }
 
-    def _rows(self, state: State) -> Value:
+    def _rows(self, state: StateBuffer) -> Value:
         """The rows (L, N, D) that a buffer begins with."""
         value, build = self.inputs[state.initial], self.build
         shape, blob = value.shape, f'input "{self.operator.bottom_blob(state.initial)}"'
@@ -167,7 +167,7 @@ class Unfolding:
     def _joined(self, parts: list[Value]) -> Value:
         return parts[0] if len(parts) == 1 else self.build.add(Concat(0), *parts, hint="buffer")
 
-    def _expose(self, state: State, aliases: Sequence[Alias | None], results: Sequence[Value]) -> None:
+    def _expose(self, state: StateBuffer, aliases: Sequence[Alias | None], results: Sequence[Value]) -> None:
         """A final state whose initial value is an input is reported as a recurrence, by its alias if it has one."""
         before, rows = self._fed(self.inputs[state.initial]), self.initial[state.buffer].shape
         if before not in self.build.inputs or len(before.shape) == 1:
