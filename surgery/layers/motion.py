@@ -48,7 +48,7 @@ def correlation(build: LayerBuilder, layer: Layer, a: Value, b: Value) -> list[V
     refuse_large("max_displacement / stride_2", reach, MOST_REACH)
     moves = [step * int(param.stride_2) for step in range(-reach, reach + 1)]
     around = (0, 0, int(param.pad), int(param.pad))
-    first, second = (Expression(build, build.add(Pad(around, around), x)) for x in (a, b))
+    first, second = (Expression(build, x).apply(Pad(around, around)) for x in (a, b))
     seen = tuple((size - 1) * stride + kernel for size in out)
     first = first.slice(2, farthest, seen[0]).slice(3, farthest, seen[1])
     compare = _differences if param.correlation_type == param.SUBTRACT else _products
@@ -57,7 +57,7 @@ def correlation(build: LayerBuilder, layer: Layer, a: Value, b: Value) -> list[V
         rows = second.slice(2, farthest + down, seen[0])
         planes.append(compare(first, rows, [farthest + move for move in moves]))
     means = AveragePool((kernel, kernel), (stride, stride), (0, 0), (0, 0))
-    return [build.add(means, concatenated(planes, 1).value)]
+    return [concatenated(planes, 1).apply(means).value]
 
 
 def _size_of_correlation(layer: Layer, x: Value) -> tuple[Size, Size]:
@@ -104,7 +104,7 @@ def _products(a: Expression, b: Expression, starts: list[int]) -> Expression:
     items, channels, height, width = a.shape
     wide = computable(b.shape[3], "the width")
     left, right = a.transpose(0, 2, 3, 1), b.transpose(0, 2, 1, 3)
-    table = Expression(a.build, a.build.add(MatMul(), left.value, right.value))
+    table = left.apply(MatMul(), right)
     size = computable(width, "the width")
     flat = table.reshape(items, height, size * wide)
     found = Expression(a.build, a.build.gathered(flat.value, _pairs(a.build, size, wide, starts), 2))
@@ -201,10 +201,10 @@ def spatial_transformer(build: LayerBuilder, layer: Layer, image: Value, theta: 
     out = _output_size(param, rows, columns)
     points = [np.arange(size, dtype=np.float32) / np.float32(size) * 2 - 1 for size in out]
     grid = np.stack([*np.meshgrid(*points, indexing="ij"), np.ones(out, np.float32)]).reshape(1, 3, -1)
-    moved = build.add(MatMul(), _theta(build, layer, theta, items).value, build.constant(grid, "grid"))
+    moved = _theta(build, layer, theta, items).apply(MatMul(), build.constant(grid, "grid"))
     ys, xs = (
         (place.reshape(items, *out) + 1) / 2 * size
-        for place, size in zip(Expression(build, moved).split(1), (rows, columns), strict=True)
+        for place, size in zip(moved.split(1), (rows, columns), strict=True)
     )
     taps = _taps_inside(ys, rows), _taps_inside(xs, columns)
     read = sampled(pixel_rows(build, image), _origins(build, items, rows * columns), *taps, columns)

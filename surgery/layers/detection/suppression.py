@@ -185,7 +185,7 @@ def _fixed_point(is_candidate: Expression, boxes: Boxes, rule: Suppression) -> E
 
 def _product(kept: Expression, matrix: Expression) -> Expression:
     """For each column of the matrix (lists, n, n) the sum over the rows that are kept: (lists, 1, n)."""
-    return Expression(kept.build, kept.build.add(MatMul(), kept.value, matrix.value))
+    return kept.apply(MatMul(), matrix)
 
 
 def _one_by_one(scores: Expression, boxes: Boxes, rule: Suppression, most: int) -> KeptBoxes:

@@ -130,7 +130,7 @@ def _of_best_class(
     square = maps.slice(3, 0, width)
     places = images * boxes * width * width
     classes = square.slice(2, _ROW, layer.param.num_classes).transpose(0, 1, 3, 4, 2)
-    shares = Expression(build, build.add(Softmax(1), classes.reshape(places, layer.param.num_classes).value))
+    shares = classes.reshape(places, layer.param.num_classes).apply(Softmax(1))
     best, label = top(shares, 1, first_of_equals=True)
     located = _located(square, anchors, (width, width))
     score = square.slice(2, 4).sigmoid().reshape(places, 1) * best

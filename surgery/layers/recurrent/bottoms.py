@@ -79,7 +79,7 @@ class RecurrentBottoms:
         raise ShapeError(
             f"shape is {value.shape}, expected {shape}",
             blob=bottom(self.layer, index),
-            because=f"{_told('T', self.steps)} and {_told('N', self.streams)},"
+            because=f"{_size_text('T', self.steps)} and {_size_text('N', self.streams)},"
             f" the first dimensions of {bottom(self.layer, 0)}",
             fix=self._fix(index, value.shape, shape),
         )
@@ -100,7 +100,7 @@ class RecurrentBottoms:
         return Worded("{}; or, if each call holds whole sequences, convert with {} and {}", fix, *whole)
 
 
-def _told(letter: str, size: Dim) -> str:
+def _size_text(letter: str, size: Dim) -> str:
     return f"{letter} varies" if size == letter else f"{letter} is {size}"
 
 
@@ -155,7 +155,7 @@ def read_bottoms(
         raise _wrong_count(layer, first, expected)
     statics = rest[: len(rest) - len(expected.states)]
     initial = rest[len(statics) :]
-    found = RecurrentBottoms(
+    bottoms = RecurrentBottoms(
         layer,
         x,
         cont,
@@ -165,12 +165,12 @@ def read_bottoms(
         initial[0][0] if initial else 0,
     )
     if cont is not None and not drops_cont:
-        found.expect(1, cont, (found.steps, found.streams))
+        bottoms.expect(1, cont, (bottoms.steps, bottoms.streams))
     if lengths:
-        found.expect(*lengths, (found.streams,))
+        bottoms.expect(*lengths, (bottoms.streams,))
     for place, (index, value) in enumerate(statics):
-        _expect_static(found, place, index, value)
-    return found
+        _expect_static(bottoms, place, index, value)
+    return bottoms
 
 
 def _take_lengths(layer: Layer, rest: list[tuple[int, Value]]) -> tuple[int, Value]:
@@ -201,12 +201,12 @@ def _wrong_count(layer: Layer, first: int, expected: Expected) -> NetError:
     )
 
 
-def _expect_static(found: RecurrentBottoms, place: int, index: int, value: Value) -> None:
-    if found.varies(place) or (len(value.shape) > 1 and value.shape[0] == found.streams):
+def _expect_static(bottoms: RecurrentBottoms, place: int, index: int, value: Value) -> None:
+    if bottoms.varies(place) or (len(value.shape) > 1 and value.shape[0] == bottoms.streams):
         return
     raise ShapeError(
-        f"shape is {value.shape}, expected ({found.streams}, ...)",
-        blob=bottom(found.layer, index),
-        because=f"{_told('N', found.streams)}, the second dimension of {bottom(found.layer, 0)}",
+        f"shape is {value.shape}, expected ({bottoms.streams}, ...)",
+        blob=bottom(bottoms.layer, index),
+        because=f"{_size_text('N', bottoms.streams)}, the second dimension of {bottom(bottoms.layer, 0)}",
         fix="give it the static input of each stream",
     )

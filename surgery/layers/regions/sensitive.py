@@ -133,7 +133,7 @@ def _weighted(
     inner = dim * group * rois.height
     maps = maps.transpose(0, 3, 5, 1, 2, 4).reshape(rois.images, group, rois.width, inner)
     columns = across.transpose(1, 0, 2).reshape(1, group, count, rois.width)
-    sums = Expression(build, build.add(MatMul(), columns.value, maps.value, hint="columns"))
+    sums = columns.apply(MatMul(), maps).named("columns")
     if rois.images == 1:
         own = sums.reshape(group, count, inner).transpose(1, 0, 2)
     else:  # of what was summed over every image, each roi reads its own
