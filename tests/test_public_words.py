@@ -72,7 +72,11 @@ def test_the_page_lists_the_words() -> None:
     ("name", "word", "message"),
     [
         ("stage", "lowred", 'one of parsed, rewritten, lowered\n  fix: use stage="lowered"'),
-        ("reader", "caffe", 'one of tensorrt, onnx, onnx-lstm\n  fix: use reader="tensorrt"'),
+        (
+            "reader",
+            "caffe",
+            'one of tensorrt, onnx, onnx-lstm, onnx-opencv, onnx-openvino\n  fix: use reader="tensorrt"',
+        ),
     ],
 )
 def test_a_word_that_draw_does_not_know(name: str, word: str, message: str) -> None:

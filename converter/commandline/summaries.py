@@ -97,8 +97,17 @@ class Conversion:
 
 def _made(manifest: Mapping[str, Any]) -> str:
     if "onnx" in manifest:
-        return f"{manifest['onnx']['nodes']} ONNX nodes{_FLOATS[manifest['precision']]}"
+        return f"{manifest['onnx']['nodes']} ONNX nodes{_FLOATS[manifest['precision']]}{_operators(manifest)}"
     return f"{manifest['layers']} TensorRT layers{_FLOATS[manifest['precision']]}"
+
+
+def _operators(manifest: Mapping[str, Any]) -> str:
+    """How many recurrences are operators of ONNX, where the user asked for them."""
+    count = manifest["onnx"].get("recurrent_operators")
+    if count is None:
+        return ""
+    total = count + manifest["onnx"]["scans"]
+    return f", an operator for {count} of {total} recurrence{'' if total == 1 else 's'}"
 
 
 def where_it_runs(manifest: Mapping[str, Any], target: Target | None = None) -> str:

@@ -70,10 +70,21 @@ def write_onnx(
             write_model(files, path, model, weights.weights)
             refuse_changed(graph)
             counts = {"opset": model.opset_import[0].version, "nodes": len(model.graph.node)}
+            if exporting.onnx_lstm:
+                counts |= _recurrences(model.graph)
             nodes = {"nodes": weights.primitives}
             manifest = {**facts.result(), **nodes, "onnx": counts, **(notes or {})}
             describe(files, path, manifest, header)
     return manifest
+
+
+def _recurrences(graph: Proto) -> dict[str, int]:
+    """How many recurrences are one of ONNX's operators, and how many are not."""
+    kinds = [node.op_type for node in graph.node]
+    return {
+        "recurrent_operators": sum(map(kinds.count, ("GRU", "LSTM", "RNN"))),
+        "scans": kinds.count("Scan"),
+    }
 
 
 def onnx_from_graph(graph: Graph, exporting: ExportOptions) -> tuple[Proto, OnnxModel]:

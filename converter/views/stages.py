@@ -10,9 +10,15 @@ if TYPE_CHECKING:
     from prototrt.surgery.ir import Graph
 
 StageName: TypeAlias = Literal["parsed", "rewritten", "lowered"]
-Reader: TypeAlias = Literal["tensorrt", "onnx", "onnx-lstm"]
+Reader: TypeAlias = Literal["tensorrt", "onnx", "onnx-lstm", "onnx-opencv", "onnx-openvino"]
 STAGES: tuple[StageName, ...] = get_args(StageName)
-READERS: Mapping[Reader, str] = {"tensorrt": "TensorRT", "onnx": "ONNX", "onnx-lstm": "ONNX with its LSTM"}
+READERS: Mapping[Reader, str] = {
+    "tensorrt": "TensorRT",
+    "onnx": "ONNX",
+    "onnx-lstm": "ONNX with its LSTM",
+    "onnx-opencv": "OpenCV",
+    "onnx-openvino": "OpenVINO",
+}
 """Backends that have passes of their own; a test compares them with the pipeline's."""
 
 

@@ -1,123 +1,117 @@
-"""Pass: write a recurrence that is exactly ONNX's LSTM as one operator."""
+"""Pass: write a recurrence that is exactly ONNX's LSTM, GRU or RNN as one operator."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from prototrt.surgery.building.builder import Builder, names_in
-from prototrt.surgery.ir import DType, Graph, Node, Op, Shape, Value, bodies, fixed, wiring
-from prototrt.surgery.ops import ADD, MatMul, Scan, Slice
+from prototrt.surgery.ir import DType, Graph, Node, Value, fixed
+from prototrt.surgery.ops import ADD, MULTIPLY, MatMul, Reduce, ReduceKind, Scan, Select, Slice
+
+if TYPE_CHECKING:
+    from prototrt.surgery.passes.onnx_cells import CellMatch
 
 log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class FusedLSTM(Op):
-    """ONNX's LSTM: h (N, H), c (N, H), x (T, N, D), W (4H, D), R (4H, H), b (4H,) -> h, c, h of all steps.
-
-    Rows in Caffe's gate order: i, f, o, g. It is not a primitive: only the ONNX backend supports it.
-    """
-
-    hidden: int
-    reverse: bool
-
-    constants: ClassVar[tuple[int, ...]] = (3, 4, 5)
-
-    def shape(self, h: Shape, c: Shape, x: Shape, *weights: Shape) -> list[Shape]:
-        return [h, c, (*x[:2], self.hidden)]
-
-    def dtypes(self, *inputs: DType) -> list[DType]:
-        return [*inputs[:3]]
+MOST_GATES = 1024
+"""Rows of a matrix that passes gates on which were computed outside: it has as many columns."""
 
 
 def fuse_lstms(graph: Graph) -> Graph:
-    """Replace Scans whose body is an LSTM step by ONNX's operator.
+    """Replace Scans whose body is a step of an LSTM, a GRU or a plain RNN by ONNX's operator.
 
     Before: ``s = Add(MatMul(x, const W), const b)``, ``h, c, y = Scan[LSTM step](h0, c0, s)``
     After:  ``h, c, y = FusedLSTM(h0, c0, x, const W, const R, const b)``
-    If nothing reads y, the Scan has no y, but the operator writes it.
-    Left alone: a recurrence that reads cont or a static input, which ONNX's LSTM lacks, and
-    any other cell. The user asked for the operator, so a warning reports them.
+    Other gates s are passed on by a unit matrix. With T = 1, cont multiplies the states before the operator. Lengths
+    become those of the operator, and a Select gives the steps after a stream's end the state that they hold.
+    Left alone: cells that ONNX's operators do not have, and a cont of several steps. The user asked for operators, so
+    a warning says why for each layer.
     """
-    nodes = _with_operators(graph)
-    for node in nodes:
-        if isinstance(node.op, Scan):
-            log.warning(
-                "%s: stays a Scan: a cont, a static input, float16 or another cell does not fit ONNX's LSTM",
-                node.origin,
-            )
-    return _changed(graph, nodes)
+    return _fused(graph, forward_lstms_only=False)
 
 
 def fuse_forward_lstms(graph: Graph) -> Graph:
-    """``fuse_lstms`` for a reader that computes the last state of an LSTM backwards wrongly, as OpenCV 5.0 does.
+    """``fuse_lstms`` for a program that reads an LSTM well if it runs forwards and whole, as OpenCV 5.0 does.
 
     Before: ``h, c, y = Scan[LSTM step](h0, c0, Add(MatMul(x, const W), const b))``
     After:  ``h, c, y = FusedLSTM(h0, c0, x, const W, const R, const b)``
-    Left alone: what ``fuse_lstms`` leaves alone, and Scans that run backwards. Another pass writes them out.
+    Left alone: what ``fuse_lstms`` leaves alone, and all other operators. Another pass writes these Scans out.
     """
-    pairs = zip(graph.nodes, _with_operators(graph), strict=True)
-    return _changed(
-        graph, [old if isinstance(old.op, Scan) and old.op.reverse else new for old, new in pairs]
-    )
+    return _fused(graph, forward_lstms_only=True)
 
 
-def _with_operators(graph: Graph) -> list[Node]:
+def _fused(graph: Graph, *, forward_lstms_only: bool) -> Graph:
+    # Imported where it is needed: the lists of passes are read for every net, this one runs for few.
+    from prototrt.surgery.passes.onnx_cells import FusedLSTM, match_of
+
     writers = {value: node for node in graph.nodes for value in node.outputs}
     build = Builder(names_in(graph))
-    return [_fused(build, node, writers) or node for node in graph.nodes]
+    for node in graph.nodes:
+        if not isinstance(node.op, Scan):
+            build.nodes.append(node)
+            continue
+        match = match_of(node, node.op, writers)
+        if not isinstance(match, str) and forward_lstms_only:
+            is_plain = isinstance(match.op, FusedLSTM) and not match.op.reverse and match.valid is None
+            match = match if is_plain else "it does not run forwards"
+        reason = match if isinstance(match, str) else _add_operator(build, node, node.op, match, writers)
+        if reason is not None:
+            build.nodes.append(node)
+            if not forward_lstms_only:
+                log.warning("%s: stays a Scan: %s", node.origin, reason)
+    return graph.with_nodes(build.nodes) if {*build.nodes} != {*graph.nodes} else graph
 
 
-def _changed(graph: Graph, nodes: Sequence[Node]) -> Graph:
-    is_changed = any(isinstance(node.op, FusedLSTM) for node in nodes)
-    return graph.with_nodes(nodes) if is_changed else graph
+def _add_operator(
+    build: Builder, node: Node, scan: Scan, match: CellMatch, writers: Mapping[Value, Node]
+) -> str | None:
+    """Add the operator that replaces a Scan, or say why it cannot be."""
+    read = scan.named_inputs(node.inputs)
+    gates = _transformed(match.gates, writers) or _passed_on(match.gates)
+    if gates is None:
+        return f"its gates are computed outside, and more than {MOST_GATES} cannot be passed on"
+    since, build.origin = len(build.nodes), node.origin
+    x, weights, bias = gates
+    states = [_reset(build, state, match.delta) for state in read.states]
+    recurrent, *further = (build.constant(array, "recurrent") for array in match.weights)
+    lengths = [] if match.valid is None else [_lengths(build, match.valid)]
+    *last, y = build.add_all(match.op, *states, x, weights, recurrent, bias, *further, *lengths, hint="fused")
+    if match.valid is not None and len(node.outputs) > len(last):
+        held = states[0] if scan.reverse else last[0]
+        y = build.add(Select(), match.valid, y, build.reshape(held, (1, *held.shape)), hint="held")
+    for result, target in zip([*last, y], node.outputs, strict=False):
+        build.write(result, target, since)
+    return None
 
 
-def _fused(build: Builder, node: Node, writers: Mapping[Value, Node]) -> Node | None:
-    """The operator that replaces a Scan, or None."""
-    if not isinstance(node.op, Scan) or (recurrent := _recurrent_weights(node, node.op)) is None:
+def _reset(build: Builder, state: Value, delta: Value | None) -> Value:
+    """A state times cont, for the one step that there is."""
+    if delta is None:
+        return state
+    return build.add(MULTIPLY, state, build.reshape(delta, delta.shape[1:], hint="delta"), hint="reset")
+
+
+def _lengths(build: Builder, valid: Value) -> Value:
+    """The number of steps (N,) of each stream."""
+    counted = build.add(Reduce(ReduceKind.SUM, (0,), keep=False), build.cast(valid, DType.INT32))
+    return build.reshape(counted, counted.shape[:1], hint="lengths")
+
+
+def _passed_on(gates: Value) -> tuple[Value, Value, Value] | None:
+    """Gates (T, N, G H) that were computed outside, a unit matrix, and no bias."""
+    rows = fixed(gates.shape[-1], "the number of gates")
+    if rows > MOST_GATES:
         return None
-    read = node.op.named_inputs(node.inputs)
-    (h, c), (sequence,) = read.states, read.sequences
-    if (transformed := _transformed(sequence, writers)) is None:
-        return None
-    op = FusedLSTM(recurrent.array.shape[-1], node.op.reverse)
-    inputs = (h, c, *transformed[:2], recurrent, transformed[2])
-    shapes, dtypes = (
-        op.shape(*(value.shape for value in inputs)),
-        op.dtypes(*(value.dtype for value in inputs)),
+    unit, bias = (
+        Value(f"{gates.name}_{name}", gates.dtype, array.shape, array, is_surgical=True)
+        for name, array in (("unit", np.eye(rows, dtype=np.float32)), ("bias", np.zeros(rows, np.float32)))
     )
-    build.origin = node.origin
-    unread = [
-        Value(build.fresh("unread"), dtype, shape, is_surgical=True)
-        for dtype, shape in list(zip(dtypes, shapes, strict=True))[len(node.outputs) :]
-    ]
-    return replace(node, op=op, inputs=inputs, outputs=(*node.outputs, *unread))
-
-
-def _recurrent_weights(node: Node, op: Scan) -> Value | None:
-    """R (4H, H) if the body equals that of a plain LSTM cell, node by node; otherwise None."""
-    # Imported where it is needed: the lists of passes are read for every net, this one runs for few.
-    from prototrt.surgery.recurrent.cells import LSTMCell
-    from prototrt.surgery.recurrent.resets import GuardedCell
-    from prototrt.surgery.recurrent.scan import scan
-
-    constants = [value for inner in op.body.nodes for value in inner.inputs if value.is_constant]
-    read = op.named_inputs([replace(value, data=None) for value in node.inputs])
-    if (len(read.states), len(read.sequences), len(read.invariants), len(constants)) != (2, 1, 0, 1):
-        return None
-    weights = replace(constants[0], shape=constants[0].shape[-2:])
-    (h, c), (x,) = read.states, read.sequences
-    if (len(h.shape), h.shape, x.shape) != (2, c.shape, (*x.shape[:1], *h.shape[:1], 4 * h.shape[1])):
-        return None
-    build = Builder()
-    scan(build, GuardedCell(LSTMCell(weights)), [x], [h, c], reverse=op.reverse)
-    (plain,) = bodies(build.nodes[-1].op)
-    written = replace(plain, outputs=plain.outputs[: len(op.body.outputs)])
-    return weights if wiring(op.body) == wiring(written) else None
+    return gates, unit, bias
 
 
 def _transformed(sequence: Value, writers: Mapping[Value, Node]) -> tuple[Value, Value, Value] | None:

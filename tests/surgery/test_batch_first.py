@@ -16,7 +16,7 @@ from prototrt.converter.verification.comparison import difference_of
 from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.passes.fuse_lstms import FusedLSTM
+from prototrt.surgery.passes.onnx_cells import FusedLSTM
 from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.passes.quantization_placement import quantized_values
 from prototrt.surgery.pipeline import lowered

@@ -14,7 +14,7 @@ from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Graph, Op, Value, bodies, fixed
 from prototrt.surgery.ops import ADD, MULTIPLY, Concat, Identity, Reshape, Scan, Slice, TanH, Tile
 from prototrt.surgery.passes.drop_unused import drop_unused
-from prototrt.surgery.passes.fuse_lstms import FusedLSTM
+from prototrt.surgery.passes.onnx_cells import FusedLSTM
 from prototrt.surgery.pipeline import CANONICAL, LOWERINGS, TILES
 from prototrt.surgery.recurrent.scan import Step, scan
 from prototrt.surgery.runner import PassList, inside_bodies, run

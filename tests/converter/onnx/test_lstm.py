@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,9 +15,19 @@ import pytest
 import prototrt
 from prototrt.converter.onnx.evaluator import OnnxEvaluator
 from prototrt.converter.options import ExportOptions
-from prototrt.surgery.ir import Array, Graph
-from prototrt.surgery.ops import Scan
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.ir import Array, DType, Graph, Value
+from prototrt.surgery.ops import GREATER, LeakyReLU, Scan, Sigmoid
+from prototrt.surgery.passes import fuse_lstms
+from prototrt.surgery.pipeline import CANONICAL, lowered
+from prototrt.surgery.recurrent.cells import Cell, LSTMCell, RNNCell, RNNForm
+from prototrt.surgery.recurrent.gru import GRUCell
+from prototrt.surgery.recurrent.resets import GuardedCell
+from prototrt.surgery.recurrent.scan import scan
+from prototrt.surgery.runner import run
+from prototrt.tests.command_line import done
 from prototrt.tests.golden_cases import Case, caffe_cases
+from prototrt.tests.small_nets import numbers
 
 LSTMS = [case for case in caffe_cases() if "LSTM" in case.facts["layer_types"]]
 
@@ -65,41 +77,119 @@ def test_backwards(tmp_path: Path) -> None:
     ]
     graph = graph.with_nodes(nodes)
     assert kinds(graph, tmp_path / "model.onnx")["LSTM"] == 1
-    feeds = drawn(graph)
-    results = OnnxEvaluator(graph, ExportOptions(onnx_lstm=True)).run(feeds)
-    for value, expected in zip(graph.outputs, graph.evaluate(*feeds.values()), strict=True):
-        np.testing.assert_allclose(results[value.name], expected, rtol=1e-4, atol=1e-5)
+    assert_same(graph)
 
 
 @pytest.mark.parametrize("name", ["lstm_static", "lstm_static_4axis"])
-def test_a_static_input_stays_a_scan(name: str, tmp_path: Path) -> None:
-    found = kinds(without_cont(case_of(name)), tmp_path / "model.onnx")
-    assert (found["LSTM"], found["Scan"]) == (0, 1)
+def test_a_static_input_is_part_of_the_gates(name: str, tmp_path: Path) -> None:
+    """They are computed outside, and passed on by a unit matrix."""
+    graph = without_cont(case_of(name))
+    operators = kinds(graph, tmp_path / "model.onnx")
+    assert (operators["LSTM"], operators["Scan"]) == (1, 0)
+    assert_same(graph)
 
 
-def test_a_recurrence_that_looks_at_cont_stays_a_scan(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_too_many_gates_are_not_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuse_lstms, "MOST_GATES", 8)
+    operators = kinds(without_cont(case_of("lstm_static")), tmp_path / "model.onnx")
+    assert (operators["LSTM"], operators["Scan"]) == (0, 1)
+
+
+def test_a_cont_of_several_steps_stays_a_scan(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("WARNING", "prototrt")  # a command that ran before may have set another
     case = case_of("lstm_t20")
     graph = prototrt.rewrite(case.load(), sequence="loop")
-    found = kinds(graph, tmp_path / "model.onnx")
-    assert (found["LSTM"], found["Scan"]) == (0, 1)
+    operators = kinds(graph, tmp_path / "model.onnx")
+    assert (operators["LSTM"], operators["Scan"]) == (0, 1)
     (message,) = [record.getMessage() for record in caplog.records if record.name.startswith("prototrt")]
     assert message == (
-        f'{case.folder / "model.prototxt"}:25: layer "lstm" (LSTM): stays a Scan: a cont, a static input,'
-        " float16 or another cell does not fit ONNX's LSTM"
+        f'{case.folder / "model.prototxt"}:25: layer "lstm" (LSTM): stays a Scan: cont resets its states, and'
+        " ONNX's operators have no reset: it fits with T = 1, or without cont"
     )
 
 
-def test_another_cell_stays_a_scan(tmp_path: Path) -> None:
-    (case,) = [case for case in caffe_cases() if str(case) == "rnn_t5"]
-    graph = prototrt.rewrite(case.load(), sequence="loop", cont="drop")
-    found = kinds(graph, tmp_path / "model.onnx")
-    assert (found["LSTM"], found["Scan"]) == (0, 1)
+@pytest.mark.parametrize("cont", [0.0, 1.0, 0.5])
+def test_the_cont_of_one_step_multiplies_the_states(cont: float, tmp_path: Path) -> None:
+    graph = prototrt.rewrite(case_of("lstm_stream_t1").load(), sequence="loop")
+    operators = kinds(graph, tmp_path / "model.onnx")
+    assert (operators["LSTM"], operators["Scan"]) == (1, 0)
+    assert_same(graph, cont=cont)
+
+
+@pytest.mark.parametrize("name", ["rnn_t5", "rnn_carry"])
+def test_a_plain_rnn_is_one_operator(name: str, tmp_path: Path) -> None:
+    graph = without_cont(*[case for case in caffe_cases() if str(case) == name])
+    operators = kinds(graph, tmp_path / "model.onnx")
+    assert (operators["RNN"], operators["Scan"]) == (1, 0)
+    assert_same(graph)
+
+
+WIDTH, STEPS, STREAMS = 5, 4, 3
+CELLS: dict[str, tuple[int, Callable[[Callable[..., Value]], Cell]]] = {
+    "LSTM": (4, lambda draw: LSTMCell(draw(4 * WIDTH, WIDTH))),
+    "GRU": (3, lambda draw: GRUCell((draw(2 * WIDTH, WIDTH), draw(WIDTH, WIDTH)))),
+    "GRU, reset after": (3, lambda draw: GRUCell((draw(3 * WIDTH, WIDTH),), draw(1, 3 * WIDTH))),
+    "RNN": (1, lambda draw: RNNCell(draw(WIDTH, WIDTH))),
+    "RNN, sigmoid": (1, lambda draw: RNNCell(draw(WIDTH, WIDTH), RNNForm(Sigmoid()))),
+    "RNN, ReLU": (1, lambda draw: RNNCell(draw(WIDTH, WIDTH), RNNForm(LeakyReLU()))),
+}
+
+
+def recurrence(name: str, *, ends: bool, reverse: bool) -> Graph:
+    """A cell over gates (T, N, G H); with ``ends``, the streams have lengths (N,)."""
+    gates, cell_of = CELLS[name]
+    build = Builder()
+    cell = cell_of(lambda *shape: build.constant(numbers(*shape, seed=sum(shape))))
+    x = build.input("x", (STEPS, STREAMS, gates * WIDTH))
+    states = [build.input(f"{state}0", (STREAMS, size)) for state, size in cell.states.items()]
+    marks = []
+    if ends:
+        lengths = build.input("lengths", (STREAMS,), DType.INT32)
+        step_numbers = build.constant(np.arange(STEPS, dtype=np.int32).reshape(-1, 1, 1))
+        marks = [build.add(GREATER, build.reshape(lengths, (1, STREAMS, 1)), step_numbers)]
+    step = scan(build, GuardedCell(cell, ends=ends), [x, *marks], states, reverse=reverse)
+    return lowered(build.graph("", [*step.states, *step.outputs]), "reference")
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("name", CELLS)
+def test_each_cell_in_both_directions_with_and_without_lengths(
+    name: str, ends: bool, reverse: bool, tmp_path: Path
+) -> None:
+    graph = run(recurrence(name, ends=ends, reverse=reverse), [CANONICAL])
+    operators = kinds(graph, tmp_path / "model.onnx")
+    assert (operators[name.partition(",")[0]], operators["Scan"]) == (1, 0)
+    lengths = {"lengths": np.array([4, 1, 2], np.int32)} if ends else {}
+    assert_same(graph, **lengths)
+
+
+def assert_same(graph: Graph, **chosen: Any) -> None:
+    """The operators give the numbers of the reference for these inputs, and others drawn."""
+    feeds = drawn(graph)
+    for name, value in chosen.items():
+        feeds[name] = np.full_like(feeds[name], value)
+    results = OnnxEvaluator(graph, ExportOptions(onnx_lstm=True)).run(feeds)
+    for value, expected in zip(graph.outputs, graph.evaluate(*feeds.values()), strict=True):
+        np.testing.assert_allclose(results[value.name], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_it_is_asked_for(tmp_path: Path) -> None:
     prototrt.export_onnx(without_cont(case_of("lstm_t20")), tmp_path / "model.onnx")
     nodes = onnx.load(str(tmp_path / "model.onnx")).graph.node
     assert {node.op_type for node in nodes} >= {"Scan"}
+
+
+def test_the_summary_counts_operators_and_scans(tmp_path: Path) -> None:
+    net = tmp_path / "net.prototxt"
+    net.write_text(
+        'layer { name: "x" type: "Input" top: "x" top: "cont" input_param { shape { dim: 3 dim: 1 dim: 2 }'
+        " shape { dim: 3 dim: 1 } } }\n"
+        'layer { name: "a" type: "RNN" bottom: "x" bottom: "cont" top: "a"'
+        " recurrent_param { num_output: 2 } }\n"
+    )
+    options = ["-o", str(tmp_path / "net.onnx"), "--random-weights", "1", "--onnx-lstm"]
+    kept = done("convert", str(net), *options)
+    dropped = done("convert", str(net), *options, "--cont", "drop")
+    assert "operator for 0 of 1 recurrence" in kept.stdout
+    assert "operator for 1 of 1 recurrence" in dropped.stdout
