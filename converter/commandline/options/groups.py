@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
 import click
@@ -36,11 +36,9 @@ def field_option(kind: type[Options], name: str, *spellings: str, **attributes: 
     a tuple, or the result of ``collect``.
     """
     (known,) = (field for field in fields(kind) if field.name == name)
-    attributes = {
-        "default": known.default,
-        "meaning": known.metadata["meaning"],
-        "cls": FieldOption,
-    } | attributes
+    attributes = {"meaning": known.metadata["meaning"], "cls": FieldOption} | attributes
+    if known.default is not MISSING:
+        attributes.setdefault("default", known.default)
     choices, least = known.metadata.get("choices"), known.metadata.get("least")
     if isinstance(known.default, bool):
         attributes["is_flag"] = True
