@@ -9,6 +9,7 @@ import base64
 import binascii
 import json
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -180,6 +181,14 @@ def _imported() -> tuple[Any, Any]:
 
 def _content(file: str, what: str) -> bytes:
     with told_to_the_user(file, what), open_regular(file, what) as stream:
+        # Windows grants rights in another way, and gives every file the same mode.
+        if os.name == "posix" and os.fstat(stream.fileno()).st_mode & stat.S_IWOTH:
+            raise UnreadableFileError(
+                f"every user may change this file, expected {what}",
+                where=file,
+                because="whoever changes a key decides which engines are trusted",
+                fix=f"check its content, then chmod o-w {file}",
+            )
         return stream.read(_LARGEST)
 
 

@@ -25,7 +25,8 @@ def engine_of(
 ) -> Engine:
     """The engine itself, or one that is loaded, or built and loaded.
 
-    ``runtime_cache`` is the file of kernels; without it one beside the file of the plan.
+    ``runtime_cache`` is the file of kernels; without it one beside the file of the plan, unless ``trust`` names keys:
+    no key has signed the file beside the plan, and whoever can write there could replace it.
     """
     if isinstance(source, Engine):
         if device is not None or runtime_cache is not None:
@@ -34,7 +35,8 @@ def engine_of(
     if isinstance(source, (str, os.PathLike)):
         file = load_plan(source, trust, lambda backend: find_backend(backend).version)
         place = _device(device)
-        return _loaded(file, place, runtime_cache or cache_beside(file.file, file.sha256))
+        beside = cache_beside(file.file, file.sha256) if isinstance(trust, bool) else None
+        return _loaded(file, place, runtime_cache or beside)
     if not isinstance(trust, bool):
         raise ValueError("trust names keys, but only the file of a plan can be signed")
     place = _device(device)  # nothing is built where nothing can run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -208,6 +209,25 @@ def test_wrong_keys(folder: Path, case: str) -> None:
     # What the package says differs from release to release.
     pattern = re.escape(message.format(file="key")).replace("CRYPTOGRAPHY", ".+")
     assert re.search(rf"{pattern}\Z", text)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the system has no modes of files")
+@pytest.mark.parametrize(
+    ("read", "file", "what"), [(Signer, "mine", "a private key"), (TrustedKeys, "mine.pub", "public keys")]
+)
+def test_keys_that_every_user_may_change(
+    folder: Path, read: Callable[[str], object], file: str, what: str
+) -> None:
+    Path(file).chmod(0o666)
+    with pytest.raises(UnreadableFileError) as caught:
+        read(file)
+    assert str(caught.value) == (
+        f"{file}: every user may change this file, expected {what}\n"
+        "  because whoever changes a key decides which engines are trusted\n"
+        f"  fix: check its content, then chmod o-w {file}"
+    )
+    Path(file).chmod(0o664)
+    read(file)
 
 
 def test_without_cryptography(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 import prototrt
 from prototrt.converter.runtime.kernel_cache import cache_beside
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
 from prototrt.tests.converter.runtime.fake_tensorrt import contexts_of, fake_engine
+from prototrt.tests.converter.runtime.support import written_plan
 from prototrt.tests.converter.runtime.test_plan_file import fake_backend
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
 
@@ -54,6 +58,30 @@ def test_kernels_are_kept_beside_the_plan(plan: Path, device: FakeDevice) -> Non
     with session(plan, device=device) as second:
         assert kernels_of(second) > compiled
     assert kept.read_bytes().startswith(b"kernels:")
+
+
+def test_kernels_beside_a_plan_are_left_alone_if_it_must_be_signed(
+    tmp_path: Path, device: FakeDevice
+) -> None:
+    """Nobody has signed them: whoever can write beside the plan could replace them."""
+    key = Ed25519PrivateKey.generate()
+    form = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (tmp_path / "key").write_bytes(key.private_bytes(*form))
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (tmp_path / "key.pub").write_bytes(public)
+    signed = written_plan(tmp_path, sign=tmp_path / "key")
+    planted = Path(cache_beside(signed, hashlib.sha256(signed.read_bytes()).hexdigest()))
+    planted.write_bytes(b"kernels:planted")
+    with prototrt.Session(signed, trust=True, device=device) as trusting:
+        assert "planted" in str(kernels_of(trusting))
+    with prototrt.Session(signed, trust=tmp_path / "key.pub", device=device) as demanding:
+        config: Any = contexts_of(demanding.engine)[0].config
+        assert config.cache is None
+    mine = tmp_path / "mine"
+    with prototrt.Session(signed, trust=tmp_path / "key.pub", device=device, runtime_cache=mine) as own:
+        own.run(continuing(2, 3, 0))
+    assert mine.exists()
+    assert planted.read_bytes() == b"kernels:planted"
 
 
 def test_another_plan_has_another_file() -> None:
