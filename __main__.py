@@ -21,6 +21,9 @@ def convert_main() -> None:
 
 
 def _run(name: str) -> None:
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(number) is signal.SIG_DFL:  # until the command has children to end
+            signal.signal(number, lambda number, frame: os._exit(128 + number))
     try:
         from prototrt.converter.commandline.stopping import Interrupt
 

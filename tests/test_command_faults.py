@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -15,6 +17,8 @@ from prototrt.cli import main
 from prototrt.converter.batch import runner
 from prototrt.converter.batch.entry import Entry, Outcome
 from prototrt.converter.batch.work import work
+from prototrt.converter.onnx import file as onnx_file
+from prototrt.converter.writing.publication import tidy
 from prototrt.tests.converter.batch.support import NET
 from prototrt.tests.faults import KILLED, Fault, faults
 
@@ -116,6 +120,103 @@ def test_a_command_leaves_new_or_old_files(
         assert (code == KILLED) == (fault is Fault.KILL), place
         assert files() in ((old, new) if code else (new,)), place
         assert undisturbed(command, "old") == old, place
+
+
+PLAIN = """
+layer {{ name: "x" type: "Input" top: "x" input_param {{ shape {{ dim: {size} dim: 3 }} }} }}
+layer {{ name: "fc" type: "InnerProduct" bottom: "x" top: "fc" inner_product_param {{ num_output: {size} }} }}
+"""
+WITH = ("--random-weights", "1", "-q")
+COMMANDS = {
+    "convert": [
+        "convert",
+        "{net}",
+        *WITH,
+        "-o",
+        "out/net.onnx",
+        "--target",
+        "jetson",
+        "--emit-header",
+        "out/net.h",
+    ],
+    "calibrate": ["calibrate", "{net}", *WITH, "--inputs", "{name}.npz", "-o", "out/scales.json"],
+    "survey": ["survey", "{net}", "-q", "-o", "out/survey.html"],
+    "dot": ["dot", "{net}", "-q", "-o", "out/net.gv"],
+    "run": ["run", "{net}", *WITH, "--inputs", "{name}.npz", "-o", "out/results.npz"],
+}
+
+
+@pytest.fixture
+def plain_nets(models: Path) -> Path:
+    """Two nets and their inputs; the weights of the model stand in a file of their own."""
+    for size, name in enumerate(("old", "new"), 2):
+        (models / f"{name}-net.prototxt").write_text(PLAIN.format(size=size))
+        np.savez(models / f"{name}.npz", x=np.ones((size, 3), np.float32))
+    (models / "out").mkdir()
+    return models
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+def test_every_call_of_a_command_fails_and_kills(
+    plain_nets: Path, arguments: Sequence[str], fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_file, "EXTERNAL_FROM", 0)
+    monkeypatch.setattr(onnx_file, "_INSIDE", 0)
+
+    def command(name: str) -> None:
+        call(*(argument.format(net=f"{name}-net.prototxt", name=name) for argument in arguments))
+
+    new, old = undisturbed(command, "new"), undisturbed(command, "old")
+    assert new.keys() == old.keys()
+    assert new != old
+    counts = Counter[int]()
+    for place, code in faults(lambda: command("new"), fault):
+        counts[code] += 1
+        assert (code == KILLED) == (fault is Fault.KILL), place
+        if code or arguments[0] != "survey":  # which tells of a net that it cannot read
+            assert files() in ((old, new) if code else (new,)), place
+        else:
+            assert files()["survey.html"].endswith(b"</html>\n"), place
+        assert undisturbed(command, "old") == old, place
+    print(f"{arguments[0]}, {fault.value}: {sum(counts.values())} calls, {dict(counts)}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("repository", ["out", "out/repository"])
+def test_every_call_of_triton_leaves_a_whole_model_or_none(
+    plain_nets: Path, repository: str, fault: Fault
+) -> None:
+    folder = Path(repository)
+
+    def write() -> None:
+        call("triton", "new-net.prototxt", *WITH, "-o", repository, "--name", "net")
+
+    def model() -> dict[str, bytes]:
+        paths = folder.rglob("*") if folder.exists() else ()
+        found = {
+            path for path in paths if path.is_file() and not path.relative_to("out").parts[0].startswith(".")
+        }
+        return {str(path): path.read_bytes() for path in found}
+
+    def empty() -> None:
+        shutil.rmtree("out")
+        Path("out").mkdir()
+
+    write()
+    whole, count = model(), 0
+    assert whole
+    empty()
+    for place, code in faults(write, fault):
+        count += 1
+        assert (code == KILLED) == (fault is Fault.KILL), place
+        assert model() in (({}, whole) if code else (whole,)), place
+        tidy("out")
+        assert not [name for name in os.listdir("out") if name.startswith(".")], place
+        empty()
+    print(f"triton into {repository}, {fault.value}: {count} calls")
 
 
 @pytest.mark.slow

@@ -44,6 +44,11 @@ def survive(command: Callable[[], None]) -> None:
     parent, child = os.getpid(), os.fork()
     if child == 0:
         end_with(parent)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if callable(
+                signal.getsignal(number)
+            ):  # the parent tidies up after a child that a signal has ended
+                signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         command()
         return

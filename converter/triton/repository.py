@@ -9,17 +9,19 @@ REPOSITORY/NAME/1/model.onnx, model.plan or model.py
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from prototrt.caffe_proto.common.errors import BuildError, OptionsError
+from prototrt.caffe_proto.common.errors import BuildError, ConversionError, OptionsError
 from prototrt.caffe_proto.common.files import read_regular
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.companions.script import script_of
@@ -30,7 +32,7 @@ from prototrt.converter.triton.config import Labels, config_of, initial_file, ou
 from prototrt.converter.triton.served import Served
 from prototrt.converter.triton.serving import INITIAL_STATE, MODEL, PLAN
 from prototrt.converter.triton.text import text_of
-from prototrt.converter.writing.publication import publication, told_of
+from prototrt.converter.writing.publication import publication, tidy, told_of
 
 _BUILT_THERE: Final = "datacenter"
 """The target whose engine is built where it runs, by trtexec: Triton's container has it."""
@@ -70,7 +72,7 @@ def write_repository(
     folder = _free_folder(repository, model_name)
     labels = None if asked.labels is None else _labels(asked.labels, served)
     whole = folder if folder.parent.exists() else folder.parent
-    with publication(whole) as files, told_of(folder):
+    with _alone(whole), publication(whole) as files, told_of(folder):
         place = files.place(whole)
         root = place if whole == folder else place / folder.name
         version = root / VERSION
@@ -82,7 +84,26 @@ def write_repository(
         if labels is not None:
             (root / LABELS).write_text(labels[1], encoding="utf-8")
         _write_initial(root, served, asked.platform)
+        tidy(version)  # of what writing the model could not remove
     return replace(written, folder=folder)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Say so if another program has made the folder in the meantime; its files stay as they are."""
+    try:
+        yield
+    except ConversionError as error:
+        reason = error.__cause__
+        if isinstance(reason, OSError) and reason.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise ConversionError(
+                f'"{folder}" has appeared while the model was made: another program writes there',
+                where=str(folder),
+                fix=Worded(
+                    "run the command again, with another {} if that is the same model", Option("name")
+                ),
+            ) from error
+        raise
 
 
 def name_of_model(asked: str | None, network: str, file: str) -> str:

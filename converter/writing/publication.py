@@ -201,7 +201,7 @@ class _Stage:
             _settle(self._place)
 
     def close(self) -> None:
-        with suppress(OSError), _alone_if_possible(self._folder), self._lock:
+        with self._lock, suppress(OSError), _alone_if_possible(self._folder):
             if not _settle(self._place):
                 log.warning("%s holds files until the next run into %s", self._place, self._folder)
                 return

@@ -6,14 +6,19 @@ import json
 import re
 from collections.abc import Callable
 from datetime import datetime, timezone
+from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given, settings
 
+from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.batch.entry import SEVERITY, Entry, Outcome, Status, worst_exit_code
 from prototrt.converter.batch.reports import BatchResult, json_report, junit_report, markdown_report
 from prototrt.converter.commandline.frame import EXIT_CODES
+from prototrt.tests.odd_names import TEXTS
 
 GOLDENS = Path(__file__).parents[2] / "goldens"
 
@@ -136,3 +141,63 @@ def test_the_worst_exit_code(codes: list[int], worst: int) -> None:
 def test_every_exit_code_has_its_severity() -> None:
     told = {int(code) for code in re.findall(r"^ +(\d+) ", EXIT_CODES, re.MULTILINE)}
     assert set(SEVERITY) == told - {2, 130}  # of the command line, and of Ctrl-C
+
+
+def named(text: str) -> BatchResult:
+    """Two models with a name and a message of any characters."""
+    began = datetime(2020, 1, 2, tzinfo=timezone.utc)
+    outcomes = [
+        outcome(text, Status.FAILED, 3, text or "why"),
+        outcome(f"{text}x", Status.CONVERTED, warnings=(text,)),
+    ]
+    return BatchResult("models.yaml", began, 1.0, outcomes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TEXTS)
+def test_junit_of_any_name_is_what_the_schema_says(text: str) -> None:
+    xmlschema = pytest.importorskip("xmlschema")
+    schema = _schemas.setdefault("junit", xmlschema.XMLSchema(str(GOLDENS / "junit.xsd")))
+    schema.validate(junit_report(named(text)))
+
+
+_schemas: dict[str, Any] = {}
+
+
+class Shown(HTMLParser):
+    """What a reader of a rendered report sees: the elements, and the texts in cells, bold type and code."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.texts: dict[str, list[str]] = {"td": [], "strong": [], "code": []}
+        self._open: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self._open.append(tag)
+        if tag in self.texts:
+            self.texts[tag].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open.pop()
+
+    def handle_data(self, data: str) -> None:
+        for tag in self.texts:
+            if tag in self._open:
+                self.texts[tag][-1] += data
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXTS)
+def test_markdown_of_any_name_as_it_is_rendered(text: str) -> None:
+    """By markdown-it, with the tables that GitHub and GitLab know."""
+    markdown = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable("table")
+    shown, plain = (Shown(markdown.render(markdown_report(named(each)))) for each in (text, "plain"))
+    if visible_line(text).strip():  # else the name in bold type is no name
+        assert shown.tags == plain.tags
+        assert shown.texts["strong"] == [visible_line(text)]
+    assert shown.texts["td"][::6] == [visible_line(text).strip(), visible_line(f"{text}x").strip()]
+    assert shown.texts["code"] == [visible(text or "why").rstrip() + "\n"]

@@ -126,6 +126,32 @@ def test_a_signal_ends_the_command_and_leaves_nothing(number: signal.Signals, tm
     assert os.listdir(tmp_path) == []
 
 
+EARLY = """
+import importlib.abc, os, signal, sys
+
+class Kill(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), {number})
+
+signal.signal({number}, signal.SIG_DFL)
+sys.meta_path.insert(0, Kill())
+sys.argv = ["prototrt", "layers"]
+from prototrt.__main__ import prototrt_main
+prototrt_main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "module", ["prototrt.converter.commandline.stopping", "prototrt.cli", "click", "prototrt.surgery"]
+)
+def test_a_signal_during_the_imports(module: str, number: signal.Signals) -> None:
+    """Of the first process, and of the child in which the command runs."""
+    code = EARLY.format(module=module, number=int(number))
+    assert run_python("-c", code, check=False).returncode == 128 + number
+
+
 def test_a_killed_command_ends_with_its_child_and_the_next_one_tidies_up(tmp_path: Path) -> None:
     process = begun(WAITING, tmp_path)
     process.kill()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from prototrt.converter.triton import repository
+from prototrt.converter.triton.config import config_of
 from prototrt.tests.command_line import STREAM, WEIGHTS, done, run
 from prototrt.tests.converter.triton.nets import LSTM, POOLING, ROWS, lstm, lstm_of_one_stream
 from prototrt.tests.small_nets import inputs_of
@@ -350,3 +351,32 @@ def test_a_failure_leaves_nothing(exists: bool, tmp_path: Path, monkeypatch: pyt
 )
 def test_names(asked: str | None, network: str, file: str, name: str) -> None:
     assert repository.name_of_model(asked, network, file) == name
+
+
+@pytest.mark.parametrize("place", ["models", "new"])
+def test_two_programs_write_the_same_model(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one that is done wins, the other one says so, and nothing is mixed."""
+    monkeypatch.chdir(tmp_path)
+    Path("models").mkdir()
+    arguments = ["triton", *written(tmp_path, lstm()), "-o", place, "--name", "net"]
+    others = [["--platform", "python"]]
+
+    def meanwhile(*given: object) -> object:
+        if others:
+            done(*arguments, *others.pop())
+        return config_of(*given)  # type: ignore[arg-type]  # as they are
+
+    monkeypatch.setattr(repository, "config_of", meanwhile)
+    result = run(*arguments)
+    folder = Path(place) if place == "new" else Path(place, "net")
+    assert (result.exit_code, result.stderr) == (
+        3,
+        f'error: {folder}: "{folder}" has appeared while the model was made: another program writes there\n'
+        "  fix: run the command again, with another --name if that is the same model\n",
+    )
+    config = Path(place, "net", "config.pbtxt").read_text()
+    assert 'backend: "python"' in config
+    assert Path(place, "net", "1", "model.py").exists()
+    assert [path for path in Path().rglob("*") if path.name.startswith(".")] == []
