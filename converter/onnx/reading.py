@@ -9,7 +9,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.onnx.model import OnnxModel, Proto
 from prototrt.converter.onnx.opset import graphs_in, types_in
 from prototrt.converter.readers.names import ReaderName
-from prototrt.converter.readers.reader import Reader, reader_named
+from prototrt.converter.readers.reader import ModelReader, reader_named
 
 _TYPED_INPUT = {"Where": 1}
 """The input whose type a table is about, where that is not the first."""
@@ -24,7 +24,7 @@ def refuse_unread(model: Proto, written: OnnxModel, readers: Sequence[ReaderName
 
 
 def _unread_operators(
-    graph: Proto, types: Mapping[str, str], written: OnnxModel, reader: Reader
+    graph: Proto, types: Mapping[str, str], written: OnnxModel, reader: ModelReader
 ) -> Iterator[UnsupportedLayerError]:
     reasons: dict[tuple[Origin | None, str], str] = {}
     for node in (node for each in graphs_in(graph) for node in each.node):
@@ -36,7 +36,7 @@ def _unread_operators(
         yield UnsupportedLayerError(problem, origin=origin, because=reason, fix=_FIX)
 
 
-def _why_not(node: Proto, types: Mapping[str, str], written: OnnxModel, reader: Reader) -> str | None:
+def _why_not(node: Proto, types: Mapping[str, str], written: OnnxModel, reader: ModelReader) -> str | None:
     kinds = [types[name] for name in node.input[_TYPED_INPUT.get(node.op_type, 0) :][:1] if name in types]
     if reason := reader.why_not(node.op_type, kinds):
         return reason
@@ -48,7 +48,7 @@ def _why_not(node: Proto, types: Mapping[str, str], written: OnnxModel, reader: 
     return None
 
 
-def _unread_outputs(model: Proto, reader: Reader) -> Iterator[UnsupportedLayerError]:
+def _unread_outputs(model: Proto, reader: ModelReader) -> Iterator[UnsupportedLayerError]:
     for output in model.graph.output:
         if not reader.has_rank_0 and not output.type.tensor_type.shape.dim:
             yield UnsupportedLayerError(

@@ -16,7 +16,7 @@ from prototrt.converter.readers.names import ReaderName
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ModelReader:
     """What a program reads.
 
     ``operators`` are those that its table lists, with the types of the first input; without a table it is empty.
@@ -51,19 +51,19 @@ class Reader:
 _CONTROL_FLOW = ("If", "Loop", "Scan")
 
 
-def reader_named(name: ReaderName) -> Reader:
+def reader_named(name: ReaderName) -> ModelReader:
     """The reader of this name."""
     return _readers()[name]
 
 
 @cache
-def _readers() -> Mapping[str, Reader]:
+def _readers() -> Mapping[str, ModelReader]:
     facts = json.loads(Path(__file__).with_name("readers.json").read_text())
     return {name: _reader(each) for name, each in facts.items()}
 
 
-def _reader(facts: Mapping[str, object]) -> Reader:
+def _reader(facts: Mapping[str, object]) -> ModelReader:
     rows = facts.get("operators", {})
     assert isinstance(rows, dict)
     operators = {name: frozenset(kinds.split()) for kinds, names in rows.items() for name in names.split()}
-    return Reader(**{**facts, "operators": operators})  # type: ignore[arg-type]  # as the file has them
+    return ModelReader(**{**facts, "operators": operators})  # type: ignore[arg-type]  # as the file has them
