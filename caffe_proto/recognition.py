@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.caffe_proto.common.files import PROTOTXT_FIRST, head_of, read_small
+from prototrt.caffe_proto.common.files import PROTOTXT_FIRST, read_small
 from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights.wire import Field, Wire, leading_fields
@@ -203,10 +203,12 @@ def nets_of_solver(text: str) -> list[str]:
 
 def read_text(file: str, what: str, fix: str) -> bytes:
     """The contents of a text file, which is small; only the beginning of another file is read."""
-    head = head_of(file, what)
-    refuse_strangers(head, file, what, fix)
-    _refuse_binary(head, file, what, fix)
-    return read_small(file, what, fix)
+
+    def refuse(head: bytes) -> None:
+        refuse_strangers(head, file, what, fix)
+        _refuse_binary(head, file, what, fix)
+
+    return read_small(file, what, fix, refuse)
 
 
 def _refuse_binary(data: bytes, file: str, what: str, fix: str) -> None:

@@ -7,7 +7,7 @@ import mmap
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -117,15 +117,22 @@ def head_of(file: str, what: str) -> bytes:
         return stream.read(HEAD)
 
 
-def read_small(file: str, what: str, fix: str) -> bytes:
-    """The contents of a file that is never large; ``fix`` is for one that is."""
+def read_small(
+    file: str, what: str, fix: str, refuse: Callable[[bytes], object] = lambda head: None
+) -> bytes:
+    """The contents of a file that is never large; ``fix`` is for one that is.
+
+    ``refuse`` is called with the first bytes, before the others are read, and raises for a file of another kind.
+    """
     with told_to_the_user(file, what), open_regular(file, what) as stream:
+        head = stream.read(HEAD)
+        refuse(head)
         size = os.fstat(stream.fileno()).st_size
         if size > _LARGEST_TEXT:
             raise UnreadableFileError(
                 f"the file has {size >> 20} MiB, too many for {what}", where=file, fix=fix
             )
-        return stream.read()
+        return head + stream.read()
 
 
 def _detail_of_missing(file: str) -> str:

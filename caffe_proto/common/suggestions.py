@@ -46,6 +46,8 @@ def _slips(one: str, other: str) -> int | None:
     return slips if slips <= most else None
 
 
+# difflib would compare by common parts, and takes ROIPooling for Pooling; rapidfuzz is compiled, and prototrt must
+# install wherever Python does.
 def _distance(one: str, other: str, most: int) -> int:
     """The number of edits from one text to the other. Swapping two neighbours is one edit.
 

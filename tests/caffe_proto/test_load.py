@@ -12,6 +12,8 @@ import pytest
 from prototrt.caffe_proto import Model, load
 from prototrt.caffe_proto.schema import message_class
 from prototrt.caffe_proto.weights.caffemodel import open_caffemodel
+from prototrt.tests.command_line import DEPLOY, WEIGHTS
+from prototrt.tests.fresh_python import run_python
 
 ROOT = Path(__file__).parents[2]
 CAFFE = ROOT / "tests" / "goldens" / "caffe"
@@ -107,3 +109,16 @@ def test_published_models(path: Path) -> None:
         blobs = [blob for layer in model.layers for blob in layer.blobs or ()]
         assert blobs
         assert all(np.isfinite(blob.array).all() for blob in blobs)
+
+
+def test_how_often_files_are_opened() -> None:
+    """The net twice: to tell Caffe2 from Caffe, and to be read. The weights twice: to be recognized, and to be read."""
+    script = """
+import collections, os, sys
+import prototrt
+opened = collections.Counter()
+sys.addaudithook(lambda event, args: event == "open" and opened.update([os.path.basename(str(args[0]))]))
+prototrt.load(*sys.argv[1:])
+print(*(opened[os.path.basename(name)] for name in sys.argv[1:]))
+"""
+    assert run_python("-c", script, DEPLOY, WEIGHTS).stdout.split() == ["2", "2"]
