@@ -214,7 +214,8 @@ def test_every_call_of_triton_leaves_a_whole_model_or_none(
         assert (code == KILLED) == (fault is Fault.KILL), place
         assert model() in (({}, whole) if code else (whole,)), place
         tidy("out")
-        assert not [name for name in os.listdir("out") if name.startswith(".")], place
+        hidden = {name for name in os.listdir("out") if name.startswith(".")}
+        assert hidden <= {".prototrt-lock"}, place  # which the next writer takes and removes
         empty()
     print(f"triton into {repository}, {fault.value}: {count} calls")
 
